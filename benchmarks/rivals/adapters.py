@@ -1,0 +1,92 @@
+"""Hands one sparse MDP to mdpsolver and to mdptoolbox-hiive, and times only their solve.
+
+The MDP is an .npz with the CSR arrays indptr, indices, data of an (S*A) x S matrix, row
+s*A + a, and rewards (S, A).
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+TOLERANCE = 1e-6
+MAX_ITERATIONS = 100_000  # asked of mdptoolbox-hiive; mdpsolver has its own fixed limit
+Solved = tuple[float, float | None, np.ndarray, str]  # seconds, gain, values, note
+
+
+def load(path: str) -> tuple[sp.csr_matrix, np.ndarray]:
+    with np.load(path) as file:
+        rewards = file["rewards"]
+        shape = (rewards.size, rewards.shape[0])
+        csr = sp.csr_matrix((file["data"], file["indices"], file["indptr"]), shape=shape)
+    return csr, rewards
+
+
+def save_two_cycle(path: str) -> None:
+    """The cycle between two states, one action, with rewards 1 and 0."""
+    np.savez(path, indptr=[0, 1, 2], indices=[1, 0], data=[1.0, 1.0], rewards=[[1.0], [0.0]])
+
+
+def gain_bounds(csr: sp.csr_matrix, rewards: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+    """The least and greatest change in one Bellman backup: the optimal gain lies between."""
+    change = (rewards + (csr @ values).reshape(rewards.shape)).max(axis=1) - values
+    return float(change.min()), float(change.max())
+
+
+def solve_mdpsolver(csr: sp.csr_matrix, rewards: np.ndarray, algorithm: str) -> Solved:
+    """Its average criterion with standard updates; the others do not stop on that criterion."""
+    import mdpsolver
+
+    states, actions = rewards.shape
+    rows = [slice(*csr.indptr[i : i + 2]) for i in range(states * actions)]
+    pairs = [rows[s * actions : (s + 1) * actions] for s in range(states)]
+    probabilities = [[csr.data[row].tolist() for row in pair] for pair in pairs]
+    columns = [[csr.indices[row].tolist() for row in pair] for pair in pairs]
+    model = mdpsolver.model()  # a new one per solve: a second solve starts from the first
+    model.mdp(rewards=rewards.tolist(), tranMatProbs=probabilities, tranMatColumns=columns)
+    start = time.perf_counter()
+    model.solve(algorithm=algorithm, criterion="average", tolerance=TOLERANCE)
+    seconds = time.perf_counter() - start
+    return seconds, None, np.array(model.getValueVector()), "gives no gain"
+
+
+def solve_mdptoolbox(csr: sp.csr_matrix, rewards: np.ndarray) -> Solved:
+    """Its relative value iteration."""
+    from hiive.mdptoolbox.mdp import RelativeValueIteration
+
+    actions = rewards.shape[1]
+    matrices = [csr[a::actions] for a in range(actions)]
+    # Its check of sparse input makes a dense S x S array per action, so it is skipped.
+    solver = RelativeValueIteration(matrices, rewards, TOLERANCE, MAX_ITERATIONS, skip_check=True)
+    notes = []
+    if not hasattr(solver, "gamma"):
+        solver.gamma = 1.0
+        notes.append("run() fails as published (no attribute 'gamma'); gamma = 1 set by hand")
+    start = time.perf_counter()
+    solver.run()
+    seconds = time.perf_counter() - start
+    if solver.iter >= MAX_ITERATIONS:
+        notes.append(f"stopped at its limit of {solver.iter} iterations")
+    return seconds, float(solver.average_reward), np.array(solver.V), "; ".join(notes)
+
+
+def measure(package: str, algorithm: str, path: str, repeats: int) -> dict[str, Any]:
+    """Best seconds, gain and a note, with the gain checked against one backup of the values."""
+    csr, rewards = load(path)
+    best = float("inf")
+    for _ in range(repeats):
+        if package == "mdpsolver":
+            seconds, gain, values, note = solve_mdpsolver(csr, rewards, algorithm)
+        else:
+            seconds, gain, values, note = solve_mdptoolbox(csr, rewards)
+        best = min(best, seconds)
+    low, high = gain_bounds(csr, rewards, values)
+    if high - low > 10 * TOLERANCE:
+        note += f"; not converged, its values bound the gain by [{low:.6g}, {high:.6g}] only"
+    elif gain is None:
+        gain = (low + high) / 2
+        note += ", read off its values by one backup"
+    elif not low - TOLERANCE <= gain <= high + TOLERANCE:
+        note += f"; wrong, its values bound the gain by [{low:.6g}, {high:.6g}]"
+    return {"seconds": float(f"{best:.4g}"), "gain": gain, "note": note.removeprefix("; ")}

@@ -1,0 +1,219 @@
+"""The agent in episodes: any memory × plausible set × episode rule × restart rule.
+
+    Initialise episode k   t_k := t; bring the memory up to date           (Figure 1, steps 1-3)
+    Compute the policy     π_k from the plausible set                      (steps 4-5)
+    Execute the policy     while v_k(s_t, π_k(s_t)) < max(1, N_k(s_t, π_k(s_t)))   (step 6)
+
+`quota[s]` is what step 6 leaves: how often state s may still be visited in this episode. So an
+episode ends on *arrival* in a state whose quota is used up, and the new policy acts there.
+
+Steps are kept in a small log and absorbed by the memory when an episode starts (or the log is full:
+the policy and the quotas are fixed by then, so nothing of the episode depends on it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.protocol import Agent
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import find_pair
+from switchmdp.restarts import NEVER
+
+LOG_SIZE = 2048
+
+
+@compiled
+class Doubling:
+    """UCRL2's rule: an episode ends when some pair would be visited more often in it than before."""
+
+    def quota(self, visits: int) -> int:
+        """How often a pair may be visited in an episode."""
+        return max(1, visits)
+
+    def end(self, t: int) -> int:
+        """The step at which an episode that starts at t must end whatever happens."""
+        return NEVER
+
+
+@compiled
+class Episodic(Agent):
+    """Learns in episodes, from components.
+
+    >>> from switchmdp.memory import Window
+    >>> from switchmdp.plausible import L1Ball
+    >>> from switchmdp.restarts import Periodic
+    >>> agent = Episodic(5, 3, memory=Window(100), plausible=L1Ball(0.1), restarts=Periodic(1000))
+    >>> agent.act(0)
+    0
+    """
+
+    memory: Any
+    plausible: Any
+    restarts: Any
+    episodes: Any
+    clock: int
+    since: int
+    restart_at: int
+    started: int
+    end_at: int
+    episode_count: int
+    choice: NDArray[np.int64]
+    quota: NDArray[np.int64]
+    log_pair: NDArray[np.int32]
+    log_next: NDArray[np.int32]
+    log_reward: NDArray[np.float64]
+    logged: int
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        memory: Any, plausible: Any, restarts: Any, episodes: Any = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        Agent.__init__(self, n_states, n_actions, available)
+        self.memory, self.plausible, self.restarts = memory, plausible, restarts
+        self.episodes = Doubling() if episodes is None else episodes
+        pairs = self.pairs
+        memory.allocate(pairs)
+        plausible.allocate(pairs)
+        self.clock, self.since, self.started = 1, 1, 1
+        self.restart_at, self.end_at = restarts.after(1), NEVER
+        self.episode_count = 0
+        self.choice = pairs.starts[:-1].copy()
+        self.quota = np.zeros(self.n_states, np.int64)
+        self.log_pair = np.zeros(LOG_SIZE, np.int32)
+        self.log_next = np.zeros(LOG_SIZE, np.int32)
+        self.log_reward = np.zeros(LOG_SIZE)
+        self.logged = 0
+
+    def act(self, state: int) -> int:
+        """The policy's action; starts an episode where one is due."""
+        self.prepare(state)
+        return int(self.actions[self.choice[state]])
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        """Log a step. One that the policy did not choose is learned from all the same."""
+        if self.logged == self.log_pair.size:
+            self.absorb()
+        pair = find_pair(self.starts, self.actions, state, action)
+        if pair == self.choice[state] and self.quota[state] > 0:
+            self.quota[state] -= 1
+        self.log_pair[self.logged] = pair
+        self.log_next[self.logged] = next_state
+        self.log_reward[self.logged] = reward
+        self.logged += 1
+        self.clock += 1
+
+    def prepare(self, state: int) -> None:
+        """See to it that the policy may be followed in this state for at least one step."""
+        if self.clock >= self.restart_at:
+            self.start_over()
+        if self.quota[state] == 0 or self.clock >= self.end_at:
+            self.start_episode()
+        elif self.logged == self.log_pair.size:
+            self.absorb()
+
+    def patience(self) -> int:
+        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        due = min(self.restart_at, self.end_at) - self.clock
+        return min(due, self.log_pair.size - self.logged)
+
+    def absorb(self) -> None:
+        """Let the memory take in what was logged."""
+        self.memory.absorb(self.log_pair, self.log_next, self.log_reward, self.logged)
+        self.logged = 0
+
+    def start_over(self) -> None:
+        """Forget all; time starts again at 1."""
+        self.memory.clear()
+        self.logged = 0
+        self.since = self.clock
+        self.restart_at = self.restarts.after(self.clock)
+        self.quota[:] = 0
+
+    def start_episode(self) -> None:
+        """Steps 1 to 5, and the quotas of step 6."""
+        self.absorb()
+        self.started = self.clock
+        self.episode_count += 1
+        counts, choice, quota = self.memory.counts, self.choice, self.quota
+        self.plausible.plan(self.starts, counts, self.clock - self.since + 1, choice)
+        for s in range(quota.size):
+            quota[s] = self.episodes.quota(counts.visits[choice[s]])
+        self.end_at = self.episodes.end(self.clock)
+
+    @property
+    def t(self) -> int:
+        """The step that comes next, from 1."""
+        return self.clock
+
+    @property
+    def episode(self) -> int:
+        """The number k of the current episode; 0 before the first."""
+        return self.episode_count
+
+    @property
+    def episode_start(self) -> int:
+        """The step t_k at which the current episode started."""
+        return self.started
+
+    @property
+    def policy(self) -> NDArray[np.int64]:
+        """The current policy: an action for each state."""
+        policy = self.actions[self.choice]
+        policy.flags.writeable = False
+        return policy
+
+    @property
+    def gain(self) -> float:
+        """The optimistic gain of the current episode's plan."""
+        return float(self.plausible.gain())
+
+    @property
+    def sweeps(self) -> int:
+        """The sweeps of value iteration that the current episode's plan took."""
+        return int(self.plausible.sweeps())
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """N(s, a): remembered visits, an (S, A) array."""
+        return self._table(self._counts().visits, 0)
+
+    @property
+    def reward_estimates(self) -> NDArray[np.float64]:
+        """r̂(s, a), an (S, A) array, 0 where never visited."""
+        counts = self._counts()
+        return self._table([counts.mean(x) for x in range(len(self.actions))], np.nan)
+
+    @property
+    def reward_radii(self) -> NDArray[np.float64]:
+        """How far the true mean rewards may be from their estimates."""
+        return self._radii(self.plausible.reward_radius)
+
+    @property
+    def transition_radii(self) -> NDArray[np.float64]:
+        """How far, in L1 distance, the true transitions may be from their estimates."""
+        return self._radii(self.plausible.transition_radius)
+
+    def transition_counts(self, state: int, action: int) -> dict[int, int]:
+        """P(s, a, ·): how often each next state is remembered."""
+        pair, counts = self.pairs.pair(state, action), self._counts()
+        block = slice(counts.offset[pair], counts.offset[pair] + counts.used[pair])
+        slots = zip(counts.target[block].tolist(), counts.count[block].tolist(), strict=True)
+        return {target: count for target, count in sorted(slots) if count > 0}
+
+    def transition_estimates(self, state: int, action: int) -> dict[int, float]:
+        """p̂(· | s, a), empty where never visited."""
+        counts = self.transition_counts(state, action)
+        visits = sum(counts.values())
+        return {target: count / visits for target, count in counts.items()}
+
+    def _counts(self) -> Any:
+        self.absorb()
+        return self.memory.counts
+
+    def _radii(self, radius: Any) -> NDArray[np.float64]:
+        t = self.clock - self.since + 1
+        return self._table([radius(int(n), t) for n in self._counts().visits], np.nan)

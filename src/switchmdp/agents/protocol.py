@@ -1,0 +1,94 @@
+"""What an agent is: two verbs.
+
+    action = agent.act(state)
+    agent.observe(state, action, reward, next_state)
+
+Any object with these verbs, and with `n_states` and `n_actions`, can be simulated. One that draws
+random numbers also has `reseed(seed_sequence)`. States and actions count from 0, rewards lie in
+[0, 1].
+
+A class of ours is decorated with `@compiled` and derives from `Agent`. Its verbs then stand behind
+a door: called from Python they check what they are given, and refuse it before anything has
+changed. Machine code, which has checked already, calls them bare.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidAction, InvalidReward, InvalidState
+from switchmdp.mdp.pairs import Pairs, find_pair, integer
+
+
+@runtime_checkable
+class AgentLike(Protocol):
+    """The two verbs."""
+
+    n_states: int
+    n_actions: int
+
+    def act(self, state: int) -> int:
+        """The action to take now, in this state."""
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        """What came of it."""
+
+
+def check_act(agent: Any, state: Any) -> tuple[int]:
+    """The door of `act`."""
+    return (integer(state, agent.n_states, "state", InvalidState),)
+
+
+def check_observe(
+    agent: Any, state: Any, action: Any, reward: Any, next_state: Any
+) -> tuple[int, int, float, int]:
+    """The door of `observe`."""
+    state = integer(state, agent.n_states, "state", InvalidState)
+    action = integer(action, agent.n_actions, "action", InvalidAction)
+    pair = find_pair(agent.starts, agent.actions, state, action)
+    if pair < 0:
+        known = agent.actions[agent.starts[state] : agent.starts[state + 1]].tolist()
+        raise InvalidAction(f"action in state {state}", action, f"one of {known}")
+    if (
+        isinstance(reward, (bool, np.bool_))
+        or not isinstance(reward, (int, float, np.integer, np.floating))
+        or not math.isfinite(reward)
+        or not 0.0 <= reward <= 1.0
+    ):
+        raise InvalidReward("reward", reward, "a finite number in [0, 1]")
+    next_state = integer(next_state, agent.n_states, "next_state", InvalidState)
+    return state, action, float(reward), next_state
+
+
+class Agent:
+    """Base of the compiled agents: the pairs they know, and the door before their verbs."""
+
+    __doors__: ClassVar[dict[str, Any]] = {"act": check_act, "observe": check_observe}
+
+    n_states: int
+    n_actions: int
+    starts: NDArray[np.int64]
+    actions: NDArray[np.int64]
+
+    def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
+        pairs = Pairs.of(n_states, n_actions, available)
+        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
+        self.starts, self.actions = pairs.starts, pairs.actions
+
+    @property
+    def pairs(self) -> Pairs:
+        """The state-action pairs that the agent knows."""
+        return Pairs(self.n_states, self.n_actions, self.starts, self.actions)
+
+    def _table(self, per_pair: Any, missing: Any) -> NDArray[Any]:
+        """A value per pair as a read-only (S, A) array."""
+        values = np.asarray(per_pair)
+        table = np.full((self.n_states, self.n_actions), missing, values.dtype)
+        pairs = self.pairs
+        table[pairs.states, pairs.actions] = values
+        table.flags.writeable = False
+        return table

@@ -1,0 +1,49 @@
+"""SW-UCRL (Gajane, Ortner, Auer 2018, Figure 1), beside the parts that carry it out.
+
+    Input: δ in (0,1), S, A, window size W.
+    For episodes k = 1, 2, … do
+      1. t_k := t.                                                        Episodic.start_episode
+      2. v_k(s,a) := 0;  N_k(s,a) := #{t_k - W <= τ < t_k : s_τ = s, a_τ = a}.     Window.absorb
+      3. R_k, P_k over the same W steps;  r̂_k = R_k / max(1, N_k),                  Counts.mean
+         p̂_k = P_k / max(1, N_k).                                            Optimism.estimate
+      4. M_k: rewards and transitions within Eq. 1 and Eq. 2 of r̂_k, p̂_k.           L1Ball.plan
+      5. Extended value iteration: π_k whose optimistic gain is within 1/√t_k
+         of the best.                                                         Optimism.iterate
+      6. While v_k(s_t, π_k(s_t)) < max(1, N_k(s_t, π_k(s_t))):                Doubling.quota,
+         choose a_t = π_k(s_t), obtain r_t, observe s_{t+1};                   Episodic.prepare
+         v_k(s_t, a_t) += 1;  t := t + 1.                                      Episodic.observe
+
+Counts are frozen within an episode, t_k in the radii is the global time. The paper says that no
+episode is longer than W; in truth it is W + S - 1, because each pair with N_k = 0 may be visited once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.compiled import compiled
+from switchmdp.memory import Window
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Never
+
+
+@compiled
+class SWUCRL(Episodic):
+    """UCRL2 that remembers the last `window` steps.
+
+    >>> agent = SWUCRL(5, 3, window=1000, delta=0.1)
+    >>> action = agent.act(0)
+    >>> agent.observe(0, action, 1.0, 4)
+    >>> agent.t, agent.episode, int(agent.visits.sum())
+    (2, 1, 1)
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        window: int, delta: float = 0.05, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Window(window), plausible=L1Ball(delta), restarts=Never(),
+        )  # fmt: skip

@@ -1,0 +1,97 @@
+"""UCRL2 (Jaksch, Ortner, Auer 2010, Figure 1), and the paper's ways of restarting it.
+
+UCRL2 is the episodic agent that remembers everything. It assumes that nothing changes.
+
+    UCRL2     never restarts.
+    UCRL2-R   Jaksch et al., Theorem 6: for ℓ - 1 changes, UCRL2 with δ/ℓ², restarted at steps
+              ⌈i³/ℓ²⌉, i = 1, 2, 3, …  The SW-UCRL paper does not say whether it ran ℓ = l + 1, as the
+              theorem has it, or ℓ = l: `segments` sets it, and l + 1 is the default.
+    UCRL2-RW  the SW-UCRL paper's own: restarted every W* steps, δ as it is.
+    Oracle    told the change points, and restarted there: the reference line.
+
+On a restart all counts go, and t in the radii and in 1/√t starts again at 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import probability, whole
+from switchmdp.memory import Everything
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Cubic, Never, Periodic, Told
+
+
+@compiled
+class UCRL2(Episodic):
+    """Remembers everything.
+
+    >>> UCRL2(5, 3, delta=0.1).act(2)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *, delta: float = 0.05, available: Any = None
+    ) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=L1Ball(delta), restarts=Never(),
+        )  # fmt: skip
+
+
+@compiled
+class UCRL2R(Episodic):
+    """UCRL2 restarted at ⌈i³/ℓ²⌉, for `changes` = ℓ - 1 changes (or `segments` = ℓ).
+
+    >>> UCRL2R(5, 3, changes=2, delta=0.1).restart_at
+    2
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        changes: int, delta: float = 0.05, segments: int | None = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        whole("changes", changes, 0, 10**6 - 1)
+        ell = changes + 1 if segments is None else whole("segments", segments, 1, 10**6)
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=L1Ball(probability("delta", delta) / ell**2), restarts=Cubic(ell),
+        )  # fmt: skip
+
+
+@compiled
+class UCRL2RW(Episodic):
+    """UCRL2 restarted every `period` steps.
+
+    >>> UCRL2RW(5, 3, period=20_000, delta=0.1).restart_at
+    20001
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        period: int, delta: float = 0.05, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=L1Ball(delta), restarts=Periodic(period),
+        )  # fmt: skip
+
+
+@compiled
+class Oracle(Episodic):
+    """UCRL2 restarted at the true change points, which it is told.
+
+    >>> Oracle(5, 3, change_points=[50_000], delta=0.1).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, delta: float = 0.05, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=L1Ball(delta), restarts=Told(change_points),
+        )  # fmt: skip

@@ -1,0 +1,121 @@
+"""One source per algorithm; speed is a decorator. The only place that knows Numba.
+
+- `@jit` on a function: machine code when called from machine code or from Python.
+- `@entry` likewise, for the functions that Python calls: kept on disk between processes.
+- `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
+- `machine(function, instance)`: that function as machine code for that combination of classes.
+
+With `NUMBA_DISABLE_JIT=1` all of it is the plain Python that it looks like.
+"""
+
+from __future__ import annotations
+
+import functools
+import types as python_types
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+from switchmdp.compiled.cache import DiskCache, digest_for
+from switchmdp.compiled.structs import (
+    classes_in,
+    freeze,
+    is_compiled,
+    pack,
+    register,
+    specialised,
+    thaw,
+    unpack,
+)
+
+__all__ = [
+    "JIT", "classes_in", "compiled", "entry", "freeze", "interpreted", "is_compiled", "jit",
+    "machine", "pack", "specialised", "thaw", "unpack",
+]  # fmt: skip
+
+JIT = not numba.config.DISABLE_JIT
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+_machines: dict[Any, Callable[..., Any]] = {}
+
+
+def jit(function: F) -> F:
+    """Compile a function that other compiled functions call.
+
+    >>> @jit
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(21)
+    42
+    """
+    return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def entry(function: F) -> F:
+    """Compile a function that Python calls, and keep its machine code on disk."""
+    label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    return _cached(function, label, digest_for([function.__module__]))
+
+
+def interpreted(function: F) -> F:
+    """The plain Python function behind a compiled one."""
+    return getattr(function, "py_func", function)
+
+
+def compiled(cls: C) -> C:
+    """Let machine code hold instances of this class and call its methods.
+
+    Every field is annotated on the class: `int`, `float`, `bool`, `np.ndarray` or another compiled
+    class. The methods stay within what Numba compiles, use no `super()`, and are called by
+    interpreted code exactly as they are. Where the class names `__doors__`, {verb: check}, callers
+    from Python pass through the check, which cleans the arguments or raises; machine code does not.
+    """
+    if JIT:
+        register(cls)
+    for name, check in getattr(cls, "__doors__", {}).items():
+        if name in vars(cls):
+            setattr(cls, name, _behind_door(vars(cls)[name], check))
+    return cls
+
+
+def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:
+    """The verb for callers from Python: `check` returns clean arguments or raises."""
+
+    @functools.wraps(verb)
+    def checked(self: Any, *given: Any, **named: Any) -> Any:
+        return verb(self, *check(self, *given, **named))
+
+    return checked
+
+
+def machine(function: F, instance: Any) -> F:
+    """`function` compiled for the combination of classes that `instance` is made of.
+
+    One dispatcher per combination: a damaged or vanished class can only spoil its own.
+    """
+    classes = tuple(classes_in(instance))
+    key = (function, classes)
+    if key not in _machines:
+        plain = interpreted(function)
+        copy = python_types.FunctionType(
+            plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__
+        )
+        shown = [c.__name__ for c in (type(instance), *classes) if is_compiled_class(c)]
+        label = "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
+        sources = digest_for([c.__module__ for c in classes] + [plain.__module__])
+        _machines[key] = _cached(copy, label, sources)
+    return _machines[key]  # type: ignore[return-value]
+
+
+def is_compiled_class(cls: type) -> bool:
+    return "__state__" in vars(cls)
+
+
+def _cached(function: Any, label: str, sources: str | None) -> Any:
+    dispatcher = numba.njit(nogil=True)(function)
+    if JIT:
+        dispatcher._cache = DiskCache(function, label, sources)
+    return dispatcher

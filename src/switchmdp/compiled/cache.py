@@ -1,0 +1,155 @@
+"""Machine code on disk: one file per function and signature, named by all that it depends on.
+
+A file's name is the digest of the function's name, its argument types, the processor, the Numba
+version and *every source file of the package* (of the user's folder too, for the user's agents), so
+that an edit anywhere makes the old code unreachable: there is no index that could be stale or
+broken. A file opens with the digest of its content; one that is truncated or altered is removed
+and compiled again. A folder that cannot be written costs one warning and the speed of the next
+start, nothing else.
+
+The folder is `$SWITCHMDP_CACHE`, or `switchmdp` in the user's cache folder. It is private (0700),
+because machine code is loaded from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import stat
+import sys
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+PACKAGE = Path(__file__).resolve().parent.parent
+KEPT_VERSIONS = 4
+
+
+@cache
+def digest_of_sources(folder: Path, *, recursive: bool = True) -> str:
+    """One digest over the names and contents of all Python files in a folder.
+
+    >>> len(digest_of_sources(PACKAGE))
+    64
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py") if recursive else folder.glob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def digest_for(modules: Iterable[str]) -> str | None:
+    """What the code of these modules depends on, or None where that can't be told.
+
+    A user's module may call anything beside it, so all files of its folder count. A script or a
+    notebook has no importable name that another process would find again: it is not cached.
+    """
+    parts = [digest_of_sources(PACKAGE), numba.__version__, sys.version]
+    for name in sorted(set(modules)):
+        if name == "switchmdp" or name.startswith("switchmdp."):
+            continue
+        source = getattr(sys.modules.get(name), "__file__", None)
+        if name == "__main__" or source is None:
+            return None
+        parts.append(name + digest_of_sources(Path(source).resolve().parent, recursive=False))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where the machine code of this version lies."""
+    root = os.environ.get("SWITCHMDP_CACHE")
+    if not root:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        root = os.path.join(home, "switchmdp")
+    return Path(root) / digest_of_sources(PACKAGE)[:16]
+
+
+def _make_private_folder() -> Path:
+    folder = cache_folder()
+    if not folder.exists():
+        folder.mkdir(parents=True, mode=0o700)
+        versions = (path for path in folder.parent.iterdir() if len(path.name) == 16)
+        for old in sorted(versions, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]:
+            shutil.rmtree(old, ignore_errors=True)
+    status = folder.stat()
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
+    """Numba's cache interface over the files described above."""
+
+    def __init__(self, function: Callable[..., Any], label: str, sources: str | None) -> None:
+        self._function = function
+        self._label = label
+        self._sources = sources
+        self._compiling_since = 0.0
+
+    @property
+    def cache_path(self) -> str:
+        return str(cache_folder())
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        key = (self._label, str(sig), codegen.magic_tuple(), self._sources)
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:40]
+        return cache_folder() / f"{self._label}.{name}"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        if self._sources is not None:
+            path = self._path(sig, target_context.codegen())
+            try:
+                stored = path.read_bytes()
+                if stored[:32] == hashlib.sha256(stored[32:]).digest():
+                    return CompileResult._rebuild(target_context, *pickle.loads(stored[32:]))
+                path.unlink()
+            except FileNotFoundError:
+                pass
+            except Exception as error:
+                warnings.warn(f"machine code in {path} is unusable ({error!r})", stacklevel=2)
+        self._compiling_since = time.perf_counter()
+        if not self._label.startswith("_"):
+            print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self._sources is None or data.library.has_dynamic_globals:
+            return
+        try:
+            _make_private_folder()
+            path = self._path(sig, data.codegen)
+            content = dumps(data._reduce())
+            temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
+            try:
+                temporary.write_bytes(hashlib.sha256(content).digest() + content)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            warnings.warn(
+                f"compiled code can't be kept in {cache_folder()} ({error}); "
+                "it works, and will be compiled again next time",
+                stacklevel=2,
+            )
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def flush(self) -> None:
+        shutil.rmtree(cache_folder(), ignore_errors=True)

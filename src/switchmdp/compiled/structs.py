@@ -1,0 +1,180 @@
+"""One source, interpreted or machine code: what `@compiled` teaches Numba about a class.
+
+A compiled class is a plain Python class with annotated fields. Its instances cross the border to
+machine code as a tree of named tuples and come back the same way:
+
+    object --pack--> named tuples --thaw--> structs ... run ... --freeze--> named tuples --unpack-->
+
+In machine code an instance is a mutable struct (Numba's `structref`) whose type is made of its
+fields' types, so one generic class is specialised for every combination of the components it
+holds. Its methods are the very functions of the Python class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints
+
+import numpy as np
+from numba import types
+from numba.core.extending import overload, overload_method
+from numba.experimental import structref
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CLASS_OF_TUPLE: dict[type, type] = {}
+
+
+def register(cls: type) -> None:
+    """Teach Numba the fields and methods of a class."""
+    fields = {
+        name: hint
+        for name, hint in get_type_hints(cls).items()
+        if get_origin(hint) is not ClassVar and hint is not ClassVar
+    }
+    name = f"{cls.__name__}State"
+    state = namedtuple(name, fields)  # type: ignore[misc]  # the fields are known at run time only
+    state.__module__ = cls.__module__
+    # The machine code on disk names its argument types by import path.
+    setattr(sys.modules[cls.__module__], name, state)
+    struct = type(f"{cls.__name__}Struct", (types.StructRef,), {"preprocess_fields": _preprocess})
+    structref.register(struct)
+    cls.__fields__ = fields  # type: ignore[attr-defined]
+    cls.__state__ = state  # type: ignore[attr-defined]
+    cls.__struct__ = struct  # type: ignore[attr-defined]
+    _CLASS_OF_TUPLE[state] = cls
+    for method, function in inspect.getmembers(cls, inspect.isfunction):
+        if not method.startswith("__"):
+            overload_method(struct, method, strict=False)(_same_signature(inspect.unwrap(function)))
+    _overload_freeze(cls)
+
+
+def _preprocess(self: Any, fields: Any) -> Any:
+    return tuple((name, types.unliteral(kind)) for name, kind in fields)
+
+
+def _same_signature(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A typing function with the parameters of `function`, as Numba wants it."""
+    names = ", ".join(inspect.signature(function).parameters)
+    scope = {"function": function}
+    exec(f"def typed({names}):\n    return function", scope)
+    return scope["typed"]
+
+
+def thaw(state: Any) -> Any:
+    """Machine code only: the struct that a tree of named tuples describes."""
+    return state
+
+
+def freeze(struct: Any) -> Any:
+    """Machine code only: the tree of named tuples that describes a struct."""
+    return struct
+
+
+def _thawed(kind: Any) -> Any:
+    cls = _CLASS_OF_TUPLE.get(getattr(kind, "instance_class", None))  # type: ignore[arg-type]
+    if cls is None:
+        return kind
+    fields = [(n, _thawed(k)) for n, k in zip(kind.fields, kind.types, strict=True)]
+    return cls.__struct__(fields)  # type: ignore[attr-defined]
+
+
+@overload(thaw, strict=False)
+def _overload_thaw(state: Any) -> Any:
+    kind = _thawed(state)
+    if kind is state:
+        return lambda state: state
+    lines = [f"    struct.{name} = thaw(state.{name})" for name in state.fields]
+    source = ["def impl(state):", "    struct = new(kind)", *lines, "    return struct"]
+    scope = {"new": structref.new, "kind": kind, "thaw": thaw}
+    exec("\n".join(source), scope)
+    return scope["impl"]
+
+
+@overload(freeze, strict=False)
+def _overload_freeze_plain(struct: Any) -> Any:
+    return None if isinstance(struct, types.StructRef) else lambda struct: struct
+
+
+def _overload_freeze(cls: Any) -> None:
+    values = ", ".join(f"freeze(struct.{name})" for name in cls.__fields__)
+    scope = {"freeze": freeze, "state": cls.__state__}
+    exec(f"def impl(struct):\n    return state({values})", scope)
+
+    @overload(freeze, strict=False)
+    def typed(struct: Any) -> Any:
+        return scope["impl"] if isinstance(struct, cls.__struct__) else None
+
+
+def is_compiled(instance: Any) -> bool:
+    """Whether the class itself was registered: a subclass that was not may override anything."""
+    return "__state__" in vars(type(instance))
+
+
+def pack(instance: Any) -> Any:
+    """The tree of named tuples of an instance, every field coerced to its annotation.
+
+    A float in an integer field would be truncated in silence, a read-only or transposed array
+    would be compiled for anew: both are settled here.
+    """
+    cls = type(instance)
+    return cls.__state__(*(_packed(getattr(instance, n), kind) for n, kind in cls.__fields__.items()))
+
+
+def _packed(value: Any, kind: Any) -> Any:
+    if is_compiled(value):
+        return pack(value)
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["C", "W", "A"])
+    return kind(value)
+
+
+def unpack(instance: Any, state: Any) -> None:
+    """Write a tree of named tuples back into the instance that it came from."""
+    for name, value in zip(state._fields, state, strict=True):
+        if hasattr(type(value), "_fields"):
+            unpack(getattr(instance, name), value)
+        else:
+            setattr(instance, name, value)
+
+
+def classes_in(instance: Any) -> list[type]:
+    """The instance's class and those of the components it holds, and all their bases."""
+    found = [cls for cls in type(instance).__mro__ if cls is not object]
+    for name in type(instance).__fields__:
+        value = getattr(instance, name)
+        if is_compiled(value):
+            found += classes_in(value)
+    return found
+
+
+def specialised(default: F) -> Any:
+    """A function with other implementations for some compiled classes of its first argument.
+
+    Interpreted code always runs the default. Machine code takes the first implementation added by
+    `.when(condition)` whose condition holds for the class, and else the default.
+    """
+    choices: list[tuple[Callable[[type], bool], Callable[..., Any]]] = []
+
+    def when(condition: Callable[[type], bool]) -> Callable[[F], F]:
+        def add(function: F) -> F:
+            choices.append((condition, function))
+            return function
+
+        return add
+
+    parameters = ", ".join(inspect.signature(default).parameters)
+    first = next(iter(inspect.signature(default).parameters))
+
+    def choose(kind: Any) -> Callable[..., Any]:
+        cls = next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)  # type: ignore[attr-defined]
+        return next((function for condition, function in choices if condition(cls)), default)
+
+    scope = {"choose": choose}
+    exec(f"def typed({parameters}):\n    return choose({first})", scope)
+    overload(default, strict=False)(scope["typed"])
+    default.when = when  # type: ignore[attr-defined]
+    return default

@@ -1,0 +1,87 @@
+"""The typed errors.
+
+Every error names the field or place that is wrong, the value that was found there and what is
+allowed. Nothing is changed before an error is raised: a refused call leaves its object as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SwitchmdpError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InvalidParameter(SwitchmdpError, ValueError):
+    """A parameter is of the wrong type or out of range."""
+
+    def __init__(self, field: str, value: Any, allowed: str) -> None:
+        super().__init__(field, value, allowed)
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return f"{self.field} must be {self.allowed}, got {self.value!r}"
+
+
+class InvalidInteraction(InvalidParameter):
+    """A state, action or reward handed to an agent is not one it can take."""
+
+
+class InvalidState(InvalidInteraction):
+    """A state is not an integer in range."""
+
+
+class InvalidAction(InvalidInteraction):
+    """An action is not an integer in range, or is not available in the state."""
+
+
+class InvalidReward(InvalidInteraction):
+    """A reward is not a finite number in [0, 1]."""
+
+
+class InvalidMDP(SwitchmdpError, ValueError):
+    """The data does not describe an MDP; says at which state and action, and what was found."""
+
+
+class NotCommunicating(InvalidMDP):
+    """Some state cannot be reached from some other under any policy: the diameter is infinite."""
+
+
+class InvalidProblem(SwitchmdpError, ValueError):
+    """Configurations and change points do not describe a switching MDP."""
+
+
+class Mismatch(SwitchmdpError, ValueError):
+    """Two things that must belong together do not (an agent and a problem, a record and a run)."""
+
+
+class PrecisionNotReached(SwitchmdpError, ArithmeticError):
+    """A tolerance could not be certified; carries the bracket that was reached."""
+
+    def __init__(self, reason: str, lower: float, upper: float) -> None:
+        super().__init__(reason, lower, upper)
+        self.reason = reason
+        self.lower = lower
+        self.upper = upper
+
+    def __str__(self) -> str:
+        return f"{self.reason}; certified so far: [{self.lower!r}, {self.upper!r}]"
+
+
+class OutsideValidity(SwitchmdpError, ValueError):
+    """A theorem's conditions do not hold for the numbers it was asked about."""
+
+
+class DamagedFile(SwitchmdpError, ValueError):
+    """A stored file is truncated, altered, or not one of ours."""
+
+
+class ContractViolation(SwitchmdpError, AssertionError):
+    """An agent or problem breaks the contract that `check_agent` or `check_problem` tests."""
+
+
+class MissingExtra(SwitchmdpError, ImportError):
+    """An optional dependency is not installed; says which extra brings it."""

@@ -1,0 +1,8 @@
+"""MDPs and switching MDPs: data, validated at one door."""
+
+from switchmdp.mdp.laws import Bernoulli, Beta, Deterministic, RewardLaw
+from switchmdp.mdp.mdp import MDP
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.switching import SwitchingMDP
+
+__all__ = ["MDP", "Bernoulli", "Beta", "Deterministic", "Pairs", "RewardLaw", "SwitchingMDP"]

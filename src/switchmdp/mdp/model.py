@@ -1,0 +1,68 @@
+"""The form in which machine code sees a configuration: a pool of rows, and each pair's row.
+
+    row y:   successors[start[y]:stop[y]] with probabilities, cumulative probabilities, mean[y]
+    pair x:  is at present row[x]
+
+An MDP has one row per pair. A switching MDP has a pool: a change gives some pairs another row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry, jit
+from switchmdp.randomness import uniform
+
+
+class Model(NamedTuple):
+    """Pairs, rows, and which row each pair has at present."""
+
+    starts: NDArray[np.int64]
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    successors: NDArray[np.int32]
+    probabilities: NDArray[np.float64]
+    cumulative: NDArray[np.float64]
+
+
+def cumulate(
+    start: NDArray[np.int64], stop: NDArray[np.int64], probabilities: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Cumulative probabilities row by row; the last of a row is exactly 1."""
+    result = np.empty_like(probabilities)
+    _cumulate(start, stop, probabilities, result)
+    return result
+
+
+@entry
+def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
+    for y in range(start.size):
+        total = 0.0
+        for k in range(start[y], stop[y]):
+            total += probabilities[k]
+            result[k] = total
+        result[stop[y] - 1] = 1.0
+
+
+@jit
+def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> int:
+    """The next state of a row: the first whose cumulative probability exceeds a uniform draw."""
+    u = uniform(words)
+    if stop - start > 16:
+        low, high = start, stop - 1
+        while low < high:
+            middle = (low + high) // 2
+            if u < cumulative[middle]:
+                high = middle
+            else:
+                low = middle + 1
+        return int(successors[low])
+    k = start
+    while u >= cumulative[k]:
+        k += 1
+    return int(successors[k])

@@ -1,0 +1,135 @@
+"""Pairs: the state-action pairs of an MDP, numbered state by state.
+
+A state's actions are a range of pairs, so action sets may differ by state:
+
+    state s has the pairs  starts[s] … starts[s+1]-1,   pair x means action  actions[x]
+
+Where every action is available everywhere, the pair of (s, a) is s·A + a.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry
+from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
+
+MAX_PAIRS = 2**31 - 1
+
+
+@entry
+def find_pair(starts: Any, actions: Any, state: int, action: int) -> int:
+    """The pair of an action in a state, or -1 where it is not available."""
+    low, high = starts[state], starts[state + 1]
+    if high - low == actions[high - 1] - actions[low] + 1:  # no gap between its actions
+        return low + action - actions[low] if actions[low] <= action <= actions[high - 1] else -1
+    for pair in range(low, high):
+        if actions[pair] == action:
+            return int(pair)
+    return -1
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which actions each state has."""
+
+    n_states: int
+    n_actions: int
+    starts: NDArray[np.int64]
+    actions: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n_states: Any, n_actions: Any, available: Any = None) -> Pairs:
+        """All pairs, or those of a (states, actions) mask.
+
+        >>> Pairs.of(2, 2).n_pairs, Pairs.of(2, 2, [[True, False], [True, True]]).n_pairs
+        (4, 3)
+        """
+        n_states = whole("n_states", n_states, 1)
+        n_actions = whole("n_actions", n_actions, 1)
+        if n_states * n_actions > MAX_PAIRS:
+            raise InvalidParameter("n_states * n_actions", n_states * n_actions, f"<= {MAX_PAIRS}")
+        if available is None:
+            starts = np.arange(n_states + 1, dtype=np.int64) * n_actions
+            return cls(n_states, n_actions, starts, np.tile(np.arange(n_actions), n_states))
+        mask = np.asarray(available)
+        if mask.shape != (n_states, n_actions) or mask.dtype != np.bool_:
+            raise InvalidMDP(
+                f"available must be a boolean array of shape ({n_states}, {n_actions}), "
+                f"got {mask.dtype} of shape {mask.shape}"
+            )
+        counts = mask.sum(axis=1)
+        if (counts == 0).any():
+            raise InvalidMDP(f"state {int(np.argmin(counts))} has no available action")
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(n_states, n_actions, starts, np.nonzero(mask)[1].astype(np.int64))
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.actions)
+
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """The state of each pair."""
+        return np.repeat(np.arange(self.n_states), np.diff(self.starts))
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        mask = np.zeros((self.n_states, self.n_actions), dtype=bool)
+        mask[self.states, self.actions] = True
+        return mask
+
+    def pair(self, state: Any, action: Any) -> int:
+        """The pair of an available action, checked."""
+        state = integer(state, self.n_states, "state", InvalidState)
+        action = integer(action, self.n_actions, "action", InvalidAction)
+        found = int(find_pair(self.starts, self.actions, state, action))
+        if found < 0:
+            raise InvalidAction(f"action in state {state}", action, f"one of {self.at(state)}")
+        return found
+
+    def at(self, state: int) -> list[int]:
+        """The actions of a state."""
+        return [int(a) for a in self.actions[self.starts[state] : self.starts[state + 1]]]
+
+    def same_as(self, other: Pairs) -> bool:
+        return (
+            self.n_states == other.n_states
+            and self.n_actions == other.n_actions
+            and np.array_equal(self.starts, other.starts)
+            and np.array_equal(self.actions, other.actions)
+        )
+
+
+def integer(value: Any, top: int, field: str, error: type[InvalidParameter]) -> int:
+    """A plain int in 0..top-1: no bool, no float, no array."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
+        raise error(field, value, f"an integer from 0 to {top - 1}")
+    return int(value)
+
+
+def whole(field: str, value: Any, least: int, most: int = 2**62) -> int:
+    """A parameter that must be an integer in a range."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer))
+        or not least <= value <= most
+    ):
+        limit = f"an integer >= {least}" if most == 2**62 else f"an integer from {least} to {most}"
+        raise InvalidParameter(field, value, limit)
+    return int(value)
+
+
+def probability(field: str, value: Any) -> float:
+    """A parameter that must lie strictly between 0 and 1."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.floating))
+        or not 0.0 < value < 1.0
+    ):
+        raise InvalidParameter(field, value, "a number strictly between 0 and 1")
+    return float(value)

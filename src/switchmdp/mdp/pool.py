@@ -1,0 +1,206 @@
+"""Collects the rows and patches of a switching MDP while it is being described.
+
+Rows that come back (another pair's, an earlier configuration's) are found by their content and
+stored once; rows that differ only in their mean share their successor list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry
+from switchmdp.errors import InvalidMDP
+from switchmdp.mdp.model import Model, cumulate
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, place
+
+RowChange = tuple[int, int, Any, float | None]
+Segment = tuple[int, int]
+
+
+class Patches(NamedTuple):
+    """Change i replaces rows `old` by `new` at the pairs of offsets[i]..offsets[i+1]-1."""
+
+    offsets: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    old: NDArray[np.int64]
+    new: NDArray[np.int64]
+    rewires: NDArray[np.bool_]  # whether a change takes edges out of the graph
+
+
+class Pool:
+    """Rows so far, the row of each pair now, and the patches that led here."""
+
+    def __init__(self, pairs: Pairs, base: Model) -> None:
+        self.pairs = pairs
+        self.base = base.row.copy()
+        self.row = base.row.copy()
+        self.start, self.stop = base.start.tolist(), base.stop.tolist()
+        self.mean = base.mean.tolist()
+        self.successors, self.probabilities = [base.successors], [base.probabilities]
+        self.stored = len(base.successors)
+        self._segments: dict[bytes, Segment] = {}
+        self._rows: dict[tuple[Segment, float], int] = {}
+        self._content: dict[Segment, tuple[NDArray[np.int32], NDArray[np.float64]]] = {}
+        self._first = base
+        self.offsets, self.rewires = [0], []
+        self.pair: list[int] = []
+        self.old: list[int] = []
+        self.new: list[int] = []
+
+    def change_to(self, model: Model) -> None:
+        """Add a change to a whole configuration: only the rows that differ count."""
+        rewires = False
+        for pair in self._differing(model):
+            y = model.row[pair]
+            part = slice(model.start[y], model.stop[y])
+            rewires |= self._replace(
+                int(pair), model.successors[part], model.probabilities[part], float(model.mean[y])
+            )
+        self._close(rewires)
+
+    def apply(self, patch: Sequence[RowChange]) -> None:
+        """Add a change given as a list of row changes."""
+        try:
+            changes = [(s, a, transitions, mean) for s, a, transitions, mean in patch]
+        except (TypeError, ValueError):
+            raise InvalidMDP(
+                f"a patch is a list of (state, action, transitions, mean), got {patch!r}"
+            ) from None
+        rewires = False
+        for state, action, transitions, mean in changes:
+            pair = self.pairs.pair(state, action)
+            now = int(self.row[pair])
+            successors, probabilities = self._segment_content((self.start[now], self.stop[now]))
+            if transitions is not None:
+                successors, probabilities = self._parse(pair, transitions)
+            level = self.mean[now] if mean is None else self._parse_mean(pair, mean)
+            rewires |= self._replace(pair, successors, probabilities, level)
+        self._close(rewires)
+
+    def finish(self) -> tuple[Model, Patches]:
+        """The model in its first configuration, and the patches."""
+        start, stop = np.array(self.start, np.int64), np.array(self.stop, np.int64)
+        probabilities = np.concatenate(self.probabilities)
+        model = Model(
+            starts=self.pairs.starts, row=self.base, start=start, stop=stop,
+            mean=np.array(self.mean, np.float64), successors=np.concatenate(self.successors),
+            probabilities=probabilities, cumulative=cumulate(start, stop, probabilities),
+        )  # fmt: skip
+        pair, old, new = (np.array(x, np.int64) for x in (self.pair, self.old, self.new))
+        offsets, rewires = np.array(self.offsets, np.int64), np.array(self.rewires, np.bool_)
+        return model, Patches(offsets, pair, old, new, rewires)
+
+    def _differing(self, model: Model) -> NDArray[np.int64]:
+        if len(self.successors) > 1:
+            self.successors = [np.concatenate(self.successors)]
+            self.probabilities = [np.concatenate(self.probabilities)]
+        here = Model(
+            model.starts, self.row, np.array(self.start), np.array(self.stop), np.array(self.mean),
+            self.successors[0], self.probabilities[0], self.probabilities[0],
+        )  # fmt: skip
+        return _differing_pairs(here, model)  # type: ignore[no-any-return]
+
+    def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> bool:
+        """Give a pair a row, new or known; says whether edges of the graph went away."""
+        old = int(self.row[pair])
+        old_segment = (self.start[old], self.stop[old])
+        before, weights = self._segment_content(old_segment)
+        self._segments.setdefault(before.tobytes() + weights.tobytes(), old_segment)
+        self._rows.setdefault((old_segment, self.mean[old]), old)
+
+        key = successors.tobytes() + probabilities.tobytes()
+        segment = self._segments.get(key)
+        if segment is None:
+            segment = (self.stored, self.stored + len(successors))
+            self._segments[key] = segment
+            self._content[segment] = (successors, probabilities)
+            self.successors.append(successors)
+            self.probabilities.append(probabilities)
+            self.stored += len(successors)
+        new = self._rows.get((segment, mean))
+        if new is None:
+            new = len(self.mean)
+            self._rows[segment, mean] = new
+            self.start.append(segment[0])
+            self.stop.append(segment[1])
+            self.mean.append(mean)
+        if new == old:
+            return False
+        self.pair.append(pair)
+        self.old.append(old)
+        self.new.append(new)
+        self.row[pair] = new
+        if segment == old_segment or len(successors) == self.pairs.n_states:
+            return False
+        return not np.isin(before, successors).all()
+
+    def _segment_content(self, segment: Segment) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        found = self._content.get(segment)
+        if found is None:  # only the base's rows are not entered as they come
+            part = slice(*segment)
+            found = self._first.successors[part], self._first.probabilities[part]
+            self._content[segment] = found
+        return found
+
+    def _close(self, rewires: bool) -> None:
+        self.offsets.append(len(self.pair))
+        self.rewires.append(rewires)
+
+    def _parse(self, pair: int, transitions: Any) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        n_states = self.pairs.n_states
+        try:
+            if isinstance(transitions, Mapping):
+                transitions = list(transitions.items())
+            values = np.asarray(transitions, np.float64)
+        except (TypeError, ValueError) as error:
+            raise self._fault(pair, f"transitions are not numbers: {error}") from None
+        if values.ndim == 2 and values.shape[1] == 2:
+            targets = values[:, 0]
+            if not np.isin(targets, np.arange(n_states)).all():
+                raise self._fault(pair, f"next states {targets} are not all in 0..{n_states - 1}")
+            values = np.bincount(targets.astype(np.int64), values[:, 1], n_states)
+        if values.shape != (n_states,):
+            raise self._fault(pair, f"{n_states} probabilities expected, got shape {values.shape}")
+        if not values.min() >= 0.0:
+            bad = int(np.argmin(values >= 0.0))
+            raise self._fault(pair, f"probability {values[bad]} of next state {bad} is not >= 0")
+        total = float(values.sum())
+        if not abs(total - 1.0) <= ROW_SUM_TOLERANCE:
+            raise self._fault(pair, f"probabilities sum to {total:.12g}, not to 1")
+        successors = values.nonzero()[0].astype(np.int32)
+        return successors, values[successors] / total
+
+    def _parse_mean(self, pair: int, mean: Any) -> float:
+        if isinstance(mean, bool) or not isinstance(mean, (int, float, np.floating)):
+            raise self._fault(pair, f"mean reward {mean!r} is not a number")
+        if not 0.0 <= mean <= 1.0:
+            raise self._fault(pair, f"mean reward {mean} is outside [0, 1]")
+        return float(mean)
+
+    def _fault(self, pair: int, what: str) -> InvalidMDP:
+        return InvalidMDP(f"change {len(self.offsets)}, {place(self.pairs, pair)}: {what}")
+
+
+@entry
+def _differing_pairs(a: Any, b: Any) -> Any:
+    found = np.empty(a.row.size, np.int64)
+    count = 0
+    for pair in range(a.row.size):
+        x, y = a.row[pair], b.row[pair]
+        width = a.stop[x] - a.start[x]
+        same = a.mean[x] == b.mean[y] and width == b.stop[y] - b.start[y]
+        if same:
+            for k in range(width):
+                i, j = a.start[x] + k, b.start[y] + k
+                if a.successors[i] != b.successors[j] or a.probabilities[i] != b.probabilities[j]:
+                    same = False
+                    break
+        if not same:
+            found[count] = pair
+            count += 1
+    return found[:count].copy()

@@ -1,0 +1,64 @@
+"""What a stored switching MDP must satisfy before machine code may follow its indices.
+
+The checksum of a file says that it is complete, not who wrote it: every index is checked to lie
+inside the array that it points into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TYPES = {
+    "starts": np.int64, "row": np.int64, "start": np.int64, "stop": np.int64, "mean": np.float64,
+    "successors": np.int32, "probabilities": np.float64, "offsets": np.int64, "pair": np.int64,
+    "old": np.int64, "new": np.int64, "rewires": np.bool_, "actions": np.int64,
+    "change_points": np.int64,
+}  # fmt: skip
+
+
+def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise a ValueError that names the first array that is wrong."""
+    for name, dtype in TYPES.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise ValueError(f"array {name} must be one-dimensional {np.dtype(dtype)}")
+    starts, actions, row = arrays["starts"], arrays["actions"], arrays["row"]
+    start, stop, mean = arrays["start"], arrays["stop"], arrays["mean"]
+    n_states, n_rows, n_pairs = len(starts) - 1, len(mean), len(actions)
+    offsets, pair = arrays["offsets"], arrays["pair"]
+    n_changes, n_patches = len(arrays["change_points"]), len(pair)
+
+    _require(n_states >= 1 and starts[0] == 0 and starts[-1] == n_pairs, "starts")
+    _require((np.diff(starts) >= 1).all(), "starts")
+    _require(_within(actions, fields["n_actions"]), "actions")
+    inner = np.ones(n_pairs, bool)
+    inner[starts[:-1]] = False
+    _require((np.diff(actions, prepend=-1)[inner] >= 1).all(), "actions")
+    _require(len(row) == n_pairs and _within(row, n_rows), "row")
+    _require(len(start) == n_rows and len(stop) == n_rows, "start")
+    _require((start >= 0).all() and (start < stop).all(), "start")
+    _require((stop <= len(arrays["successors"])).all(), "stop")
+    _require(_within(arrays["successors"], n_states), "successors")
+    _require(len(arrays["probabilities"]) == len(arrays["successors"]), "probabilities")
+    _require(((mean >= 0.0) & (mean <= 1.0)).all(), "mean")
+    cumulated = np.concatenate([[0.0], np.cumsum(arrays["probabilities"])])
+    _require((arrays["probabilities"] > 0.0).all(), "probabilities")
+    _require((np.abs(cumulated[stop] - cumulated[start] - 1.0) < 1e-6).all(), "probabilities")
+    _require(len(offsets) == n_changes + 1 and len(arrays["rewires"]) == n_changes, "offsets")
+    _require(offsets[0] == 0 and offsets[-1] == n_patches, "offsets")
+    _require((np.diff(offsets) >= 0).all(), "offsets")
+    _require(_within(pair, n_pairs), "pair")
+    for name in ("old", "new"):
+        _require(len(arrays[name]) == n_patches and _within(arrays[name], n_rows), name)
+
+
+def _within(values: NDArray[Any], top: int) -> bool:
+    return bool(((values >= 0) & (values < top)).all())
+
+
+def _require(holds: Any, name: str) -> None:
+    if not holds:
+        raise ValueError(f"array {name} is inconsistent")

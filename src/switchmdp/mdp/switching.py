@@ -1,0 +1,252 @@
+"""The switching MDP: configurations M_0 … M_l and change points c_1 < … < c_l.
+
+    M_i is active for c_i <= t < c_{i+1},  t = 1, 2, …   (c_0 = 1, c_{l+1} = ∞)
+
+Changes are patches. All rows of all configurations live in one pool; a change point is a list of
+(pair, old row, new row). So 100 000 changes of a few rows each take megabytes, recurring rows are
+stored once, and time can run both ways.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry
+from switchmdp.errors import DamagedFile, InvalidMDP, InvalidProblem, NotCommunicating
+from switchmdp.mdp.graph import disconnected, unconnected_states
+from switchmdp.mdp.laws import RewardLaw, law_from_code
+from switchmdp.mdp.mdp import MDP, check_law
+from switchmdp.mdp.model import Model, cumulate
+from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pool import Patches, Pool, RowChange
+from switchmdp.mdp.stored import check_stored
+from switchmdp.storage import load_arrays, save_arrays
+
+CHECKED_AT_ONCE = 20_000_000
+_STORED = "switching-mdp"
+
+
+class SwitchingMDP:
+    """Configurations and the steps at which they take over.
+
+    >>> first = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
+    >>> second = MDP([[[0, 1]], [[1, 0]]], [[0], [0]])
+    >>> problem = SwitchingMDP([first, second], change_points=[50_000])
+    >>> problem.at(49_999).rewards.tolist(), problem.at(50_000).rewards.tolist()
+    ([[1.0], [0.0]], [[0.0], [0.0]])
+    """
+
+    def __init__(self, configurations: Iterable[MDP], change_points: Sequence[int] = ()) -> None:
+        iterator = iter(configurations)
+        try:
+            base = next(iterator)
+        except (StopIteration, TypeError):
+            raise InvalidProblem("at least one configuration is needed") from None
+        _must_be_mdp(base, 0)
+        points = _checked_points(change_points)
+        pool = Pool(base.pairs, base.model)
+        found = 1
+        for found, mdp in enumerate(iterator, start=2):
+            _must_be_mdp(mdp, found - 1)
+            if not mdp.pairs.same_as(base.pairs):
+                raise InvalidProblem(
+                    f"configuration {found - 1} ({mdp}) differs from configuration 0 ({base}) in "
+                    "its states or actions; only rewards and transitions may change"
+                )
+            if mdp.law != base.law:
+                raise InvalidProblem(
+                    f"configuration {found - 1} has rewards of law {mdp.law}, configuration 0 "
+                    f"of law {base.law}"
+                )
+            pool.change_to(mdp.model)
+        if found != len(points) + 1:
+            raise InvalidProblem(
+                f"{found} configurations need {found - 1} change points, got {len(points)}"
+            )
+        self._set(base.pairs, base.law, *pool.finish(), points)
+        self.state_labels, self.action_labels = base.state_labels, base.action_labels
+
+    @classmethod
+    def from_patches(
+        cls,
+        base: MDP,
+        change_points: Sequence[int],
+        patches: Iterable[Sequence[RowChange]],
+    ) -> SwitchingMDP:
+        """A base configuration and, for each change point, the rows that become different.
+
+        A row change is (state, action, transitions, mean): transitions as a vector, a mapping or a
+        list of (next state, probability); None leaves transitions, or the mean, as they are.
+
+        >>> base = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
+        >>> problem = SwitchingMDP.from_patches(base, [10, 20], [[(0, 0, None, 0.5)], []])
+        >>> problem.at(10).rewards[0, 0], problem.changes
+        (0.5, 2)
+        """
+        _must_be_mdp(base, 0)
+        points = _checked_points(change_points)
+        pool = Pool(base.pairs, base.model)
+        given = 0
+        for given, patch in enumerate(patches, start=1):
+            pool.apply(patch)
+        if given != len(points):
+            raise InvalidProblem(f"{len(points)} change points need as many patches, got {given}")
+        self = cls.__new__(cls)
+        self._set(base.pairs, base.law, *pool.finish(), points)
+        self.state_labels, self.action_labels = base.state_labels, base.action_labels
+        return self
+
+    def _set(
+        self, pairs: Pairs, law: RewardLaw, model: Model, patches: Patches, points: NDArray[np.int64]
+    ) -> None:
+        self.pairs = pairs
+        self.law = law
+        self.model = model
+        self.patches = patches
+        self.change_points = points
+        self.change_points.flags.writeable = False
+        self.state_labels: tuple[str, ...] | None = None
+        self.action_labels: tuple[str, ...] | None = None
+        self._connected_up_to = -1
+        try:
+            check_law(law, model.mean, Pairs.of(len(model.mean), 1))
+        except InvalidMDP:
+            for i in range(len(points) + 1):
+                check_law(law, model.mean[self.configuration(i).model.row], pairs)
+        if (len(points) + 1) * len(model.row) <= CHECKED_AT_ONCE:
+            self.check_connected()
+
+    def __repr__(self) -> str:
+        return (
+            f"SwitchingMDP({self.n_states} states, {self.n_actions} actions, "
+            f"{self.changes} changes, {len(self.model.mean)} rows, {self.law})"
+        )
+
+    @property
+    def n_states(self) -> int:
+        return self.pairs.n_states
+
+    @property
+    def n_actions(self) -> int:
+        return self.pairs.n_actions
+
+    @property
+    def changes(self) -> int:
+        """The number l of change points."""
+        return len(self.change_points)
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        return self.pairs.available
+
+    def active(self, t: int) -> int:
+        """The index i of the configuration M_i that is active at step t."""
+        t = whole("t", t, 1)
+        return int(np.searchsorted(self.change_points, t, side="right"))
+
+    def at(self, t: int) -> MDP:
+        """The configuration that is active at step t."""
+        return self.configuration(self.active(t))
+
+    def configuration(self, i: int) -> MDP:
+        """Configuration M_i."""
+        i = whole("configuration", i, 0, self.changes)
+        row = self.model.row.copy()
+        last = self.patches.offsets[i]
+        row[self.patches.pair[:last]] = self.patches.new[:last]
+        mdp = MDP.of_model(self.pairs, self.model._replace(row=row), self.law)
+        mdp.state_labels, mdp.action_labels = self.state_labels, self.action_labels
+        return mdp
+
+    def configurations(self) -> Iterator[MDP]:
+        """All of them, one after the other."""
+        return (self.configuration(i) for i in range(self.changes + 1))
+
+    def check_connected(self, up_to: int | None = None) -> None:
+        """Refuse configurations 0..up_to of infinite diameter; what was checked is remembered.
+
+        Done when the problem is made, unless it has very many configurations: then where their
+        gains or diameters are first needed.
+        """
+        last = self.changes if up_to is None else up_to
+        if last <= self._connected_up_to:
+            return
+        fault = _first_disconnected(
+            self.model._replace(row=self.model.row.copy()), self.patches, last
+        )
+        if fault >= 0:
+            words = unconnected_states(self.configuration(fault).model)
+            raise NotCommunicating(f"configuration {fault} has infinite diameter: {words}")
+        self._connected_up_to = last
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the problem to a file, atomically."""
+        arrays = {**self.model._asdict(), **self.patches._asdict()}
+        arrays |= {"actions": self.pairs.actions, "change_points": self.change_points}
+        del arrays["cumulative"]
+        fields = {
+            "n_actions": self.n_actions,
+            "law": [self.law.code, self.law.parameter],
+            "state_labels": self.state_labels,
+            "action_labels": self.action_labels,
+        }
+        save_arrays(path, _STORED, fields, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SwitchingMDP:
+        """Read a problem back, checked as if it were new."""
+        fields, arrays = load_arrays(path, _STORED)
+        try:
+            check_stored(fields, arrays)
+            starts, actions = arrays["starts"], arrays["actions"]
+            pairs = Pairs(len(starts) - 1, int(fields["n_actions"]), starts, actions)
+            cumulative = cumulate(arrays["start"], arrays["stop"], arrays["probabilities"])
+            model = Model(cumulative=cumulative, **{k: arrays[k] for k in Model._fields[:-1]})
+            patches = Patches(**{k: arrays[k] for k in Patches._fields})
+            points = _checked_points(arrays["change_points"])
+            self = cls.__new__(cls)
+            self._set(pairs, law_from_code(*fields["law"]), model, patches, points)
+            for name in ("state_labels", "action_labels"):
+                setattr(self, name, None if fields[name] is None else tuple(fields[name]))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise DamagedFile(f"{path} does not describe a switching MDP: {error}") from None
+        return self
+
+
+@entry
+def _first_disconnected(model: Any, patches: Any, last: int) -> int:
+    for i in range(last + 1):
+        if i > 0:
+            for k in range(patches.offsets[i - 1], patches.offsets[i]):
+                model.row[patches.pair[k]] = patches.new[k]
+        # A change that alters only numbers leaves the graph as it was.
+        if (i == 0 or patches.rewires[i - 1]) and disconnected(model)[0] >= 0:
+            return i
+    return -1
+
+
+def _must_be_mdp(value: Any, index: int) -> None:
+    if not isinstance(value, MDP):
+        raise InvalidProblem(f"configuration {index} must be an MDP, got {value!r}")
+
+
+def _checked_points(change_points: Any) -> NDArray[np.int64]:
+    values = np.asarray(change_points)
+    if values.size == 0:
+        return np.empty(0, np.int64)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise InvalidProblem(f"change points must be a list of integers, got {change_points!r}")
+    if values[0] < 2:
+        raise InvalidProblem(f"the first change point must be >= 2, got {values[0]}")
+    bad = np.nonzero(np.diff(values) <= 0)[0]
+    if len(bad):
+        i = bad[0]
+        raise InvalidProblem(
+            f"change points must increase strictly, got {values[i]} then {values[i + 1]}"
+        )
+    return values.astype(np.int64)

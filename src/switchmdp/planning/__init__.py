@@ -1,0 +1,1 @@
+"""Exact planning: gains, diameters, optimism, hardness."""

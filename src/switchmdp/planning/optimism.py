@@ -1,0 +1,308 @@
+"""Extended value iteration on L1 balls (Jaksch, Ortner, Auer 2010, Section 3.1 and Theorem 7).
+
+u_0 = 0,   u_{i+1}(s) = max_a { r̃(s,a) + max_{p in ball(s,a)} Σ p(s') u_i(s') },
+
+    r̃ = min(1, r̂ + d_r),     ball = { p : ‖p - p̂‖₁ <= d },
+
+until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. The policy is the one found in that last
+sweep (ties: the lowest action), the gain estimate is the midpoint of those two differences.
+
+**Inner maximum.** The best state's probability becomes min(1, p̂ + d/2); what it gained is taken from
+the worst states first. Only states with p̂ > 0 can give, so a pair's own successors suffice: cost
+follows the transitions that are there. A ball with d >= 2 holds every distribution, and so does the
+one of a pair never visited, whatever its radius: its row is a point mass on the best state.
+
+No aperiodicity transform is needed: all optimistic rows give the best state at least min(1, d/2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import (
+    JIT,
+    compiled,
+    freeze,
+    interpreted,
+    jit,
+    machine,
+    pack,
+    thaw,
+    unpack,
+)
+from switchmdp.errors import InvalidParameter, PrecisionNotReached
+from switchmdp.mdp import MDP
+
+MAX_SWEEPS = 1_000_000
+FULL_ROWS_UP_TO = 64
+
+
+@jit
+def take_from_full_row(row: Any, best: int, order: Any, radius: float) -> None:
+    """Turn p̂, given for all states, into the optimistic row; `order` lists worst states first."""
+    raised = min(1.0, row[best] + radius / 2.0)
+    excess = raised - row[best]
+    row[best] = raised
+    for state in order:
+        if excess <= 0.0:
+            return
+        if state != best:
+            taken = min(excess, row[state])
+            row[state] -= taken
+            excess -= taken
+
+
+@jit
+def sink(values: Any, masses: Any, i: int, n: int) -> None:
+    """Restore the heap (smallest value on top) below position i."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and values[child + 1] < values[child]:
+            child += 1
+        if values[i] <= values[child]:
+            return
+        values[i], values[child] = values[child], values[i]
+        masses[i], masses[child] = masses[child], masses[i]
+        i = child
+
+
+@jit
+def value_of_list(
+    values: Any, masses: Any, n: int, best_value: float, best_mass: float, radius: float
+) -> float:
+    """Σ p u of the optimistic row; p̂ is given by `best_mass` and its n other successors.
+
+    A heap yields the worst successors one by one: seldom more than a few are needed.
+    """
+    raised = min(1.0, best_mass + radius / 2.0)
+    excess = raised - best_mass
+    total = raised * best_value
+    for i in range(n):
+        total += values[i] * masses[i]
+    for i in range(n // 2 - 1, -1, -1):
+        sink(values, masses, i, n)
+    while excess > 0.0 and n > 0:
+        taken = min(excess, masses[0])
+        total -= taken * values[0]
+        excess -= taken
+        n -= 1
+        values[0], masses[0] = values[n], masses[n]
+        sink(values, masses, 0, n)
+    return total
+
+
+@jit
+def sort_by_value(order: Any, values: Any) -> None:
+    """Insertion sort, quick on what is nearly sorted; equal values in the order of the states."""
+    for i in range(1, order.size):
+        state = order[i]
+        j = i - 1
+        while j >= 0 and (
+            values[order[j]] > values[state] or (values[order[j]] == values[state] and order[j] > state)
+        ):
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = state
+
+
+@compiled
+class Optimism:
+    """Extended value iteration with the memory it works in."""
+
+    estimates: NDArray[np.float64]
+    value: NDArray[np.float64]
+    next_value: NDArray[np.float64]
+    order: NDArray[np.int64]
+    values: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    lower: float
+    upper: float
+    sweeps: int
+
+    def __init__(self, n_states: int) -> None:
+        self.estimates = np.empty(0)
+        self.value, self.next_value = np.zeros(n_states), np.zeros(n_states)
+        self.order = np.arange(n_states)
+        self.values, self.masses = np.empty(n_states), np.empty(n_states)
+        self.lower, self.upper = 0.0, 1.0
+        self.sweeps = 0
+
+    def estimate(self, counts: Any, radius: Any) -> None:
+        """p̂ = P / N of every pair whose ball does not hold all distributions."""
+        if self.estimates.size != counts.count.size:
+            self.estimates = np.empty(counts.count.size)
+        estimates, count, visits = self.estimates, counts.count, counts.visits
+        offset, used = counts.offset, counts.used
+        for pair in range(visits.size):
+            if radius[pair] < 2.0:
+                for k in range(offset[pair], offset[pair] + used[pair]):
+                    estimates[k] = count[k] / visits[pair]
+
+    def iterate(
+        self, starts: Any, offset: Any, used: Any, target: Any, full: bool,
+        reward: Any, radius: Any, precision: float, choice: Any,
+    ) -> bool:  # fmt: skip
+        """Sweep until precise; writes each state's greedy pair into `choice`.
+
+        Pair x has successors target[k] with p̂ = estimates[k], k = offset[x] … offset[x]+used[x]-1;
+        `full`: they are all the states in order. A radius of 2 or more stands for "never visited"
+        too. False where the sweeps ran out.
+        """
+        estimates, value, next_value = self.estimates, self.value, self.next_value
+        order, values, masses = self.order, self.values, self.masses
+        n_states = value.size
+        for s in range(n_states):
+            value[s] = 0.0
+            order[s] = s
+        best = 0
+        for sweep in range(1, MAX_SWEEPS + 1):
+            top = value[best]
+            largest, smallest = -np.inf, np.inf
+            for s in range(n_states):
+                found = -np.inf
+                for pair in range(starts[s], starts[s + 1]):
+                    total = top
+                    if radius[pair] < 2.0:
+                        first = offset[pair]
+                        if full:
+                            for k in range(n_states):
+                                masses[k] = estimates[first + k]
+                            take_from_full_row(masses, best, order, radius[pair])
+                            total = 0.0
+                            for k in range(n_states):
+                                total += masses[k] * value[k]
+                        else:
+                            n = 0
+                            best_mass = 0.0
+                            for k in range(first, first + used[pair]):
+                                if target[k] == best:
+                                    best_mass = estimates[k]
+                                else:
+                                    values[n] = value[target[k]]
+                                    masses[n] = estimates[k]
+                                    n += 1
+                            total = value_of_list(values, masses, n, top, best_mass, radius[pair])
+                    total += reward[pair]
+                    if total > found:
+                        found = total
+                        choice[s] = pair
+                next_value[s] = found
+                largest = max(largest, found - value[s])
+                smallest = min(smallest, found - value[s])
+            self.lower, self.upper, self.sweeps = smallest, largest, sweep
+            if largest - smallest < precision:
+                return True
+            lowest = np.inf
+            for s in range(n_states):
+                lowest = min(lowest, next_value[s])
+            for s in range(n_states):
+                value[s] = next_value[s] - lowest
+            if full:
+                sort_by_value(order, value)
+                best = order[n_states - 1]
+            else:
+                best = 0
+                for s in range(n_states):
+                    if value[s] > value[best]:
+                        best = s
+        return False
+
+
+@dataclass(frozen=True)
+class OptimisticPlan:
+    """What extended value iteration found."""
+
+    gain: float
+    policy: NDArray[np.int64]
+    values: NDArray[np.float64]
+    sweeps: int
+
+
+def extended_value_iteration(
+    estimate: MDP, *, reward_radius: Any, transition_radius: Any, precision: float
+) -> OptimisticPlan:
+    """The optimistic plan over all MDPs within these radii of an estimated one.
+
+    Radii are numbers or (S, A) arrays.
+
+    >>> half = MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [[0.0], [1.0]])
+    >>> plan = extended_value_iteration(
+    ...     half, reward_radius=0, transition_radius=0.2, precision=1e-9)
+    >>> round(plan.gain, 6)
+    0.6
+    """
+    pairs, model = estimate.pairs, estimate.model
+    if not 0.0 < precision < np.inf:
+        raise InvalidParameter("precision", precision, "a positive number")
+    d_r = _per_pair("reward_radius", reward_radius, estimate)
+    d_p = _per_pair("transition_radius", transition_radius, estimate)
+    work = Optimism(pairs.n_states)
+    choice = np.zeros(pairs.n_states, np.int64)
+    reward = np.minimum(1.0, model.mean[model.row] + d_r)
+    full = pairs.n_states <= FULL_ROWS_UP_TO
+    if full:
+        rows = estimate.transitions[pairs.states, pairs.actions]
+        work.estimates = rows.ravel()
+        offset = np.arange(pairs.n_pairs) * pairs.n_states
+        used = np.full(pairs.n_pairs, pairs.n_states)
+        target = np.tile(np.arange(pairs.n_states, dtype=np.int32), pairs.n_pairs)
+    else:
+        work.estimates = model.probabilities
+        offset, target = model.start[model.row], model.successors
+        used = model.stop[model.row] - offset
+    done = _iterate(work, pairs.starts, offset, used, target, full, reward, d_p, precision, choice)
+    if not done:
+        raise PrecisionNotReached(
+            f"{MAX_SWEEPS} sweeps did not reach precision {precision}", work.lower, work.upper
+        )
+    gain = (work.lower + work.upper) / 2.0
+    return OptimisticPlan(gain, pairs.actions[choice], work.value.copy(), work.sweeps)
+
+
+def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.float64]:
+    """The distribution in the L1 ball around `estimate` that maximises Σ p(s) values(s).
+
+    >>> optimistic_row([0.5, 0.5], 0.2, [0.0, 1.0]).tolist()
+    [0.4, 0.6]
+    """
+    row = np.array(estimate, np.float64)
+    value = np.asarray(values, np.float64)
+    order = np.arange(len(row))
+    interpreted(sort_by_value)(order, value)
+    interpreted(take_from_full_row)(row, int(order[-1]), order, float(radius))
+    return row
+
+
+def _iterate(work: Optimism, *arguments: Any) -> bool:
+    if not JIT:
+        return bool(work.iterate(*arguments))
+    done, state = machine(_run, work)(pack(work), *arguments)
+    unpack(work, state)
+    return bool(done)
+
+
+def _run(
+    state: Any, starts: Any, offset: Any, used: Any, target: Any, full: bool,
+    reward: Any, radius: Any, precision: float, choice: Any,
+) -> Any:  # fmt: skip
+    work = thaw(state)
+    done = work.iterate(starts, offset, used, target, full, reward, radius, precision, choice)
+    return done, freeze(work)
+
+
+def _per_pair(field: str, radius: Any, mdp: MDP) -> NDArray[np.float64]:
+    shape = (mdp.n_states, mdp.n_actions)
+    try:
+        spread = np.broadcast_to(np.asarray(radius, np.float64), shape)
+    except (TypeError, ValueError):
+        raise InvalidParameter(field, radius, f"a number or an array of shape {shape}") from None
+    chosen = spread[mdp.pairs.states, mdp.pairs.actions]
+    if not (chosen >= 0.0).all():
+        raise InvalidParameter(field, radius, "nowhere negative or NaN")
+    return chosen

@@ -1,0 +1,275 @@
+"""simulate: an agent meets a problem.
+
+The evaluator owns all accounting: agents know nothing of regret, and one that forgets or restarts
+cannot touch it. Randomness is one `SeedSequence` per run, spawned by role (rewards, moves, agent),
+so that two agents run with one seed meet the same draws at the same step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from switchmdp.compiled import JIT, is_compiled, machine, pack, unpack
+from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp.pairs import integer, whole
+from switchmdp.planning.gain import optimal_gains
+from switchmdp.randomness import stream
+from switchmdp.simulate import loop
+from switchmdp.simulate.loop import EpisodeLog, Position, Trace, World
+from switchmdp.simulate.record import Episodes, Record, Trajectory
+
+__all__ = ["Episodes", "Record", "Trajectory", "simulate"]
+
+GRID_POINTS = 1000
+PIECE_SECONDS = 0.5
+FIRST_PIECE = 200_000
+
+
+def simulate(
+    agent: Any,
+    problem: SwitchingMDP | MDP,
+    horizon: int,
+    seed: int = 0,
+    initial_state: int = 0,
+    *,
+    every: int | None = None,
+    episodes: bool = False,
+    trajectory: bool = False,
+    resume: Record | None = None,
+    interpreted: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Record:
+    """Run an agent on a problem for `horizon` steps, and record its regret.
+
+    Compiled agents run as machine code, any other object with the two verbs interpreted; a compiled
+    agent gives the same record either way (`interpreted=True`). The agent goes on learning: it is
+    changed by the run.
+
+    The record has a point every `every` steps (a thousandth of the horizon if not given) and at the
+    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy) and the
+    whole `trajectory`. `resume` continues a run to a later horizon with the agent that made it:
+    pieces equal the whole, bit for bit, where `every` is the same. `progress(done, horizon)` is
+    called about twice a second.
+
+    >>> import switchmdp as sm
+    >>> problem = sm.problems.random_switching(n_states=5, n_actions=3, changes=2, horizon=2000, seed=0)
+    >>> record = sm.simulate(sm.agents.SWUCRL(5, 3, window=500), problem, horizon=2000, seed=0)
+    >>> record.horizon, len(record.times)
+    (2000, 1000)
+    """
+    if isinstance(problem, MDP):
+        problem = SwitchingMDP([problem])
+    if not isinstance(problem, SwitchingMDP):
+        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    horizon = whole("horizon", horizon, 1)
+    _must_fit(agent, problem)
+    if resume is None:
+        every = max(1, horizon // GRID_POINTS) if every is None else whole("every", every, 1)
+        position = Position(
+            1, integer(initial_state, problem.n_states, "initial_state", InvalidState),
+            0, 1, 0.0, 0.0, 0.0,
+        )  # fmt: skip
+        roles = np.random.SeedSequence(whole("seed", seed, 0)).spawn(3)
+        words = (stream(roles[0]), stream(roles[1]))
+        if hasattr(agent, "reseed"):
+            agent.reseed(roles[2])
+    else:
+        every = _continued(resume, agent, problem, horizon, every, episodes, trajectory)
+        seed, position = resume.seed, resume.position
+        words = (resume.words[0].copy(), resume.words[1].copy())
+
+    last = int(np.searchsorted(problem.change_points, horizon, side="right"))
+    world = World(
+        model=problem.configuration(position.change).model,
+        actions=problem.pairs.actions,
+        patches=problem.patches,
+        change_points=problem.change_points[:last].copy(),
+        gains=optimal_gains(problem, last),
+        law=problem.law.code,
+        parameter=problem.law.parameter,
+        reward_words=words[0],
+        move_words=words[1],
+    )
+    first = position.t
+    steps = horizon + 1 - first if trajectory else 0
+    times = _grid(first, horizon, every)
+    trace = Trace(
+        np.zeros(len(times)), np.zeros(len(times)),
+        np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
+    )  # fmt: skip
+    seen = 0 if resume is None else getattr(agent, "episode", 0)
+    log = EpisodeLog(episodes, problem.n_states, seen)
+    as_machine = JIT and is_compiled(agent) and not interpreted
+    runner = _machine_runner(agent) if as_machine else _interpreted_runner(agent, problem)
+    position = _run_in_pieces(runner, world, log, trace, position, horizon, every, progress)
+
+    fresh = Record(
+        times=times,
+        regret=trace.regret,
+        pseudo_regret=trace.pseudo_regret,
+        episodes=_episodes(log, horizon) if episodes else None,
+        trajectory=Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None,
+        seed=seed, every=every, final_state=position.state,
+        position=position, words=words, problem=problem,
+    )  # fmt: skip
+    return fresh if resume is None else _joined(resume, fresh)
+
+
+Runner = Callable[[EpisodeLog, World, Trace, Position, int, int], Position]
+
+
+def _machine_runner(agent: Any) -> Runner:
+    function = machine(loop.run, agent)
+
+    def run(
+        log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
+    ) -> Position:
+        agent_state, log_state, position = function(
+            pack(agent), pack(log), world, trace, at, stop, every
+        )
+        unpack(agent, agent_state)
+        unpack(log, log_state)
+        return Position(*position)
+
+    return run
+
+
+def _interpreted_runner(agent: Any, problem: SwitchingMDP) -> Runner:
+    checked = _Checked(agent, problem)
+
+    def run(
+        log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
+    ) -> Position:
+        with np.errstate(over="ignore"):  # the random words wrap around on purpose
+            return Position(*loop.run(checked, log, world, trace, at, stop, every)[2])
+
+    return run
+
+
+class _Checked:
+    """A plain agent whose actions are checked before they reach the loop."""
+
+    def __init__(self, agent: Any, problem: SwitchingMDP) -> None:
+        self._agent = agent
+        self._pairs = problem.pairs
+        self.observe = agent.observe
+
+    def act(self, state: int) -> int:
+        action = self._agent.act(state)
+        self._pairs.pair(state, action)
+        return int(action)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._agent, name)
+
+
+def _run_in_pieces(
+    runner: Runner, world: World, log: EpisodeLog, trace: Trace, position: Position, horizon: int,
+    every: int, progress: Callable[[int, int], None] | None,
+) -> Position:  # fmt: skip
+    """Pieces of about half a second, so that a long run can be watched and interrupted."""
+    first, size = position.t, FIRST_PIECE
+    while position.t <= horizon:
+        stop, began = min(horizon, position.t + size - 1), time.perf_counter()
+        # A piece ends at a grid point, or its own last point would enter the record.
+        stop = min(horizon, -(-stop // every) * every)
+        done = len(_grid(first, position.t - 1, every)) if position.t > first else 0
+        step = position.t - first
+        part = Trace(trace.regret[done:], trace.pseudo_regret[done:], *(a[step:] for a in trace[2:]))
+        position = runner(log, world, part, position, stop, every)
+        if position.state < 0:
+            s = -1 - position.state
+            raise InvalidAction(
+                f"the agent's action in state {s} at step {position.t}", "an unavailable one",
+                f"one of {np.nonzero(world.actions)[0].tolist()}",
+            )  # fmt: skip
+        if progress is not None:
+            progress(position.t - 1, horizon)
+        seconds = max(1e-4, time.perf_counter() - began)
+        size = int(min(10 * size, max(1000, size * PIECE_SECONDS / seconds)))
+    return position
+
+
+def _grid(first: int, horizon: int, every: int) -> Any:
+    """The multiples of `every` from `first` on, and the horizon."""
+    times = np.arange(-(-first // every) * every, horizon + 1, every, dtype=np.int64)
+    return times if len(times) and times[-1] == horizon else np.append(times, horizon)
+
+
+def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
+    start = log.start[: log.count].copy()
+    length = np.diff(start, append=horizon + 1)
+    n = log.count
+    return Episodes(start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy())
+
+
+def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
+    for verb in ("act", "observe"):
+        if not callable(getattr(agent, verb, None)):
+            raise InvalidParameter("agent", agent, f"an object with the verb {verb!r}")
+    for size in ("n_states", "n_actions"):
+        has, needs = getattr(agent, size, None), getattr(problem, size)
+        if has is not None and has != needs:
+            raise Mismatch(f"the agent has {size} = {has}, the problem has {needs}")
+    pairs = getattr(agent, "pairs", None)
+    if pairs is not None and not pairs.same_as(problem.pairs):
+        bad = np.argwhere(pairs.available != problem.available)[0]
+        raise Mismatch(
+            f"action {bad[1]} in state {bad[0]} exists for only one of the agent and the problem; "
+            "give the agent available=problem.available"
+        )
+
+
+def _continued(
+    record: Record, agent: Any, problem: SwitchingMDP, horizon: int, every: int | None,
+    episodes: bool, trajectory: bool,
+) -> int:  # fmt: skip
+    if record.problem is not problem and not _same(record.problem, problem):
+        raise Mismatch("the record to resume was made on another problem")
+    if horizon < record.horizon:
+        raise InvalidParameter("horizon", horizon, f"at least the {record.horizon} steps run before")
+    if every is not None and every != record.every:
+        raise Mismatch(f"the record to resume has a grid of every={record.every}, not {every}")
+    if episodes != (record.episodes is not None) or trajectory != (record.trajectory is not None):
+        raise Mismatch("resume with the same episodes= and trajectory= as before")
+    if getattr(agent, "t", record.position.t) != record.position.t:
+        raise Mismatch(
+            f"the agent is before step {agent.t}, the record to resume ends before step "
+            f"{record.position.t}: resume with the agent that made it"
+        )
+    return record.every
+
+
+def _same(a: SwitchingMDP, b: SwitchingMDP) -> bool:
+    arrays = [(x, y) for x, y in zip(a.model + a.patches, b.model + b.patches, strict=True)]
+    return a.law == b.law and all(
+        np.array_equal(x, y) for x, y in [*arrays, (a.change_points, b.change_points)]
+    )
+
+
+def _joined(before: Record, after: Record) -> Record:
+    """One record of both pieces; the first one's end is no grid point unless it falls on one."""
+    keep = len(before.times) - (before.horizon % before.every != 0)
+    parts: dict[str, Any] = {
+        name: np.concatenate([getattr(before, name)[:keep], getattr(after, name)])
+        for name in ("times", "regret", "pseudo_regret")
+    }
+    if before.episodes is not None and after.episodes is not None:
+        joined = {
+            name: np.concatenate([getattr(before.episodes, name), getattr(after.episodes, name)])
+            for name in ("start", "gain", "sweeps", "policy")
+        }
+        length = np.diff(joined["start"], append=after.horizon + 1)
+        parts["episodes"] = Episodes(length=length, **joined)
+    if before.trajectory is not None and after.trajectory is not None:
+        names = ("states", "actions", "rewards")
+        pieces = (
+            [getattr(before.trajectory, n), getattr(after.trajectory, n)] for n in names
+        )
+        parts["trajectory"] = Trajectory(*(np.concatenate(piece) for piece in pieces))
+    return Record(**{**vars(after), **parts})

@@ -1,0 +1,225 @@
+"""The interaction loop: one source, run as machine code or interpreted.
+
+From change point to change point, and from grid point to grid point, the loop hands over to a
+*stretch*: steps without any accounting but two sums. Agents with the two verbs are asked at every
+step. Agents that follow a policy until it is used up (those with `prepare`) are asked only then,
+and meanwhile their policy, quotas and log are local variables: "execute the policy while …".
+
+Regret at step t is Σρ* - Σr. The sum of gains is kept as a sum over finished segments plus the
+current one's gain times its length, so that it does not depend on where a run was cut into pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled, freeze, specialised, thaw
+from switchmdp.mdp.laws import draw_reward
+from switchmdp.mdp.model import Model, draw_successor
+from switchmdp.mdp.pairs import find_pair
+from switchmdp.mdp.pool import Patches
+
+
+class World(NamedTuple):
+    """The problem as the loop sees it. `model.row` changes as time goes on."""
+
+    model: Model
+    actions: NDArray[np.int64]
+    patches: Patches
+    change_points: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    law: int
+    parameter: float
+    reward_words: NDArray[np.uint64]
+    move_words: NDArray[np.uint64]
+
+
+class Position(NamedTuple):
+    """Where a run stands before step t."""
+
+    t: int
+    state: int
+    change: int  # change points passed
+    segment: int  # the step at which the current configuration took over
+    gains: float  # sum of gains over the segments before
+    rewards: float
+    means: float
+
+
+class Trace(NamedTuple):
+    """The grid's record and, where their arrays have room, every step."""
+
+    regret: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64]
+    states: NDArray[np.int32]
+    actions: NDArray[np.int32]
+    rewards: NDArray[np.float64]
+
+
+@compiled
+class EpisodeLog:
+    """What is recorded of each episode, if it is wanted."""
+
+    wanted: bool
+    seen: int
+    count: int
+    start: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    sweeps: NDArray[np.int64]
+    policy: NDArray[np.int32]
+
+    def __init__(self, wanted: bool, n_states: int, seen: int) -> None:
+        room = 64 if wanted else 0
+        self.wanted, self.seen, self.count = wanted, seen, 0
+        self.start, self.sweeps = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        self.gain = np.zeros(room)
+        self.policy = np.zeros((room, n_states), np.int32)
+
+    def add(self, t: int, gain: float, sweeps: int, actions: Any, choice: Any) -> None:
+        if self.count == self.start.size:
+            self.grow()
+        self.start[self.count], self.gain[self.count] = t, gain
+        self.sweeps[self.count] = sweeps
+        for s in range(choice.size):
+            self.policy[self.count, s] = actions[choice[s]]
+        self.count += 1
+
+    def grow(self) -> None:
+        room = self.start.size
+        start, sweeps = np.zeros(2 * room, np.int64), np.zeros(2 * room, np.int64)
+        gain, policy = np.zeros(2 * room), np.zeros((2 * room, self.policy.shape[1]), np.int32)
+        start[:room], sweeps[:room] = self.start, self.sweeps
+        gain[:room], policy[:room] = self.gain, self.policy
+        self.start, self.sweeps, self.gain, self.policy = start, sweeps, gain, policy
+
+
+@specialised
+def note_episode(agent: Any, log: Any, t: int) -> None:
+    """Record the agent's episode if it is a new one; agents without episodes have none."""
+    episode = getattr(agent, "episode", None)
+    if episode is not None and episode != log.seen:
+        log.seen = episode
+        policy = np.asarray(agent.policy)
+        log.add(t, agent.gain, agent.sweeps, policy, np.arange(policy.size))
+
+
+@note_episode.when(lambda cls: hasattr(cls, "start_episode"))
+def _note_episode(agent: Any, log: Any, t: int) -> None:
+    if agent.episode_count != log.seen:
+        log.seen = agent.episode_count
+        plausible = agent.plausible
+        log.add(t, plausible.gain(), plausible.sweeps(), agent.actions, agent.choice)
+
+
+@note_episode.when(lambda cls: True)
+def _note_nothing(agent: Any, log: Any, t: int) -> None:
+    pass
+
+
+@specialised
+def stretch(
+    agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
+    rewards: float, means: float,
+) -> Any:  # fmt: skip
+    """Steps t..stop, asking the agent at every one. A last state of -1 - s: a bad action in s."""
+    model, actions = world.model, world.actions
+    keep = trace.states.size > 0
+    while t <= stop:
+        action = agent.act(state)
+        pair = find_pair(model.starts, actions, state, action)
+        if pair < 0:
+            return t, -1 - state, rewards, means
+        if log.wanted:
+            note_episode(agent, log, t)
+        y = model.row[pair]
+        reward = draw_reward(world.law, world.parameter, model.mean[y], world.reward_words)
+        target = draw_successor(
+            model.start[y], model.stop[y], model.successors, model.cumulative, world.move_words
+        )
+        agent.observe(state, action, reward, target)
+        rewards += reward
+        means += model.mean[y]
+        if keep:
+            trace.states[t - first], trace.actions[t - first] = state, action
+            trace.rewards[t - first] = reward
+        state = target
+        t += 1
+    return t, state, rewards, means
+
+
+@stretch.when(lambda cls: hasattr(cls, "prepare"))
+def _stretch_by_policy(
+    agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
+    rewards: float, means: float,
+) -> Any:  # fmt: skip
+    """Steps t..stop, asking the agent only when its policy is used up."""
+    model, actions = world.model, world.actions
+    row, start, stop_of, mean = model.row, model.start, model.stop, model.mean
+    successors, cumulative = model.successors, model.cumulative
+    law, parameter = world.law, world.parameter
+    reward_words, move_words = world.reward_words, world.move_words
+    keep = trace.states.size > 0
+    while t <= stop:
+        agent.prepare(state)
+        if log.wanted:
+            note_episode(agent, log, t)
+        choice, quota = agent.choice, agent.quota
+        log_pair, log_next, log_reward = agent.log_pair, agent.log_next, agent.log_reward
+        n, begin = agent.logged, t
+        last = min(stop, t + agent.patience() - 1)
+        while t <= last and quota[state] > 0:
+            pair = choice[state]
+            y = row[pair]
+            reward = draw_reward(law, parameter, mean[y], reward_words)
+            target = draw_successor(start[y], stop_of[y], successors, cumulative, move_words)
+            quota[state] -= 1
+            log_pair[n] = pair
+            log_next[n] = target
+            log_reward[n] = reward
+            n += 1
+            rewards += reward
+            means += mean[y]
+            if keep:
+                trace.states[t - first], trace.actions[t - first] = state, actions[pair]
+                trace.rewards[t - first] = reward
+            state = target
+            t += 1
+        agent.logged = n
+        agent.clock += t - begin
+    return t, state, rewards, means
+
+
+def run(agent_state: Any, log_state: Any, world: Any, trace: Any, at: Any, horizon: int,
+        every: int) -> Any:  # fmt: skip
+    """From a position to the horizon: the agent, the log and the position afterwards."""
+    agent, log = thaw(agent_state), thaw(log_state)
+    patches, change_points, gains = world.patches, world.change_points, world.gains
+    row = world.model.row
+    t, state, change, segment, before, rewards, means = at
+    first, point = t, 0
+    while t <= horizon:
+        while change < change_points.size and change_points[change] <= t:
+            before += gains[change] * (t - segment)
+            segment = t
+            for k in range(patches.offsets[change], patches.offsets[change + 1]):
+                row[patches.pair[k]] = patches.new[k]
+            change += 1
+        grid = min(((t - 1) // every + 1) * every, horizon)
+        stop = grid
+        if change < change_points.size:
+            stop = min(stop, change_points[change] - 1)
+        t, state, rewards, means = stretch(
+            agent, world, log, trace, t, state, stop, first, rewards, means
+        )
+        if state < 0:
+            break
+        if t > grid:
+            earned = before + gains[change] * (t - segment)
+            trace.regret[point] = earned - rewards
+            trace.pseudo_regret[point] = earned - means
+            point += 1
+    position = (t, state, change, segment, before, rewards, means)
+    return freeze(agent), freeze(log), position

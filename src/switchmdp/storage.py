@@ -1,0 +1,107 @@
+"""The only way anything reaches disk: npz files that are atomic, checksummed and free of pickle.
+
+A file is a zip of plain `.npy` arrays and a `header.json` with the kind of file, the format's
+version, the caller's fields and a SHA-256 over every array's name, type, shape and bytes. Entries
+are stored, not compressed, so that a file can't unpack to more than it weighs. The same content
+gives the same bytes. Writing goes to a temporary name, is synced, and is renamed into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import DamagedFile
+
+FORMAT = 1
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+Arrays = dict[str, NDArray[Any]]
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write arrays and JSON fields to a file that is either complete or not there."""
+    target = Path(path)
+    content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    if any(array.dtype.hasobject for array in content.values()):
+        raise TypeError("arrays of Python objects are never stored")
+    header = {
+        "kind": kind, "format": FORMAT, "fields": dict(fields), "sha256": _digest(content),
+    }  # fmt: skip
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        with open(temporary, "xb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                text = json.dumps(header, sort_keys=True, allow_nan=False)
+                archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
+                for name, array in sorted(content.items()):
+                    entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+                    with archive.open(entry, "w", force_zip64=True) as stream:
+                        np.lib.format.write_array(stream, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Read a file of this kind back: its fields and its arrays, every byte checked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(_read(archive, "header.json"))
+            if header["kind"] != kind:
+                raise DamagedFile(f"{path} holds {header['kind']!r}, not {kind!r}")
+            if header["format"] != FORMAT:
+                raise DamagedFile(f"{path} has format {header['format']!r}, known is {FORMAT}")
+            names = [name for name in archive.namelist() if name != "header.json"]
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(
+                    io.BytesIO(_read(archive, name)), allow_pickle=False
+                )
+                for name in names
+            }
+    except (FileNotFoundError, DamagedFile):
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError,
+            NotImplementedError, AttributeError) as error:  # fmt: skip
+        raise DamagedFile(f"{path} is not a complete {kind!r} file: {error}") from None
+    if header["sha256"] != _digest(arrays):
+        raise DamagedFile(f"{path}: the arrays do not match their checksum")
+    return header["fields"], arrays
+
+
+def _read(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise DamagedFile(f"{archive.filename}: {name} is compressed, which we never do")
+    return archive.read(name)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

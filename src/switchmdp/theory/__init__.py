@@ -1,0 +1,82 @@
+"""The paper's quantities as functions, each with the conditions under which it is claimed.
+
+One name for each symbol: `horizon` T, `diameter` D, `n_states` S, `n_actions` A, `changes` l,
+`window` W, `delta` δ, `epsilon` ε, and `segments` L = l + 1 for UCRL2 with restarts. All are
+keywords. `sw_ucrl` holds the theorem and its window, `lemmas` what it rests on, `ucrl2` the
+algorithm it departs from. Where the paper slips, the printed form keeps the plain name and the
+right one is `repaired_…`. Outside a claim's conditions a function raises `OutsideValidity`.
+
+>>> optimal_window(
+...     horizon=100_000, diameter=1, n_states=5, n_actions=3, changes=2, delta=0.1)
+89119
+"""
+
+from __future__ import annotations
+
+from switchmdp.theory.lemmas import (
+    e1,
+    e1_bound,
+    e2,
+    e2_bound,
+    episodes_bound,
+    longest_episode,
+    proposition_1,
+    repaired_e2,
+    repaired_e2_bound,
+    repaired_visits_bound,
+    visits_bound,
+)
+from switchmdp.theory.sw_ucrl import (
+    corollary_1_bound,
+    corollary_2_steps,
+    optimal_window,
+    optimal_window_exact,
+    regret_bound,
+    repaired_corollary_1_bound,
+    repaired_regret_bound,
+    theorem_1_holds,
+)
+from switchmdp.theory.ucrl2 import (
+    diameter_lower_bound,
+    raw_diameter_lower_bound,
+    restart_confidence,
+    restart_regret_bound,
+    restart_times,
+    reward_radius,
+    transition_radius,
+    ucrl2_episodes_bound,
+    ucrl2_lower_bound,
+    ucrl2_regret_bound,
+)
+
+__all__ = [
+    "corollary_1_bound",
+    "corollary_2_steps",
+    "diameter_lower_bound",
+    "e1",
+    "e1_bound",
+    "e2",
+    "e2_bound",
+    "episodes_bound",
+    "longest_episode",
+    "optimal_window",
+    "optimal_window_exact",
+    "proposition_1",
+    "raw_diameter_lower_bound",
+    "regret_bound",
+    "repaired_corollary_1_bound",
+    "repaired_e2",
+    "repaired_e2_bound",
+    "repaired_regret_bound",
+    "repaired_visits_bound",
+    "restart_confidence",
+    "restart_regret_bound",
+    "restart_times",
+    "reward_radius",
+    "theorem_1_holds",
+    "transition_radius",
+    "ucrl2_episodes_bound",
+    "ucrl2_lower_bound",
+    "ucrl2_regret_bound",
+    "visits_bound",
+]

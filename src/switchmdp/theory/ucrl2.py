@@ -1,0 +1,192 @@
+"""UCRL2: its confidence radii, its bounds, its restarts, and how small a diameter can be.
+
+With N visits before an episode that starts at step t, S states, A actions, diameter D:
+
+    radii      rewards √(7 log(2SAt/δ)/(2 max(1,N)))     transitions √(14 S log(2At/δ)/max(1,N))
+    regret     ≤ 34 D S √(A T log(T/δ)) with probability 1 - δ, and of any algorithm, somewhere,
+               ≥ 0.015 √(DSAT) in expectation
+    episodes   ≤ SA log₂(8T/(SA))
+    restarts   with L segments (L - 1 changes): δ/L² and a restart at steps ⌈i³/L²⌉, i = 1, 2, …,
+               regret ≤ 65 L^{1/3} T^{2/3} D S √(A log(T/δ))
+    diameter   ≥ log_A S - 3
+
+References: Jaksch, Ortner, Auer (2010), Theorems 2, 5 and 6;
+Gajane, Ortner, Auer (2018), Eq. 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter, OutsideValidity
+from switchmdp.theory._common import (
+    at_least_one,
+    ceil_div,
+    confidence,
+    counts,
+    leading_factor,
+    log_ratio,
+    require_horizon,
+)
+
+# As their theorems print them.
+REGRET_CONSTANT = 34
+LOWER_BOUND_CONSTANT = 0.015
+RESTART_CONSTANT = 65
+
+
+def reward_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
+    """Eq. 1: |r̃ - r̂| ≤ √(7 log(2SAt/δ)/(2 max(1, N))), for an episode that starts at step t.
+
+    >>> round(reward_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
+    0.2285
+    """
+    N, t, S, A = counts(visits=visits, t=t, n_states=n_states, n_actions=n_actions)
+    return math.sqrt(7 * log_ratio(2 * S * A * t, confidence(delta)) / (2 * max(1, N)))
+
+
+def transition_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
+    """Eq. 2: ‖p̃ - p̂‖₁ ≤ √(14 S log(2At/δ)/max(1, N)); from 2 on, it excludes nothing.
+
+    >>> round(transition_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
+    0.9651
+    """
+    N, t, S, A = counts(visits=visits, t=t, n_states=n_states, n_actions=n_actions)
+    return math.sqrt(14 * S * log_ratio(2 * A * t, confidence(delta)) / max(1, N))
+
+
+def ucrl2_regret_bound(
+    *, horizon: int, diameter: float, n_states: int, n_actions: int, delta: float
+) -> float:
+    """UCRL2's Theorem 2: regret at most 34 D S √(A T log(T/δ)) without changes, for T > 1.
+
+    >>> round(ucrl2_regret_bound(horizon=10**6, diameter=1, n_states=5, n_actions=3, delta=0.1))
+    1182133
+    """
+    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
+    D, delta = at_least_one(diameter), confidence(delta)
+    require_horizon("UCRL2's bound", T, 2, "2")
+    return REGRET_CONSTANT * math.sqrt(T) * leading_factor(T, D, S, A, delta)
+
+
+def ucrl2_episodes_bound(*, horizon: int, n_states: int, n_actions: int) -> float:
+    """UCRL2 has at most SA log₂(8T/(SA)) episodes up to step T, for T ≥ SA.
+
+    >>> ucrl2_episodes_bound(horizon=1280, n_states=5, n_actions=2)
+    100.0
+    """
+    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
+    require_horizon("UCRL2's episode bound", T, S * A, "n_states * n_actions")
+    return S * A * math.log2(8 * T / (S * A))
+
+
+def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions: int) -> float:
+    """Theorem 5: for any algorithm, on some MDP, expected regret at least 0.015 √(DSAT).
+
+    For S ≥ 10, A ≥ 10, D ≥ 20 log_A S and T ≥ DSA.
+
+    >>> round(ucrl2_lower_bound(horizon=50_000, diameter=20, n_states=10, n_actions=10), 6)
+    150.0
+    """
+    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
+    D = at_least_one(diameter)
+    if S < 10 or A < 10:
+        raise OutsideValidity(
+            f"the lower bound needs n_states >= 10 and n_actions >= 10, got {S} and {A}"
+        )
+    least = 20 * math.log(S) / math.log(A)
+    # Where S is a power of A, the quotient of logarithms may come out one rounding too large.
+    if least * (1 - 1e-12) > D:
+        raise OutsideValidity(f"the lower bound needs diameter >= 20 log_A(S) = {least:g}, got {D}")
+    require_horizon("the lower bound", T, D * S * A, "diameter * n_states * n_actions")
+    return LOWER_BOUND_CONSTANT * math.sqrt(D * S * A * T)
+
+
+def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
+    """The steps ⌈i³/L²⌉, i = 1, 2, 3, …, at which UCRL2-R starts over (Theorem 6).
+
+    L = `segments` is one more than the number of changes in the theorem. Early steps repeat and
+    are listed once; step 1 starts the run and is no restart. At most T segments fit into T steps.
+
+    >>> restart_times(horizon=100, segments=3).tolist()
+    [3, 8, 14, 24, 39, 57, 81]
+    """
+    T, segments = _segments(horizon, segments)
+    times = []
+    latest, i = 1, 1
+    while (step := ceil_div(i**3, segments**2)) <= T:
+        if step > latest:
+            times.append(step)
+            latest = step
+        i += 1
+    return np.array(times, dtype=np.int64)
+
+
+def restart_confidence(*, segments: int, delta: float) -> float:
+    """δ/L², the probability of failure that UCRL2-R gives UCRL2 (Theorem 6).
+
+    >>> restart_confidence(segments=2, delta=0.1)
+    0.025
+    """
+    (segments,) = counts(segments=segments)
+    return confidence(delta) / segments**2
+
+
+def restart_regret_bound(
+    *, horizon: int, diameter: float, n_states: int, n_actions: int, segments: int, delta: float
+) -> float:
+    """Theorem 6: UCRL2-R's regret is at most 65 L^{1/3} T^{2/3} D S √(A log(T/δ)), for T > 1.
+
+    L = `segments`, one more than the number of changes; D is the largest diameter.
+
+    >>> setting = dict(horizon=10**9, diameter=1, n_states=5, n_actions=3, delta=0.1)
+    >>> round(restart_regret_bound(segments=3, **setting))
+    3895760510
+    """
+    T, segments = _segments(horizon, segments)
+    S, A = counts(n_states=n_states, n_actions=n_actions)
+    D, delta = at_least_one(diameter), confidence(delta)
+    require_horizon("UCRL2-R's bound", T, 2, "2")
+    growth = math.cbrt(segments) * math.cbrt(T) ** 2
+    return RESTART_CONSTANT * growth * leading_factor(T, D, S, A, delta)
+
+
+def raw_diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
+    """D ≥ log_A S - 3 as printed, for A ≥ 2. Negative for S < A³, and below 1 for S < A⁴.
+
+    >>> round(raw_diameter_lower_bound(n_states=5, n_actions=3), 3)
+    -1.535
+    """
+    S, A = counts(n_states=n_states, n_actions=n_actions)
+    if A < 2:
+        raise OutsideValidity("log_A(S) - 3 needs n_actions >= 2, got 1")
+    return math.log(S) / math.log(A) - 3
+
+
+def diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
+    """max(1, log_A S - 3): the least diameter to count on, never below the 1 the bounds need.
+
+    With one action a communicating MDP is a Markov chain. Some state recurs no sooner than
+    after S steps on average (stationary mass at most 1/S), so that it is S - 1 steps or more from
+    some other, and a cycle attains this: max(1, S - 1). A single state, with no other to reach,
+    counts as 1.
+
+    >>> diameter_lower_bound(n_states=5, n_actions=3)
+    1.0
+    >>> diameter_lower_bound(n_states=1024, n_actions=2)
+    7.0
+    """
+    S, A = counts(n_states=n_states, n_actions=n_actions)
+    if A == 1:
+        return max(1.0, S - 1.0)
+    return max(1.0, raw_diameter_lower_bound(n_states=S, n_actions=A))
+
+
+def _segments(horizon: int, segments: int) -> list[int]:
+    T, number = counts(horizon=horizon, segments=segments)
+    if number > T:
+        raise InvalidParameter("segments", segments, f"at most the horizon, {T}")
+    return [T, number]
