@@ -16,9 +16,11 @@ from bisect import bisect_right
 from importlib.metadata import version
 
 import numpy as np
+import numpy.typing as npt
 from statisticalrl_experiments.oneRun import oneXpNoRender
 from statisticalrl_learners.MDPs_discrete.UCRL2 import UCRL2
 
+Array = npt.NDArray[np.float64]
 PACKAGE = "statisticalrl"
 DELTA = 0.1
 WARM_UP_STEPS = 20_000
@@ -27,7 +29,7 @@ EVI_PRECISION = 0.01
 EVI_REPEATS = 5
 
 
-def random_mdp(states: int, actions: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def random_mdp(states: int, actions: int, seed: int) -> tuple[Array, Array]:
     """Dirichlet(1) transition rows (S, A, S) and mean rewards U[0, 1] (S, A)."""
     rng = np.random.default_rng(seed)
     transitions = rng.dirichlet(np.ones(states), size=(states, actions))
@@ -39,7 +41,7 @@ class PlainEnv:
 
     name = "random MDP"
 
-    def __init__(self, transitions: np.ndarray, means: np.ndarray, seed: int) -> None:
+    def __init__(self, transitions: Array, means: Array, seed: int) -> None:
         self.cumulative = transitions.cumsum(axis=2)[:, :, :-1].tolist()
         self.means = means.tolist()
         self.uniform = random.Random(seed).random

@@ -19,7 +19,6 @@ one pass. As the sums are exact, it makes no difference when that happens.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -36,14 +35,14 @@ FIRST_RING = 1024
 @jit
 def high_part(reward: float) -> int:
     """h of r = h·2⁻³¹ + l·2⁻⁶²."""
-    return int(math.floor(reward * HIGH))
+    return int(reward * HIGH)
 
 
 @jit
 def low_part(reward: float) -> int:
     """l of r = h·2⁻³¹ + l·2⁻⁶², to the nearest."""
     scaled = reward * HIGH
-    return int((scaled - math.floor(scaled)) * HIGH + 0.5)
+    return int((scaled - int(scaled)) * HIGH + 0.5)
 
 
 @compiled

@@ -30,7 +30,7 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "classes_in", "compiled", "entry", "freeze", "interpreted", "is_compiled", "jit",
+    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted", "is_compiled", "jit",
     "machine", "pack", "specialised", "thaw", "unpack",
 ]  # fmt: skip
 
@@ -52,6 +52,11 @@ def jit(function: F) -> F:
     42
     """
     return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: F) -> F:
+    """Like `jit`, and compiled into each caller with the constants given there."""
+    return numba.njit(nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 def entry(function: F) -> F:

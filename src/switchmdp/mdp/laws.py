@@ -107,7 +107,14 @@ def draw_reward(code: int, parameter: float, mean: float, words: Any) -> float:
     """One reward of the law with this mean."""
     if code == BERNOULLI:
         return 1.0 if uniform(words) < mean else 0.0
-    if code == DETERMINISTIC or mean <= 0.0 or mean >= 1.0:
+    if code == DETERMINISTIC:
+        return mean
+    return _draw_beta(code, parameter, mean, words)
+
+
+@jit
+def _draw_beta(code: int, parameter: float, mean: float, words: Any) -> float:
+    if mean <= 0.0 or mean >= 1.0:
         return mean
     if code == BETA:
         concentration = mean * (1.0 - mean) / parameter - 1.0

@@ -62,7 +62,7 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
             else:
                 low = middle + 1
         return int(successors[low])
-    k = start
-    while u >= cumulative[k]:
-        k += 1
-    return int(successors[k])
+    found = start  # counting has no branch that a processor could mispredict
+    for k in range(start, stop - 1):
+        found += u >= cumulative[k]
+    return int(successors[found])

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, freeze, specialised, thaw
-from switchmdp.mdp.laws import draw_reward
+from switchmdp.compiled import compiled, freeze, inlined, specialised, thaw
+from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.mdp.pool import Patches
@@ -150,17 +150,40 @@ def stretch(
     return t, state, rewards, means
 
 
+@inlined
+def follow(
+    law: int, world: Any, choice: Any, quota: Any, log_pair: Any, log_next: Any, log_reward: Any,
+    n: int, t: int, state: int, last: int, rewards: float, means: float,
+) -> Any:  # fmt: skip
+    """Follow the policy up to step `last` or the end of a quota, logging from position n on."""
+    model, parameter = world.model, world.parameter
+    row, start, stop, mean = model.row, model.start, model.stop, model.mean
+    successors, cumulative = model.successors, model.cumulative
+    reward_words, move_words = world.reward_words, world.move_words
+    while t <= last and quota[state] > 0:
+        pair = choice[state]
+        y = row[pair]
+        reward = draw_reward(law, parameter, mean[y], reward_words)
+        target = draw_successor(start[y], stop[y], successors, cumulative, move_words)
+        quota[state] -= 1
+        log_pair[n] = pair
+        log_next[n] = target
+        log_reward[n] = reward
+        n += 1
+        rewards += reward
+        means += mean[y]
+        state = target
+        t += 1
+    return t, state, rewards, means
+
+
 @stretch.when(lambda cls: hasattr(cls, "prepare"))
 def _stretch_by_policy(
     agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
     rewards: float, means: float,
 ) -> Any:  # fmt: skip
     """Steps t..stop, asking the agent only when its policy is used up."""
-    model, actions = world.model, world.actions
-    row, start, stop_of, mean = model.row, model.start, model.stop, model.mean
-    successors, cumulative = model.successors, model.cumulative
-    law, parameter = world.law, world.parameter
-    reward_words, move_words = world.reward_words, world.move_words
+    actions = world.actions
     keep = trace.states.size > 0
     while t <= stop:
         agent.prepare(state)
@@ -168,26 +191,26 @@ def _stretch_by_policy(
             note_episode(agent, log, t)
         choice, quota = agent.choice, agent.quota
         log_pair, log_next, log_reward = agent.log_pair, agent.log_next, agent.log_reward
-        n, begin = agent.logged, t
+        n, begin, origin = agent.logged, t, state
         last = min(stop, t + agent.patience() - 1)
-        while t <= last and quota[state] > 0:
-            pair = choice[state]
-            y = row[pair]
-            reward = draw_reward(law, parameter, mean[y], reward_words)
-            target = draw_successor(start[y], stop_of[y], successors, cumulative, move_words)
-            quota[state] -= 1
-            log_pair[n] = pair
-            log_next[n] = target
-            log_reward[n] = reward
-            n += 1
-            rewards += reward
-            means += mean[y]
-            if keep:
-                trace.states[t - first], trace.actions[t - first] = state, actions[pair]
-                trace.rewards[t - first] = reward
-            state = target
-            t += 1
-        agent.logged = n
+        # Twice the same, so that the common law's loop is compiled without the other laws in it.
+        if world.law == BERNOULLI:
+            t, state, rewards, means = follow(
+                BERNOULLI, world, choice, quota, log_pair, log_next, log_reward,
+                n, t, state, last, rewards, means,
+            )  # fmt: skip
+        else:
+            t, state, rewards, means = follow(
+                world.law, world, choice, quota, log_pair, log_next, log_reward,
+                n, t, state, last, rewards, means,
+            )  # fmt: skip
+        if keep:
+            for i in range(t - begin):
+                at = begin + i - first
+                trace.states[at], trace.actions[at] = origin, actions[log_pair[n + i]]
+                trace.rewards[at] = log_reward[n + i]
+                origin = log_next[n + i]
+        agent.logged = n + t - begin
         agent.clock += t - begin
     return t, state, rewards, means
 
