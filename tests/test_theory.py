@@ -432,7 +432,7 @@ def test_outside_its_conditions_a_claim_is_refused(
 
 def test_more_segments_than_steps_are_refused() -> None:
     for function in (theory.restart_times, theory.restart_regret_bound):
-        with pytest.raises(InvalidParameter, match="segments .* horizon, 10, got 11"):
+        with pytest.raises(InvalidParameter, match=r"segments .* horizon, 10, got 11"):
             call(function, horizon=10, segments=11)
 
 

@@ -69,7 +69,7 @@ def adversary(
 def runs() -> Iterator[tuple[dict[str, int], list[Episode]]]:
     """Sizes and episodes, over random sizes with T, W ≥ SA and every kind of adversary."""
     rng = random.Random(0)
-    for seed in range(300):
+    for seed in range(1000):
         S, A = rng.randint(1, 5), rng.randint(1, 4)
         W = S * A + rng.choice([0, 1, 5, 40])
         T = max(S * A, W + rng.choice([-W // 2, 0, 1, 2 * W, 300]))
@@ -138,16 +138,21 @@ def test_the_printed_lemma_2_is_no_smaller_than_the_repaired_one_for_two_states(
 
 
 def test_batches_are_as_few_and_as_long_as_lemma_2_counts_them() -> None:
-    past_two_windows = False
     for sizes, episodes in runs():
         S, W = sizes["n_states"], sizes["window"]
         found = batches(episodes, W)
         assert len(found) <= math.ceil(sizes["horizon"] / W)
         assert all(size >= W for size in found[:-1])
         assert max(found) <= 2 * W + S - 2
-        past_two_windows |= max(found) > 2 * W - 1
-    # Batches of 2W + S - 2 need an episode of W + S - 1 after W - 1 steps: none here is so long.
-    assert not past_two_windows
+
+
+def test_a_batch_can_be_longer_than_the_two_windows_that_lemma_2_allows() -> None:
+    window, n_states = 9, 4
+    # Eight steps in state 0, then an episode of eight more and one in each other state.
+    states = iter([0] * 9 + [1, 2, 3] + [0] * 20)
+    episodes = play(25, window, lambda _: next(states), lambda _: lambda _: 0)
+    assert [now.total() for _, now in episodes][:5] == [1, 1, 2, 4, 11]
+    assert 2 * window < batches(episodes, window)[0] == 19 <= 2 * window + n_states - 2
 
 
 def test_no_episode_outlasts_the_window_by_the_number_of_states() -> None:
@@ -161,7 +166,7 @@ def test_an_episode_can_outlast_the_window_by_every_other_state(n_states: int) -
     window = 10
     # State 0 until the window is full of it, then one visit to each other state, then 0 again.
     filling = 1 + 1 + 2 + 4 + 8
-    states = iter([0] * filling + list(range(1, n_states)) + [0] * 30)
+    states = iter([0] * (filling + 1) + list(range(1, n_states)) + [0] * 30)
     episodes = play(filling + 25, window, lambda _: next(states), lambda _: lambda _: 0)
     lengths = [now.total() for _, now in episodes]
     assert lengths[:5] == [1, 1, 2, 4, 8]
@@ -264,7 +269,7 @@ def test_e2_repaired_stays_below_its_repaired_bound() -> None:
     tightest = 0.0
     for setting in covered(2000):
         repaired = theory.repaired_e2(**setting)
-        assert repaired >= theory.e2(**setting) or setting["n_states"] == 1
+        assert repaired >= theory.e2(**setting) * (1 - 1e-12) or setting["n_states"] == 1
         tightest = max(tightest, repaired / theory.repaired_e2_bound(**setting))
     assert 0.6 < tightest <= 1
 

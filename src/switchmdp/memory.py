@@ -159,12 +159,13 @@ class Counts:
 
     def clear(self) -> None:
         """Forget all."""
-        self.visits[:] = 0
-        self.high[:] = 0
-        self.low[:] = 0
-        self.count[:] = 0
+        for pair in range(self.visits.size):
+            self.visits[pair], self.high[pair], self.low[pair] = 0, 0, 0
+            if not self.full:
+                self.used[pair] = 0
+        for k in range(self.filled):
+            self.count[k] = 0
         if not self.full:
-            self.used[:] = 0
             self.filled = 0
 
 
@@ -259,9 +260,8 @@ class Window:
         larger = min(self.window, max(2 * room, steps))
         pairs, slots = np.zeros(larger, np.int32), np.zeros(larger, np.int32)
         rewards = np.zeros(larger)
-        pairs[:room] = self.pairs
-        slots[:room] = self.slots
-        rewards[:room] = self.rewards
+        for i in range(room):
+            pairs[i], slots[i], rewards[i] = self.pairs[i], self.slots[i], self.rewards[i]
         self.pairs, self.slots, self.rewards = pairs, slots, rewards
 
     def clear(self) -> None:

@@ -131,7 +131,8 @@ class Episodic(Agent):
         self.logged = 0
         self.since = self.clock
         self.restart_at = self.restarts.after(self.clock)
-        self.quota[:] = 0
+        for s in range(self.quota.size):
+            self.quota[s] = 0
 
     def start_episode(self) -> None:
         """Steps 1 to 5, and the quotas of step 6."""

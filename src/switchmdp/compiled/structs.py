@@ -49,7 +49,6 @@ def register(cls: type) -> None:
     for method, function in inspect.getmembers(cls, inspect.isfunction):
         if not method.startswith("__"):
             overload_method(struct, method, strict=False)(_same_signature(inspect.unwrap(function)))
-    _overload_freeze(cls)
 
 
 def _preprocess(self: Any, fields: Any) -> Any:
@@ -85,9 +84,10 @@ def _thawed(kind: Any) -> Any:
 @overload(thaw, strict=False)
 def _overload_thaw(state: Any) -> Any:
     kind = _thawed(state)
-    if kind is state:
-        return lambda state: state
-    lines = [f"    struct.{name} = thaw(state.{name})" for name in state.fields]
+    lines = [
+        f"    struct.{name} = " + (f"thaw(state.{name})" if _thawed(t) is not t else f"state.{name}")
+        for name, t in zip(state.fields, state.types, strict=True)
+    ]
     source = ["def impl(state):", "    struct = new(kind)", *lines, "    return struct"]
     scope = {"new": structref.new, "kind": kind, "thaw": thaw}
     exec("\n".join(source), scope)
@@ -95,18 +95,19 @@ def _overload_thaw(state: Any) -> Any:
 
 
 @overload(freeze, strict=False)
-def _overload_freeze_plain(struct: Any) -> Any:
-    return None if isinstance(struct, types.StructRef) else lambda struct: struct
+def _overload_freeze(struct: Any) -> Any:
+    cls = _class_of_struct(struct)
+    values = [
+        f"freeze(struct.{name})" if isinstance(t, types.StructRef) else f"struct.{name}"
+        for name, t in struct.field_dict.items()
+    ]
+    scope = {"freeze": freeze, "state": cls.__state__}  # type: ignore[attr-defined]
+    exec(f"def impl(struct):\n    return state({', '.join(values)})", scope)
+    return scope["impl"]
 
 
-def _overload_freeze(cls: Any) -> None:
-    values = ", ".join(f"freeze(struct.{name})" for name in cls.__fields__)
-    scope = {"freeze": freeze, "state": cls.__state__}
-    exec(f"def impl(struct):\n    return state({values})", scope)
-
-    @overload(freeze, strict=False)
-    def typed(struct: Any) -> Any:
-        return scope["impl"] if isinstance(struct, cls.__struct__) else None
+def _class_of_struct(kind: Any) -> type:
+    return next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)  # type: ignore[attr-defined]
 
 
 def is_compiled(instance: Any) -> bool:
@@ -170,7 +171,7 @@ def specialised(default: F) -> Any:
     first = next(iter(inspect.signature(default).parameters))
 
     def choose(kind: Any) -> Callable[..., Any]:
-        cls = next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)  # type: ignore[attr-defined]
+        cls = _class_of_struct(kind)
         return next((function for condition, function in choices if condition(cls)), default)
 
     scope = {"choose": choose}

@@ -1,2 +1,178 @@
+"""The optimal gain ρ*, certified; the gain of a policy.
+
+`optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in exact
+arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got to. That
+happens where the bias spans so much that double precision can't tell: span · 2⁻⁵² above the
+tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
 import numpy as np
-def optimal_gains(problem, last): return np.zeros(last+1)
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry
+from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp.graph import unconnected_states
+from switchmdp.planning.evaluation import chain, gains_of_chain
+from switchmdp.planning.iteration import (
+    DONE,
+    ROUNDING,
+    iterate_policies,
+    iterate_values,
+    solve_in_turn,
+)
+from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
+
+TOLERANCE = 1e-9
+SMALL = 64
+DENSE = 2000
+SWEEPS_FOR_LARGE = 20_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An optimal policy: lower <= ρ* <= upper, gain in their middle."""
+
+    gain: float
+    bias: NDArray[np.float64]
+    policy: NDArray[np.int64]
+    lower: float
+    upper: float
+
+    @property
+    def span(self) -> float:
+        """max bias - min bias."""
+        return float(self.bias.max() - self.bias.min())
+
+
+def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None = None) -> Plan:
+    """The optimal average reward, an optimal policy and its bias; `start` is where to search from.
+
+    >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
+    >>> plan = optimal_gain(two_cycle)
+    >>> plan.gain, plan.lower <= 0.5 <= plan.upper
+    (0.5, True)
+    """
+    if not isinstance(mdp, MDP):
+        raise InvalidParameter("mdp", mdp, "an MDP")
+    if isinstance(tolerance, bool) or not 0.0 < tolerance < np.inf:
+        raise InvalidParameter("tolerance", tolerance, "a positive number")
+    words = unconnected_states(mdp.model)
+    if words is not None:
+        raise NotCommunicating(f"the optimal gain may depend on the first state: {words}")
+    choice = mdp.pairs.starts[:-1].copy()
+    bias = np.zeros(mdp.n_states)
+    if start is not None:
+        choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(start.policy)])
+        bias = start.bias.copy()
+    lower, upper, status = _solve(mdp, choice, bias, tolerance)
+    if status != DONE:
+        raise _not_reached(status, bias, tolerance, lower, upper)
+    bias -= bias.min()
+    policy = mdp.pairs.actions[choice]
+    return Plan((lower + upper) / 2.0, bias, policy, lower, upper)
+
+
+def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, float, int]:
+    n_states, stored = mdp.n_states, len(mdp.model.successors)
+    if n_states > SMALL:
+        # Policy iteration costs about S³: value iteration may cost as much before it gives way.
+        budget = n_states**3 // stored if n_states <= DENSE else SWEEPS_FOR_LARGE
+        found = iterate_values(mdp.model, choice, bias, tolerance, max(32, budget))
+        if found[2] == DONE:
+            return found  # type: ignore[no-any-return]
+    if n_states <= DENSE:
+        return iterate_policies(mdp.model, choice, bias, tolerance)  # type: ignore[no-any-return]
+    return iterate_large_policies(mdp.model, choice, bias, tolerance)
+
+
+def _not_reached(
+    status: int, bias: Any, tolerance: float, lower: float, upper: float
+) -> PrecisionNotReached:
+    if status == ROUNDING:
+        span = float(bias.max() - bias.min())
+        reason = (
+            f"a tolerance of {tolerance} is beyond double precision here: the bias spans {span:.3g}, "
+            f"and span * 2**-52 is {span * 2.0**-52:.3g}"
+        )
+    else:
+        reason = f"a tolerance of {tolerance} was not reached within the limit of iterations"
+    return PrecisionNotReached(reason, float(lower), float(upper))
+
+
+_known: WeakKeyDictionary[SwitchingMDP, NDArray[np.float64]] = WeakKeyDictionary()
+
+
+def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
+    """(lower, upper) of ρ* of configurations 0..last, one row each, to the default tolerance.
+
+    Solved when first asked for, each from the policy of the one before, and remembered.
+    """
+    last = problem.changes if last is None else last
+    known = _known.get(problem, np.empty((0, 2)))
+    if last >= len(known):
+        problem.check_connected(last)
+        known = np.concatenate([known, _brackets(problem, len(known), last)])
+        _known[problem] = known
+    return known[: last + 1]
+
+
+def _brackets(problem: SwitchingMDP, first: int, last: int) -> NDArray[np.float64]:
+    if problem.n_states > SMALL:
+        plan, rows = None, []
+        for i in range(first, last + 1):
+            plan = optimal_gain(problem.configuration(i), start=plan)
+            rows.append((plan.lower, plan.upper))
+        return np.array(rows)
+    model = problem.configuration(first).model
+    out = np.empty((last + 1 - first, 2))
+    choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
+    failed, status = solve_in_turn(model, problem.patches, first, choice, bias, TOLERANCE, out)
+    if failed >= 0:
+        raise _not_reached(status, bias, TOLERANCE, *out[failed])
+    return out
+
+
+def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
+    """ρ* of configurations 0..last (of all, if not given).
+
+    >>> from switchmdp.mdp import SwitchingMDP
+    >>> m = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
+    >>> optimal_gains(SwitchingMDP(m, [10])).tolist()
+    [0.5, 0.25]
+    """
+    return optimal_gain_brackets(problem, last).mean(axis=1)  # type: ignore[no-any-return]
+
+
+def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
+    """The average reward of a stationary policy, from each state.
+
+    Where the policy's chain has one closed class, all entries are equal.
+
+    >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
+    >>> policy_gain(stay, [0, 0]).tolist(), policy_gain(stay, [1, 0]).tolist()
+    ([0.2, 0.8], [0.8, 0.8])
+    """
+    given = np.asarray(policy)
+    if given.shape != (mdp.n_states,) or given.dtype.kind not in "iu":
+        raise InvalidAction("policy", policy, f"a list of {mdp.n_states} actions")
+    choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(given)])
+    if mdp.n_states > DENSE:
+        return gains_of_large_chain(mdp.model, choice)
+    return _gains_of_policy(mdp.model, choice)  # type: ignore[no-any-return]
+
+
+@entry
+def _gains_of_policy(model: Any, choice: Any) -> Any:
+    n_states = choice.size
+    rewards = np.empty(n_states)
+    for s in range(n_states):
+        rewards[s] = model.mean[model.row[choice[s]]]
+    p, r = chain(model, choice, np.arange(n_states), rewards)
+    return gains_of_chain(p, r)

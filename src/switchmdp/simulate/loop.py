@@ -91,8 +91,10 @@ class EpisodeLog:
         room = self.start.size
         start, sweeps = np.zeros(2 * room, np.int64), np.zeros(2 * room, np.int64)
         gain, policy = np.zeros(2 * room), np.zeros((2 * room, self.policy.shape[1]), np.int32)
-        start[:room], sweeps[:room] = self.start, self.sweeps
-        gain[:room], policy[:room] = self.gain, self.policy
+        for i in range(room):
+            start[i], sweeps[i], gain[i] = self.start[i], self.sweeps[i], self.gain[i]
+            for s in range(policy.shape[1]):
+                policy[i, s] = self.policy[i, s]
         self.start, self.sweeps, self.gain, self.policy = start, sweeps, gain, policy
 
 

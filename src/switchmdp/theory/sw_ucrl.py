@@ -114,14 +114,17 @@ def repaired_regret_bound(
     >>> round(repaired_regret_bound(window=10**7, **setting))
     860384703
     """
-    S, changes, W = counts(n_states=n_states, changes=changes, window=window)
-    D = at_least_one(diameter)
+    T, S, A, changes, W = counts(
+        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes, window=window
+    )
+    D, delta = at_least_one(diameter), confidence(delta)
+    _require_theorem_1("the repaired bound", T, S, A, W, delta)
     # A change spoils W steps and the last episode that began in them: at most 2W + S - 2 steps.
     # Cutting the episode in which it falls makes one episode more, at a cost of D.
     spoiled = 2 * changes * W + changes * (S + D)
-    deviations = e1_bound(horizon=horizon, diameter=D, delta=delta)
+    deviations = e1_bound(horizon=T, diameter=D, delta=delta)
     learning = repaired_e2_bound(
-        horizon=horizon, diameter=D, n_states=S, n_actions=n_actions, window=W, delta=delta
+        horizon=T, diameter=D, n_states=S, n_actions=A, window=W, delta=delta
     )
     return spoiled + deviations + learning
 

@@ -1,0 +1,182 @@
+"""Two ways to the optimal gain of a communicating MDP, both ending in `certify`.
+
+**Policy iteration**: evaluate by state reduction, switch where an action is surely better. A policy
+with several closed classes keeps its best one, and all other states are routed to it; a new closed
+class can only arise with a higher gain, so this ends. Indifferent to periods, to diameters of 10⁶
+and to near-decomposability; O(S³) an iteration.
+
+**Relative value iteration** h ← h + α(Th - h), α < 1 (the aperiodicity transform), with sweeps over
+the current policy alone in between: O(transitions) a sweep, for MDPs that mix.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from switchmdp.compiled import entry, jit
+from switchmdp.mdp.graph import predecessors, states_of_pairs
+from switchmdp.planning.bellman import certify
+from switchmdp.planning.evaluation import evaluate, route_to_class
+
+MAX_ITERATIONS = 1000
+STEP = 0.9
+POLICY_SWEEPS = 4
+
+DONE, ROUNDING, LIMIT = 0, 1, 2
+
+
+@jit
+def refine(model: Any, choice: Any, order: Any, bias: Any) -> None:
+    """One step of iterative refinement: solve for what the bias leaves unexplained."""
+    n_states = bias.size
+    residual, correction = np.empty(n_states), np.zeros(n_states)
+    for s in range(n_states):
+        y = model.row[choice[s]]
+        residual[s] = model.mean[y]
+        for k in range(model.start[y], model.stop[y]):
+            residual[s] += model.probabilities[k] * (bias[model.successors[k]] - bias[s])
+    middle = (residual.max() + residual.min()) / 2.0
+    for s in range(n_states):
+        residual[s] -= middle
+    evaluate(model, choice, order, residual, correction)
+    for s in range(n_states):
+        bias[s] += correction[s]
+
+
+@jit
+def policy_iteration(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
+    """(lower, upper, status), with `choice` and `bias` brought to the optimum."""
+    n_states = choice.size
+    order = np.arange(n_states)
+    rewards = np.empty(n_states)
+    lower, upper = 0.0, 1.0
+    for _ in range(MAX_ITERATIONS):
+        for s in range(n_states):
+            rewards[s] = model.mean[model.row[choice[s]]]
+        _gain, member = evaluate(model, choice, order, rewards, bias)
+        if member < 0:
+            offsets, pairs = predecessors(model)
+            states = states_of_pairs(model.starts)
+            order = route_to_class(model, choice, -1 - member, offsets, pairs, states)
+            for s in range(n_states):
+                rewards[s] = model.mean[model.row[choice[s]]]
+            evaluate(model, choice, order, rewards, bias)
+        before = choice.copy()
+        low, high, switched = certify(model, bias, choice, True)
+        lower, upper = max(lower, low), min(upper, high)
+        if upper - lower <= tolerance:
+            return lower, upper, DONE
+        if switched == 0:
+            refine(model, before, order, bias)
+            low, high, switched = certify(model, bias, choice, True)
+            lower, upper = max(lower, low), min(upper, high)
+            if upper - lower <= tolerance:
+                return lower, upper, DONE
+            if switched == 0:
+                return lower, upper, ROUNDING
+    return lower, upper, LIMIT
+
+
+@jit
+def sweep_all(model: Any, bias: Any, change: Any, choice: Any) -> float:
+    """change = Th - h and its greedy policy; returns the span of the change."""
+    starts, row, start, stop, mean = model.starts, model.row, model.start, model.stop, model.mean
+    successors, probabilities = model.successors, model.probabilities
+    smallest, largest = np.inf, -np.inf
+    for s in range(bias.size):
+        found = -np.inf
+        for pair in range(starts[s], starts[s + 1]):
+            y = row[pair]
+            value = mean[y]
+            for k in range(start[y], stop[y]):
+                value += probabilities[k] * bias[successors[k]]
+            if value > found:
+                found = value
+                choice[s] = pair
+        change[s] = found - bias[s]
+        smallest, largest = min(smallest, change[s]), max(largest, change[s])
+    return largest - smallest
+
+
+@jit
+def sweep_policy(model: Any, bias: Any, change: Any, choice: Any) -> None:
+    """change = T_π h - h."""
+    row, start, stop, mean = model.row, model.start, model.stop, model.mean
+    successors, probabilities = model.successors, model.probabilities
+    for s in range(bias.size):
+        y = row[choice[s]]
+        value = mean[y]
+        for k in range(start[y], stop[y]):
+            value += probabilities[k] * bias[successors[k]]
+        change[s] = value - bias[s]
+
+
+@jit
+def shift(bias: Any, change: Any) -> None:
+    """h ← h + α (change - change_0): the gain itself is left out, so that h stays bounded."""
+    base = change[0]
+    for s in range(bias.size):
+        bias[s] += STEP * (change[s] - base)
+
+
+@jit
+def value_iteration(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
+    """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds."""
+    change = np.empty(bias.size)
+    lower, upper = 0.0, 1.0
+    earlier = np.inf
+    for sweep in range(1, budget + 1):
+        span = sweep_all(model, bias, change, choice)
+        if span <= 0.5 * tolerance or sweep == budget:
+            lower, upper, _ = certify(model, bias, choice, False)
+            if upper - lower <= tolerance:
+                return lower, upper, DONE
+            if span <= 0.1 * tolerance:
+                return lower, upper, ROUNDING
+        if sweep % 16 == 0:
+            # earlier < inf: 16 rounds shrank the span by span / earlier.
+            if span >= earlier * 0.999 or (
+                earlier < np.inf
+                and 16 * math.log(span / tolerance) / math.log(earlier / span) > budget - sweep
+            ):
+                break
+            earlier = span
+        shift(bias, change)
+        for _ in range(POLICY_SWEEPS):
+            sweep_policy(model, bias, change, choice)
+            shift(bias, change)
+    lower, upper, _ = certify(model, bias, choice, False)
+    return lower, upper, LIMIT
+
+
+@entry
+def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
+    return policy_iteration(model, choice, bias, tolerance)
+
+
+@entry
+def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
+    return value_iteration(model, choice, bias, tolerance, budget)
+
+
+@entry
+def solve_in_turn(
+    model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float, out: Any
+) -> Any:
+    """Policy iteration for configuration after configuration, each from its forerunner's policy.
+
+    Writes (lower, upper) into `out`; returns (index, status) of the first failure, or (-1, 0).
+    """
+    for i in range(out.shape[0]):
+        if i > 0:
+            change = first + i - 1
+            for k in range(patches.offsets[change], patches.offsets[change + 1]):
+                model.row[patches.pair[k]] = patches.new[k]
+        lower, upper, status = policy_iteration(model, choice, bias, tolerance)
+        out[i, 0], out[i, 1] = lower, upper
+        if status != DONE:
+            return i, status
+    return -1, 0

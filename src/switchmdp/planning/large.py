@@ -1,0 +1,149 @@
+"""Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
+
+Only for what value iteration gives up on: long chains and rings, whose factors stay sparse. Unlike
+state reduction this subtracts, so one step of refinement follows each solve.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry
+from switchmdp.mdp.graph import predecessors, states_of_pairs
+from switchmdp.mdp.model import Model
+from switchmdp.planning.bellman import certify
+from switchmdp.planning.evaluation import route_to_class
+from switchmdp.planning.iteration import DONE, LIMIT, MAX_ITERATIONS, ROUNDING
+
+Vector = NDArray[np.float64]
+
+
+def iterate_large_policies(
+    model: Model, choice: NDArray[np.int64], bias: Vector, tolerance: float
+) -> tuple[float, float, int]:
+    """Policy iteration as in `iteration.policy_iteration`, on sparse matrices."""
+    offsets, pairs = _predecessors(model)
+    states = _states_of_pairs(model.starts)
+    lower, upper = 0.0, 1.0
+    for _ in range(MAX_ITERATIONS):
+        matrix, rewards = _chain(model, choice)
+        members = _one_of_each_closed_class(matrix)
+        member = members[0]
+        if len(members) > 1:
+            gains = gains_of_large_chain(model, choice)
+            member = max(members, key=lambda s: gains[s])
+            _route_to_class(model, choice, member, offsets, pairs, states)
+            matrix, rewards = _chain(model, choice)
+        _solve_bias(matrix, rewards, member, bias)
+        low, high, switched = _certify(model, bias, choice, True)
+        lower, upper = max(lower, low), min(upper, high)
+        if upper - lower <= tolerance:
+            return lower, upper, DONE
+        if switched == 0:
+            return lower, upper, ROUNDING
+    return lower, upper, LIMIT
+
+
+def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
+    """The gain of a policy from each state: closed classes first, then what leads to them."""
+    from scipy.sparse import identity
+    from scipy.sparse.linalg import splu
+
+    matrix, rewards = _chain(model, choice)
+    gain = np.full(len(rewards), np.nan)
+    for member in _one_of_each_closed_class(matrix):
+        inside = np.nonzero(_reached(matrix, member))[0]
+        scratch = np.zeros(len(inside))
+        part = matrix[inside][:, inside]
+        gain[inside] = _solve_bias(part, rewards[inside], int(np.nonzero(inside == member)[0][0]), scratch)
+    open_states = np.nonzero(np.isnan(gain))[0]
+    if len(open_states):
+        closed = np.nonzero(~np.isnan(gain))[0]
+        system = identity(len(open_states), format="csc") - matrix[open_states][:, open_states]
+        gain[open_states] = splu(system.tocsc()).solve(matrix[open_states][:, closed] @ gain[closed])
+    return gain
+
+
+def _chain(model: Model, choice: NDArray[np.int64]) -> tuple[Any, Vector]:
+    from scipy.sparse import csr_array
+
+    rows = model.row[choice]
+    width = model.stop[rows] - model.start[rows]
+    indptr = np.concatenate([[0], np.cumsum(width)])
+    inside = np.arange(indptr[-1]) - np.repeat(indptr[:-1], width)
+    entries = np.repeat(model.start[rows], width) + inside
+    shape = (len(choice), len(choice))
+    matrix = csr_array((model.probabilities[entries], model.successors[entries], indptr), shape)
+    return matrix, model.mean[rows]
+
+
+def _one_of_each_closed_class(matrix: Any) -> list[int]:
+    from scipy.sparse.csgraph import connected_components
+
+    count, label = connected_components(matrix, directed=True, connection="strong")
+    edges = matrix.tocoo()
+    closed = np.ones(count, bool)
+    closed[label[edges.row[label[edges.row] != label[edges.col]]]] = False
+    _, first = np.unique(label, return_index=True)
+    return [int(s) for s in first[closed]]
+
+
+def _reached(matrix: Any, member: int) -> NDArray[np.bool_]:
+    from scipy.sparse.csgraph import breadth_first_order
+
+    seen = np.zeros(matrix.shape[0], bool)
+    seen[breadth_first_order(matrix, member, return_predecessors=False)] = True
+    return seen
+
+
+def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> float:
+    """(I - P) h + g = r with h(member) = 0: the unknown h(member) makes room for g."""
+    from scipy.sparse import csc_array, identity
+    from scipy.sparse.linalg import splu
+
+    n_states = len(rewards)
+    if n_states == 1:
+        bias[0] = 0.0
+        return float(rewards[0])
+    system = (identity(n_states, format="csr") - matrix).tocoo()
+    keep = system.col != member
+    entries = np.concatenate([system.data[keep], np.ones(n_states)])
+    rows = np.concatenate([system.row[keep], np.arange(n_states)])
+    columns = np.concatenate([system.col[keep], np.full(n_states, member)])
+    factors = splu(csc_array((entries, (rows, columns)), system.shape))
+    solution = factors.solve(rewards)
+    for _ in range(2):
+        h = solution.copy()
+        h[member] = 0.0
+        edges = matrix.tocoo()
+        drift = np.bincount(edges.row, edges.data * (h[edges.col] - h[edges.row]), n_states)
+        solution += factors.solve(rewards + drift - solution[member])
+    gain = float(solution[member])
+    solution[member] = 0.0
+    bias[:] = solution
+    return gain
+
+
+@entry
+def _predecessors(model: Any) -> Any:
+    return predecessors(model)
+
+
+@entry
+def _states_of_pairs(starts: Any) -> Any:
+    return states_of_pairs(starts)
+
+
+@entry
+def _certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any:
+    return certify(model, bias, choice, keep_unless_better)
+
+
+@entry
+def _route_to_class(
+    model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any
+) -> Any:
+    return route_to_class(model, choice, member, offsets, pairs, states)
