@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -77,11 +77,11 @@ def runs() -> Iterator[tuple[dict[str, int], list[Episode]]]:
         yield sizes, play(T, W, *adversary(seed, S, A))
 
 
-def every_chain(n_states: int, horizon: int, window: int) -> Iterator[list[Episode]]:
-    """The episodes of all state sequences, where there is one action."""
-    for states in itertools.product(range(n_states), repeat=horizon):
-        sequence = iter((*states, 0))
-        yield play(horizon, window, lambda _, it=sequence: next(it), lambda _: lambda _: 0)
+def play_states(states: Iterable[int], window: int) -> list[Episode]:
+    """The episodes of one sequence of states, where there is one action."""
+    sequence = list(states)
+    to_come = iter([*sequence, 0])
+    return play(len(sequence), window, lambda _: next(to_come), lambda _: lambda _: 0)
 
 
 def visits_sum(episodes: list[Episode]) -> float:
@@ -120,7 +120,8 @@ def test_both_lemmas_hold_for_every_chain_of_a_few_steps(
     window = n_states + extra
     sizes = dict(horizon=horizon, n_states=n_states, n_actions=1, window=window)
     most_episodes = most_visits = 0.0
-    for episodes in every_chain(n_states, horizon, window):
+    for states in itertools.product(range(n_states), repeat=horizon):
+        episodes = play_states(states, window)
         most_episodes = max(most_episodes, len(episodes))
         most_visits = max(most_visits, visits_sum(episodes))
     assert most_episodes <= theory.episodes_bound(**sizes)
@@ -149,8 +150,7 @@ def test_batches_are_as_few_and_as_long_as_lemma_2_counts_them() -> None:
 def test_a_batch_can_be_longer_than_the_two_windows_that_lemma_2_allows() -> None:
     window, n_states = 9, 4
     # Eight steps in state 0, then an episode of eight more and one in each other state.
-    states = iter([0] * 9 + [1, 2, 3] + [0] * 20)
-    episodes = play(25, window, lambda _: next(states), lambda _: lambda _: 0)
+    episodes = play_states([0] * 9 + [1, 2, 3] + [0] * 13, window)
     assert [now.total() for _, now in episodes][:5] == [1, 1, 2, 4, 11]
     assert 2 * window < batches(episodes, window)[0] == 19 <= 2 * window + n_states - 2
 
@@ -166,8 +166,7 @@ def test_an_episode_can_outlast_the_window_by_every_other_state(n_states: int) -
     window = 10
     # State 0 until the window is full of it, then one visit to each other state, then 0 again.
     filling = 1 + 1 + 2 + 4 + 8
-    states = iter([0] * (filling + 1) + list(range(1, n_states)) + [0] * 30)
-    episodes = play(filling + 25, window, lambda _: next(states), lambda _: lambda _: 0)
+    episodes = play_states([0] * (filling + 1) + list(range(1, n_states)) + [0] * 20, window)
     lengths = [now.total() for _, now in episodes]
     assert lengths[:5] == [1, 1, 2, 4, 8]
     assert lengths[5] == theory.longest_episode(window=window, n_states=n_states)
@@ -209,6 +208,19 @@ def test_proposition_1_holds_for_long_random_counts() -> None:
         assert left <= right * (1 + 1e-12)
 
 
+def test_proposition_1_states_both_terms_of_its_right_side() -> None:
+    left, right = theory.proposition_1(visits=[4, 9, 3], older=[9, 5, 0])
+    assert left == pytest.approx(4 / 3 + 9 / 3 + 3 / math.sqrt(13))
+    assert right == pytest.approx(3 + (math.sqrt(2) + 1) * 4)
+
+
+def test_proposition_1_holds_even_without_its_first_term() -> None:
+    # √(x+z) + √x ≤ (√2 + 1) √Z wherever x ≤ Z and z ≤ Z, so that each episode pays for itself.
+    for visits, older in hypotheses(3, 6):
+        left, right = theory.proposition_1(visits=visits, older=older)
+        assert left <= (right - math.sqrt(older[0])) * (1 + 1e-12)
+
+
 def test_the_first_visit_to_a_pair_breaks_the_printed_hypothesis() -> None:
     visits, older = [1], [0]
     assert not visits[0] <= 0 + older[0]
@@ -226,9 +238,9 @@ def test_proposition_1_refuses_what_its_hypotheses_exclude() -> None:
         theory.proposition_1(visits=[2, 5], older=[2, 2])
     with pytest.raises(OutsideValidity, match="never to grow, got 2 then 3 at 1"):
         theory.proposition_1(visits=[1, 1], older=[2, 3])
-    for visits, older in [([1], []), ([], [])]:
+    for number in (0, 1):
         with pytest.raises(InvalidParameter, match="older"):
-            theory.proposition_1(visits=visits, older=older)
+            theory.proposition_1(visits=[1] * number, older=[])
     bad: list[Any] = [-1, 1.0, True]
     for value in bad:
         with pytest.raises(InvalidParameter, match="visits"):
@@ -288,14 +300,18 @@ def test_the_printed_step_from_t_over_w_to_t_over_root_w_fails() -> None:
 
 
 def test_e2_exceeds_its_printed_bound_one_step_past_a_window() -> None:
-    setting = dict(horizon=1001, diameter=1, n_states=2, n_actions=2, window=1000, delta=0.1)
+    setting: dict[str, Any] = dict(
+        horizon=1001, diameter=1, n_states=2, n_actions=2, window=1000, delta=0.1
+    )
     assert theory.e2(**setting) > 1.3 * theory.e2_bound(**setting)
     assert theory.e2(**setting) < theory.repaired_e2_bound(**setting)
 
 
 def test_two_a_delta_is_too_short_a_horizon_for_e2() -> None:
     # log(T/δ) = log 2 < 1, which the last step of the simplification needs to exceed.
-    setting = dict(horizon=1, diameter=1, n_states=1, n_actions=1, window=200, delta=0.5)
+    setting: dict[str, Any] = dict(
+        horizon=1, diameter=1, n_states=1, n_actions=1, window=200, delta=0.5
+    )
     repaired_form = 61.76 * (1 / math.sqrt(200) + math.sqrt(200)) * math.sqrt(math.log(2))
     assert theory.e2(**setting) > repaired_form
     with pytest.raises(OutsideValidity, match="max"):

@@ -1,0 +1,62 @@
+"""switchmdp: reinforcement learning in finite MDPs whose rewards and transitions change.
+
+    >>> import switchmdp as sm
+    >>> problem = sm.problems.random_switching(n_states=5, n_actions=3, changes=2, horizon=5000, seed=0)
+    >>> agent = sm.agents.SWUCRL(5, 3, window=1000, delta=0.1)
+    >>> record = sm.simulate(agent, problem, horizon=5000, seed=0)
+    >>> bool(record.regret[-1] > 0)
+    True
+
+Everything here is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_MODULES = ("agents", "errors", "memory", "planning", "plausible", "problems", "restarts", "theory")
+_NAMES = {
+    "MDP": "mdp", "SwitchingMDP": "mdp", "Bernoulli": "mdp", "Beta": "mdp", "Deterministic": "mdp",
+    "optimal_gain": "planning", "optimal_gains": "planning", "policy_gain": "planning",
+    "diameter": "planning", "is_communicating": "planning", "hardness": "planning",
+    "extended_value_iteration": "planning",
+    "simulate": "simulate", "Record": "simulate",
+    "check_agent": "contract", "check_problem": "contract",
+    "compiled": "compiled",
+}  # fmt: skip
+
+__all__ = [*_MODULES, *_NAMES, "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from switchmdp import agents, errors, memory, planning, plausible, problems, restarts, theory
+    from switchmdp.compiled import compiled
+    from switchmdp.contract import check_agent, check_problem
+    from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, SwitchingMDP
+    from switchmdp.planning import (
+        diameter,
+        extended_value_iteration,
+        hardness,
+        is_communicating,
+        optimal_gain,
+        optimal_gains,
+        policy_gain,
+    )
+    from switchmdp.simulate import Record, simulate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"switchmdp.{_NAMES[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"switchmdp.{name}")
+    else:
+        raise AttributeError(f"module 'switchmdp' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

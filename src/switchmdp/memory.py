@@ -56,7 +56,7 @@ class Counts:
     low: NDArray[np.int64]
     offset: NDArray[np.int64]
     used: NDArray[np.int64]
-    target: NDArray[np.int32]
+    target: NDArray[np.uint32]
     count: NDArray[np.int64]
     filled: int
 
@@ -68,8 +68,8 @@ class Counts:
         self.high = np.zeros(n_pairs, np.int64)
         self.low = np.zeros(n_pairs, np.int64)
         size = n_pairs * pairs.n_states if self.full else 4096
-        row = np.arange(pairs.n_states, dtype=np.int32)
-        self.target = np.tile(row, n_pairs) if self.full else np.zeros(size, np.int32)
+        row = np.arange(pairs.n_states, dtype=np.uint32)
+        self.target = np.tile(row, n_pairs) if self.full else np.zeros(size, np.uint32)
         self.count = np.zeros(size, np.int64)
         width = pairs.n_states if self.full else 0
         self.offset = np.arange(n_pairs, dtype=np.int64) * width
@@ -90,9 +90,9 @@ class Counts:
             high[pair] += high_part(rewards[i])
             low[pair] += low_part(rewards[i])
         if self.full:
-            count, n_states = self.count, self.n_states
+            offset, count = self.offset, self.count
             for i in range(first, last):
-                count[pairs[i] * n_states + nexts[i]] += 1
+                count[offset[pairs[i]] + nexts[i]] += 1
         else:
             for i in range(first, last):
                 slot = self.slot_of(pairs[i], nexts[i])
@@ -146,7 +146,7 @@ class Counts:
         for pair in range(self.used.size):
             total += block_size(self.used[pair])
         size = (total + wanted) * 4 // 3 + 4096
-        target, count = np.zeros(size, np.int32), np.zeros(size, np.int64)
+        target, count = np.zeros(size, np.uint32), np.zeros(size, np.int64)
         filled = 0
         for pair in range(self.used.size):
             old = self.offset[pair]
@@ -206,8 +206,8 @@ class Window:
 
     window: int
     counts: Counts
-    pairs: NDArray[np.int32]
-    slots: NDArray[np.int32]
+    pairs: NDArray[np.uint32]
+    slots: NDArray[np.uint32]
     rewards: NDArray[np.float64]
     head: int
     size: int
@@ -219,7 +219,7 @@ class Window:
         """Make room for these pairs."""
         self.counts = Counts(pairs)
         room = min(self.window, FIRST_RING)
-        self.pairs, self.slots = np.zeros(room, np.int32), np.zeros(room, np.int32)
+        self.pairs, self.slots = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
         self.rewards = np.zeros(room)
         self.head = 0
         self.size = 0
@@ -258,7 +258,7 @@ class Window:
         if steps <= room:
             return
         larger = min(self.window, max(2 * room, steps))
-        pairs, slots = np.zeros(larger, np.int32), np.zeros(larger, np.int32)
+        pairs, slots = np.zeros(larger, np.uint32), np.zeros(larger, np.uint32)
         rewards = np.zeros(larger)
         for i in range(room):
             pairs[i], slots[i], rewards[i] = self.pairs[i], self.slots[i], self.rewards[i]

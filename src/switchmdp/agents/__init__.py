@@ -1,0 +1,22 @@
+"""Agents: two verbs, `act` and `observe`. One paper, one file; a new agent is one line in AGENTS."""
+
+from switchmdp.agents.episodic import Doubling, Episodic
+from switchmdp.agents.protocol import Agent, AgentLike
+from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.sw_ucrl import SWUCRL
+from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
+
+AGENTS: dict[str, type[Agent]] = {
+    "sw-ucrl": SWUCRL,
+    "ucrl2": UCRL2,
+    "ucrl2-r": UCRL2R,
+    "ucrl2-rw": UCRL2RW,
+    "oracle": Oracle,
+    "omniscient": Omniscient,
+    "random": Random,
+}
+
+__all__ = [
+    "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "Doubling", "Episodic",
+    "Omniscient", "Oracle", "Random",
+]  # fmt: skip

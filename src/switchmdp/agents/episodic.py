@@ -63,8 +63,8 @@ class Episodic(Agent):
     episode_count: int
     choice: NDArray[np.int64]
     quota: NDArray[np.int64]
-    log_pair: NDArray[np.int32]
-    log_next: NDArray[np.int32]
+    log_pair: NDArray[np.uint32]
+    log_next: NDArray[np.uint32]
     log_reward: NDArray[np.float64]
     logged: int
 
@@ -83,8 +83,8 @@ class Episodic(Agent):
         self.episode_count = 0
         self.choice = pairs.starts[:-1].copy()
         self.quota = np.zeros(self.n_states, np.int64)
-        self.log_pair = np.zeros(LOG_SIZE, np.int32)
-        self.log_next = np.zeros(LOG_SIZE, np.int32)
+        self.log_pair = np.zeros(LOG_SIZE, np.uint32)
+        self.log_next = np.zeros(LOG_SIZE, np.uint32)
         self.log_reward = np.zeros(LOG_SIZE)
         self.logged = 0
 

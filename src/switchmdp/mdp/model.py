@@ -3,6 +3,7 @@
     row y:   successors[start[y]:stop[y]] with probabilities, cumulative probabilities, mean[y]
     pair x:  is at present row[x]
 
+Successors are unsigned, which spares machine code the check for negative indices.
 An MDP has one row per pair. A switching MDP has a pool: a change gives some pairs another row.
 """
 
@@ -25,7 +26,7 @@ class Model(NamedTuple):
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
     mean: NDArray[np.float64]
-    successors: NDArray[np.int32]
+    successors: NDArray[np.uint32]
     probabilities: NDArray[np.float64]
     cumulative: NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
 
 
 @jit
-def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> int:
+def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> Any:
     """The next state of a row: the first whose cumulative probability exceeds a uniform draw."""
     u = uniform(words)
     if stop - start > 16:
@@ -61,8 +62,8 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
                 high = middle
             else:
                 low = middle + 1
-        return int(successors[low])
+        return np.int64(successors[low])
     found = start  # counting has no branch that a processor could mispredict
     for k in range(start, stop - 1):
         found += u >= cumulative[k]
-    return int(successors[found])
+    return np.int64(successors[found])

@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     """One successor list per pair, in compressed form."""
 
     indptr: NDArray[np.int64]
-    successors: NDArray[np.int32]
+    successors: NDArray[np.uint32]
     probabilities: NDArray[np.float64]
 
 
@@ -159,7 +159,7 @@ def _compress(row: Any, column: Any, value: Any, n_rows: int) -> Rows:
         value = np.bincount(group, weights=value) if not np.isnan(value).any() else value[~repeated]
         row, column = row[~repeated], column[~repeated]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
-    return Rows(indptr, column.astype(np.int32), value)
+    return Rows(indptr, column.astype(np.uint32), value)
 
 
 def _checked(rows: Rows, pairs: Pairs) -> Rows:

@@ -45,7 +45,7 @@ class Pool:
         self.stored = len(base.successors)
         self._segments: dict[bytes, Segment] = {}
         self._rows: dict[tuple[Segment, float], int] = {}
-        self._content: dict[Segment, tuple[NDArray[np.int32], NDArray[np.float64]]] = {}
+        self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
         self._first = base
         self.offsets, self.rewires = [0], []
         self.pair: list[int] = []
@@ -139,7 +139,7 @@ class Pool:
             return False
         return not np.isin(before, successors).all()
 
-    def _segment_content(self, segment: Segment) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _segment_content(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         found = self._content.get(segment)
         if found is None:  # only the base's rows are not entered as they come
             part = slice(*segment)
@@ -151,7 +151,7 @@ class Pool:
         self.offsets.append(len(self.pair))
         self.rewires.append(rewires)
 
-    def _parse(self, pair: int, transitions: Any) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _parse(self, pair: int, transitions: Any) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         n_states = self.pairs.n_states
         try:
             if isinstance(transitions, Mapping):
@@ -172,7 +172,7 @@ class Pool:
         total = float(values.sum())
         if not abs(total - 1.0) <= ROW_SUM_TOLERANCE:
             raise self._fault(pair, f"probabilities sum to {total:.12g}, not to 1")
-        successors = values.nonzero()[0].astype(np.int32)
+        successors = values.nonzero()[0].astype(np.uint32)
         return successors, values[successors] / total
 
     def _parse_mean(self, pair: int, mean: Any) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 TYPES = {
     "starts": np.int64, "row": np.int64, "start": np.int64, "stop": np.int64, "mean": np.float64,
-    "successors": np.int32, "probabilities": np.float64, "offsets": np.int64, "pair": np.int64,
+    "successors": np.uint32, "probabilities": np.float64, "offsets": np.int64, "pair": np.int64,
     "old": np.int64, "new": np.int64, "rewires": np.bool_, "actions": np.int64,
     "change_points": np.int64,
 }  # fmt: skip

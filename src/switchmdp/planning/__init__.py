@@ -1,1 +1,23 @@
 """Exact planning: gains, diameters, optimism, hardness."""
+
+from switchmdp.planning.diameter import diameter, is_communicating
+from switchmdp.planning.gain import (
+    Plan,
+    optimal_gain,
+    optimal_gain_brackets,
+    optimal_gains,
+    optimal_policies,
+    policy_gain,
+)
+from switchmdp.planning.hardness import Hardness, action_gaps, hardness, variations
+from switchmdp.planning.optimism import (
+    OptimisticPlan,
+    extended_value_iteration,
+    optimistic_row,
+)
+
+__all__ = [
+    "Hardness", "OptimisticPlan", "Plan", "action_gaps", "diameter", "extended_value_iteration",
+    "hardness", "is_communicating", "optimal_gain", "optimal_gain_brackets", "optimal_gains", "optimal_policies",
+    "optimistic_row", "policy_gain", "variations",
+]  # fmt: skip

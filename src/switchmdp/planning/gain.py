@@ -118,22 +118,40 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     known = _known.get(problem, np.empty((0, 2)))
     if last >= len(known):
         problem.check_connected(last)
-        known = np.concatenate([known, _brackets(problem, len(known), last)])
+        none = np.empty((0, problem.n_states), np.int64)
+        known = np.concatenate([known, _brackets(problem, len(known), last, none)])
         _known[problem] = known
     return known[: last + 1]
 
 
-def _brackets(problem: SwitchingMDP, first: int, last: int) -> NDArray[np.float64]:
+def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
+    """An optimal policy of each configuration: a (configurations, S) array of actions.
+
+    >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
+    >>> optimal_policies(SwitchingMDP([stay])).tolist()
+    [[1, 0]]
+    """
+    problem.check_connected()
+    choices = np.empty((problem.changes + 1, problem.n_states), np.int64)
+    _brackets(problem, 0, problem.changes, choices)
+    return problem.pairs.actions[choices]
+
+
+def _brackets(problem: SwitchingMDP, first: int, last: int, choices: Any) -> NDArray[np.float64]:
     if problem.n_states > SMALL:
         plan, rows = None, []
         for i in range(first, last + 1):
             plan = optimal_gain(problem.configuration(i), start=plan)
             rows.append((plan.lower, plan.upper))
+            if len(choices):
+                choices[i] = [problem.pairs.pair(s, int(a)) for s, a in enumerate(plan.policy)]
         return np.array(rows)
     model = problem.configuration(first).model
     out = np.empty((last + 1 - first, 2))
     choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
-    failed, status = solve_in_turn(model, problem.patches, first, choice, bias, TOLERANCE, out)
+    failed, status = solve_in_turn(
+        model, problem.patches, first, choice, bias, TOLERANCE, out, choices
+    )
     if failed >= 0:
         raise _not_reached(status, bias, TOLERANCE, *out[failed])
     return out

@@ -87,15 +87,15 @@ def sweep_all(model: Any, bias: Any, change: Any, choice: Any) -> float:
     successors, probabilities = model.successors, model.probabilities
     smallest, largest = np.inf, -np.inf
     for s in range(bias.size):
-        found = -np.inf
+        found, best = -np.inf, 0
         for pair in range(starts[s], starts[s + 1]):
             y = row[pair]
             value = mean[y]
             for k in range(start[y], stop[y]):
                 value += probabilities[k] * bias[successors[k]]
-            if value > found:
-                found = value
-                choice[s] = pair
+            best = pair if value > found else best  # no branch: it would often be mispredicted
+            found = value if value > found else found
+        choice[s] = best
         change[s] = found - bias[s]
         smallest, largest = min(smallest, change[s]), max(largest, change[s])
     return largest - smallest
@@ -164,11 +164,13 @@ def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget:
 
 @entry
 def solve_in_turn(
-    model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float, out: Any
-) -> Any:
+    model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float,
+    out: Any, choices: Any,
+) -> Any:  # fmt: skip
     """Policy iteration for configuration after configuration, each from its forerunner's policy.
 
-    Writes (lower, upper) into `out`; returns (index, status) of the first failure, or (-1, 0).
+    Writes (lower, upper) into `out` and, where `choices` has rows, the optimal pairs there. Returns
+    (index, status) of the first failure, or (-1, 0).
     """
     for i in range(out.shape[0]):
         if i > 0:
@@ -177,6 +179,9 @@ def solve_in_turn(
                 model.row[patches.pair[k]] = patches.new[k]
         lower, upper, status = policy_iteration(model, choice, bias, tolerance)
         out[i, 0], out[i, 1] = lower, upper
+        if choices.shape[0] > 0:
+            for s in range(choice.size):
+                choices[i, s] = choice[s]
         if status != DONE:
             return i, status
     return -1, 0

@@ -12,6 +12,9 @@ the worst states first. Only states with p̂ > 0 can give, so a pair's own succe
 follows the transitions that are there. A ball with d >= 2 holds every distribution, and so does the
 one of a pair never visited, whatever its radius: its row is a point mass on the best state.
 
+**Skipping.** With min u = 0 the optimistic Σ p u is at most max u, and at most Σ p̂ u + d/2 · max u: an
+action whose bound stays below what its state has already is not worked out. The result is the same.
+
 No aperiodicity transform is needed: all optimistic rows give the best state at least min(1, d/2).
 """
 
@@ -39,6 +42,7 @@ from switchmdp.mdp import MDP
 
 MAX_SWEEPS = 1_000_000
 FULL_ROWS_UP_TO = 64
+SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
 
 
 @jit
@@ -95,6 +99,34 @@ def value_of_list(
         values[0], masses[0] = values[n], masses[n]
         sink(values, masses, 0, n)
     return total
+
+
+@jit
+def optimistic_value(
+    estimates: Any, target: Any, first: int, used: int, full: bool, value: Any, order: Any,
+    best: int, top: float, radius: float, values: Any, masses: Any,
+) -> float:  # fmt: skip
+    """max over the ball of Σ p u, for the pair whose p̂ starts at `first`."""
+    if radius >= 2.0 or top == 0.0:  # every distribution is allowed, or all are alike
+        return top
+    if full:
+        for k in range(used):
+            masses[k] = estimates[first + k]
+        take_from_full_row(masses, best, order, radius)
+        total = 0.0
+        for k in range(used):
+            total += masses[k] * value[k]
+        return total
+    n = 0
+    best_mass = 0.0
+    for k in range(first, first + used):
+        if target[k] == best:
+            best_mass = estimates[k]
+        else:
+            values[n] = value[target[k]]
+            masses[n] = estimates[k]
+            n += 1
+    return value_of_list(values, masses, n, top, best_mass, radius)
 
 
 @jit
@@ -160,38 +192,34 @@ class Optimism:
         for s in range(n_states):
             value[s] = 0.0
             order[s] = s
+            choice[s] = starts[s]
         best = 0
         for sweep in range(1, MAX_SWEEPS + 1):
             top = value[best]
             largest, smallest = -np.inf, np.inf
             for s in range(n_states):
-                found = -np.inf
+                # The last sweep's choice first: most others then can't reach it.
+                kept = choice[s]
+                chosen, found = kept, reward[kept] + optimistic_value(
+                    estimates, target, offset[kept], used[kept], full, value, order, best, top,
+                    radius[kept], values, masses,
+                )  # fmt: skip
                 for pair in range(starts[s], starts[s + 1]):
-                    total = top
-                    if radius[pair] < 2.0:
-                        first = offset[pair]
-                        if full:
-                            for k in range(n_states):
-                                masses[k] = estimates[first + k]
-                            take_from_full_row(masses, best, order, radius[pair])
-                            total = 0.0
-                            for k in range(n_states):
-                                total += masses[k] * value[k]
-                        else:
-                            n = 0
-                            best_mass = 0.0
-                            for k in range(first, first + used[pair]):
-                                if target[k] == best:
-                                    best_mass = estimates[k]
-                                else:
-                                    values[n] = value[target[k]]
-                                    masses[n] = estimates[k]
-                                    n += 1
-                            total = value_of_list(values, masses, n, top, best_mass, radius[pair])
-                    total += reward[pair]
-                    if total > found:
-                        found = total
-                        choice[s] = pair
+                    if pair == kept or reward[pair] + top < found:
+                        continue
+                    if radius[pair] < 2.0 and top > 0.0:
+                        ceiling = radius[pair] / 2.0 * top
+                        for k in range(offset[pair], offset[pair] + used[pair]):
+                            ceiling += estimates[k] * value[target[k]]
+                        if reward[pair] + ceiling + SLACK < found:
+                            continue
+                    total = reward[pair] + optimistic_value(
+                        estimates, target, offset[pair], used[pair], full, value, order, best, top,
+                        radius[pair], values, masses,
+                    )  # fmt: skip
+                    if total > found or (total == found and pair < chosen):
+                        chosen, found = pair, total
+                choice[s] = chosen
                 next_value[s] = found
                 largest = max(largest, found - value[s])
                 smallest = min(smallest, found - value[s])
@@ -251,7 +279,7 @@ def extended_value_iteration(
         work.estimates = rows.ravel()
         offset = np.arange(pairs.n_pairs) * pairs.n_states
         used = np.full(pairs.n_pairs, pairs.n_states)
-        target = np.tile(np.arange(pairs.n_states, dtype=np.int32), pairs.n_pairs)
+        target = np.tile(np.arange(pairs.n_states, dtype=np.uint32), pairs.n_pairs)
     else:
         work.estimates = model.probabilities
         offset, target = model.start[model.row], model.successors

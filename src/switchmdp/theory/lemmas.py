@@ -104,7 +104,8 @@ def proposition_1(*, visits: Sequence[int], older: Sequence[int]) -> tuple[float
     For one pair in one batch: z_k = `visits` in episode k, x_k = z₁ + … + z_{k-1} those of the
     batch before it, y_k = `older` ones still in the window, and Z_k = max(1, x_k + y_k).
     Holds where z_k ≤ Z_k and y never grows. (Printed with z_k ≤ x_k + y_k, which the first visit
-    to a pair breaks: x = y = 0, z = 1.)
+    to a pair breaks: x = y = 0, z = 1. The term √y₁ is not needed: x_k ≤ Z_k and z_k ≤ Z_k give
+    z_k/√Z_k ≤ (√2 + 1) (√(x_k + z_k) - √x_k), which sums to the other term.)
 
     >>> left, right = proposition_1(visits=[1, 1, 2, 4], older=[0, 0, 0, 0])
     >>> round(left, 3), round(right, 3)

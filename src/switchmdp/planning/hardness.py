@@ -1,0 +1,154 @@
+"""How hard a problem is: the quantities that bounds are made of.
+
+Per configuration M_i: the diameter D_i, the optimal gain ρ*_i, the span of the optimal bias h_i, and
+the smallest positive gap  ρ* + h(s) - r̄(s,a) - Σ p h  of an action. Over the changes: the variations
+
+    B_r = Σ max_{s,a} |r̄_i - r̄_{i-1}|,      B_p = Σ max_{s,a} ‖p_i - p_{i-1}‖₁.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import entry, jit
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.planning.diameter import diameter
+from switchmdp.planning.gain import Plan, optimal_gain
+
+
+@dataclass(frozen=True)
+class Hardness:
+    """One entry per configuration, and the variations over all changes."""
+
+    diameters: NDArray[np.float64]
+    gains: NDArray[np.float64]
+    spans: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    reward_variation: float
+    transition_variation: float
+
+    @property
+    def diameter(self) -> float:
+        """The largest: the paper's D."""
+        return float(self.diameters.max())
+
+    def __str__(self) -> str:
+        rows = [
+            f"configurations        {len(self.gains)}",
+            f"diameter              {self.diameters.min():.4g} … {self.diameters.max():.4g}",
+            f"optimal gain          {self.gains.min():.4g} … {self.gains.max():.4g}",
+            f"span of the bias      {self.spans.min():.4g} … {self.spans.max():.4g}",
+            f"smallest gap          {self.gaps.min():.4g}",
+            f"reward variation      {self.reward_variation:.4g}",
+            f"transition variation  {self.transition_variation:.4g}",
+        ]
+        return "\n".join(rows)
+
+
+def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardness:
+    """Diameters, gains, spans, gaps and variations of a problem (diameters to this tolerance).
+
+    >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
+    >>> print(hardness(SwitchingMDP(cycle, [10])))
+    configurations        2
+    diameter              1 … 1
+    optimal gain          0.25 … 0.5
+    span of the bias      0.25 … 0.5
+    smallest gap          inf
+    reward variation      0.5
+    transition variation  0
+    """
+    if isinstance(problem, MDP):
+        problem = SwitchingMDP([problem])
+    if not isinstance(problem, SwitchingMDP):
+        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    diameters, gains, spans, gaps = [], [], [], []
+    plan = None
+    for mdp in problem.configurations():
+        plan = optimal_gain(mdp, start=plan)
+        diameters.append(diameter(mdp, tolerance=tolerance))
+        gains.append(plan.gain)
+        spans.append(plan.span)
+        positive = action_gaps(mdp, plan)
+        positive = positive[positive > 1e-9 * (1.0 + plan.span)]
+        gaps.append(positive.min() if positive.size else np.inf)
+    reward, transition = variations(problem)
+    return Hardness(
+        np.array(diameters), np.array(gains), np.array(spans), np.array(gaps), reward, transition
+    )
+
+
+def action_gaps(mdp: MDP, plan: Plan | None = None) -> NDArray[np.float64]:
+    """ρ* + h(s) - r̄(s,a) - Σ p h for each state and action; NaN where an action does not exist.
+
+    >>> stay_or_go = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
+    >>> action_gaps(stay_or_go).round(6).tolist()
+    [[0.6, 0.0], [0.0, 1.6]]
+    """
+    plan = optimal_gain(mdp) if plan is None else plan
+    table = np.full((mdp.n_states, mdp.n_actions), np.nan)
+    values = _action_values(mdp.model, plan.bias)
+    table[mdp.pairs.states, mdp.pairs.actions] = plan.gain - values
+    return table
+
+
+@entry
+def _action_values(model: Any, bias: Any) -> Any:
+    values = np.empty(model.row.size)
+    for s in range(bias.size):
+        for pair in range(model.starts[s], model.starts[s + 1]):
+            y = model.row[pair]
+            values[pair] = model.mean[y]
+            for k in range(model.start[y], model.stop[y]):
+                values[pair] += model.probabilities[k] * (bias[model.successors[k]] - bias[s])
+    return values
+
+
+def variations(problem: SwitchingMDP) -> tuple[float, float]:
+    """B_r and B_p.
+
+    >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
+    >>> variations(SwitchingMDP(cycle, [10]))
+    (0.5, 0.0)
+    """
+    reward, transition = _variations(problem.model, problem.patches)
+    return float(reward), float(transition)
+
+
+@jit
+def l1_distance(model: Any, a: int, b: int) -> float:
+    """‖p_a - p_b‖₁ of two rows, whose successors increase."""
+    i, j, total = model.start[a], model.start[b], 0.0
+    while i < model.stop[a] or j < model.stop[b]:
+        if j >= model.stop[b] or (
+            i < model.stop[a] and model.successors[i] < model.successors[j]
+        ):
+            total += model.probabilities[i]
+            i += 1
+        elif i >= model.stop[a] or model.successors[j] < model.successors[i]:
+            total += model.probabilities[j]
+            j += 1
+        else:
+            total += abs(model.probabilities[i] - model.probabilities[j])
+            i += 1
+            j += 1
+    return total
+
+
+@entry
+def _variations(model: Any, patches: Any) -> Any:
+    reward, transition = 0.0, 0.0
+    for change in range(patches.offsets.size - 1):
+        largest_r, largest_p = 0.0, 0.0
+        for k in range(patches.offsets[change], patches.offsets[change + 1]):
+            old, new = patches.old[k], patches.new[k]
+            largest_r = max(largest_r, abs(model.mean[new] - model.mean[old]))
+            largest_p = max(largest_p, l1_distance(model, old, new))
+        reward += largest_r
+        transition += largest_p
+    return reward, transition

@@ -1,0 +1,59 @@
+"""Problems with a shape: RiverSwim, and a ring with shortcuts of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from switchmdp.mdp import MDP, Bernoulli, RewardLaw
+from switchmdp.mdp.pairs import whole
+
+
+def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
+    """RiverSwim (Strehl and Littman 2008): swimming right against the current pays off at the end.
+
+    Action 0 goes left for sure. Action 1 goes right: .4 stay and .6 forward at the left end,
+    .05 / .6 / .35 back, stay, forward inside, .4 back and .6 stay at the right end. Rewards .005 for
+    left at the left end, 1 for right at the right end.
+
+    >>> from switchmdp.planning import optimal_gain
+    >>> round(optimal_gain(riverswim()).gain, 4)
+    0.4286
+    """
+    n = whole("n_states", n_states, 2)
+    transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
+    for s in range(n):
+        transitions[s, 0, max(0, s - 1)] = 1.0
+        if 0 < s < n - 1:
+            transitions[s, 1, s - 1 : s + 2] = 0.05, 0.6, 0.35
+    transitions[0, 1, :2] = 0.4, 0.6
+    transitions[n - 1, 1, n - 2 :] = 0.4, 0.6
+    rewards[0, 0], rewards[n - 1, 1] = 0.005, 1.0
+    names = ("left", "right")
+    return MDP(transitions, rewards, law=Bernoulli() if law is None else law, action_labels=names)
+
+
+def ring_with_shortcuts(
+    n_states: int, *, seed: int = 0, slip: float = 0.1, law: RewardLaw | None = None
+) -> MDP:
+    """A ring of any size with four actions: on, back, and two shortcuts per state.
+
+    An action goes where it says with probability 1 - slip, and stays otherwise; the shortcuts lead
+    to states drawn once, so that everything is a few jumps away. Mean rewards are uniform on [0, 1].
+
+    >>> ring_with_shortcuts(1000).n_actions
+    4
+    """
+    from scipy.sparse import csr_array
+
+    n = whole("n_states", n_states, 2)
+    rng = np.random.default_rng(seed)
+    here = np.arange(n)
+    targets = np.stack([(here + 1) % n, (here - 1) % n, *rng.integers(0, n, (2, n))], axis=1)
+    pairs = np.arange(4 * n)
+    rows = np.concatenate([pairs, pairs])
+    columns = np.concatenate([targets.ravel(), np.repeat(here, 4)])
+    values = np.concatenate([np.full(4 * n, 1.0 - slip), np.full(4 * n, slip)])
+    transitions = csr_array((values, (rows, columns)), (4 * n, n))
+    names = ("on", "back", "jump", "leap")
+    law = Bernoulli() if law is None else law
+    return MDP(transitions, rng.random((n, 4)), law=law, action_labels=names)

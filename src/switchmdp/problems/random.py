@@ -1,0 +1,135 @@
+"""Random problems: the paper's experiment, and sparse ones of any size.
+
+The paper (Section 5) has "random rewards and state-transition probabilities" and changes "at every
+⌈T/l⌉ time steps", and no more. Here rows are Dirichlet(1) and means uniform on [0, 1], Bernoulli
+rewards; `rows=uniform_rows` normalises uniform numbers instead. Changes every ⌈T/l⌉ steps put the
+last one at T or just past it, so l changes are l - 1 felt ones: `spread="within"` puts them at
+⌈i T/(l+1)⌉, where all are felt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.mdp.pairs import whole
+
+RowLaw = Callable[[np.random.Generator, int, int], NDArray[np.float64]]
+
+
+def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
+    """Rows uniform on the simplex.
+
+    >>> dirichlet_rows(np.random.default_rng(0), 2, 3).sum(axis=1).round(12).tolist()
+    [1.0, 1.0]
+    """
+    return rng.dirichlet(np.ones(width), size=n_rows)
+
+
+def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
+    """Rows of uniform numbers, normalised: nearer to the simplex's centre.
+
+    >>> uniform_rows(np.random.default_rng(0), 2, 3).sum(axis=1).round(12).tolist()
+    [1.0, 1.0]
+    """
+    rows = rng.random((n_rows, width))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def paper_change_points(changes: int, horizon: int) -> list[int]:
+    """A change every ⌈T/l⌉ steps, as the paper prints it; the last one at T or past it.
+
+    >>> paper_change_points(2, 100_000), paper_change_points(3, 100_000)
+    ([50000, 100000], [33334, 66668, 100002])
+    """
+    step = -(-horizon // changes) if changes else 0
+    return [i * step for i in range(1, changes + 1)]
+
+
+def even_change_points(changes: int, horizon: int) -> list[int]:
+    """Changes that cut the horizon into l + 1 segments of nearly equal length.
+
+    >>> even_change_points(1, 100_000)
+    [50001]
+    """
+    return [1 + i * horizon // (changes + 1) for i in range(1, changes + 1)]
+
+
+def random_mdp(
+    n_states: int = 5, n_actions: int = 3, *, seed: int | np.random.SeedSequence = 0,
+    rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
+) -> MDP:  # fmt: skip
+    """A dense random MDP: every state can follow every other.
+
+    >>> random_mdp(5, 3, seed=0)
+    MDP(5 states, 3 actions, 75 transitions, Bernoulli())
+    """
+    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    rng = np.random.default_rng(seed)
+    transitions = rows(rng, n_states * n_actions, n_states)
+    return MDP(
+        transitions.reshape(n_states, n_actions, n_states), rng.random((n_states, n_actions)),
+        law=Bernoulli() if law is None else law,
+    )  # fmt: skip
+
+
+def random_switching(
+    n_states: int = 5, n_actions: int = 3, *, changes: int = 2, horizon: int = 100_000,
+    seed: int = 0, rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
+    change_points: Callable[[int, int], list[int]] = paper_change_points,
+) -> SwitchingMDP:  # fmt: skip
+    """The paper's experiment: `changes` independent random MDPs after the first.
+
+    >>> random_switching(changes=2, horizon=100_000, seed=0).change_points.tolist()
+    [50000, 100000]
+    """
+    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
+    if changes >= horizon:
+        raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
+    seeds = np.random.SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
+    configurations = (random_mdp(n_states, n_actions, seed=s, rows=rows, law=law) for s in seeds)
+    return SwitchingMDP(configurations, change_points(changes, horizon))
+
+
+def random_sparse_mdp(
+    n_states: int, n_actions: int, successors: int, *, seed: int = 0, law: RewardLaw | None = None
+) -> MDP:
+    """Each pair leads to this many random states, one of them on a ring so that all connect.
+
+    >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
+    1000
+    """
+    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    width = whole("successors", successors, 1, n_states)
+    rng = np.random.default_rng(seed)
+    n_pairs = n_states * n_actions
+    targets = _distinct(rng, n_pairs, width, n_states)
+    onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states
+    missing = ~(targets == onward[:, None]).any(axis=1)
+    targets[missing, 0] = onward[missing]
+    from scipy.sparse import csr_array
+
+    entries = (rng.dirichlet(np.ones(width), n_pairs).ravel(), targets.ravel(),
+               np.arange(0, n_pairs * width + 1, width))  # fmt: skip
+    return MDP(
+        csr_array(entries, (n_pairs, n_states)), rng.random((n_states, n_actions)),
+        law=Bernoulli() if law is None else law,
+    )  # fmt: skip
+
+
+def _distinct(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
+    """Rows of `width` different states: draw, and draw the rows with repetitions again."""
+    targets = rng.integers(0, n_states, (n_rows, width))
+    if 2 * width > n_states:
+        return np.argsort(rng.random((n_rows, n_states)), axis=1)[:, :width]
+    while True:
+        ordered = np.sort(targets, axis=1)
+        again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        if not again.any():
+            return targets
+        targets[again] = rng.integers(0, n_states, (int(again.sum()), width))
