@@ -1,7 +1,7 @@
 """switchmdp: reinforcement learning in finite MDPs whose rewards and transitions change.
 
     >>> import switchmdp as sm
-    >>> problem = sm.problems.random_switching(n_states=5, n_actions=3, changes=2, horizon=5000, seed=0)
+    >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=5000, seed=0)
     >>> agent = sm.agents.SWUCRL(5, 3, window=1000, delta=0.1)
     >>> record = sm.simulate(agent, problem, horizon=5000, seed=0)
     >>> bool(record.regret[-1] > 0)
@@ -28,7 +28,7 @@ _NAMES = {
     "compiled": "compiled",
 }  # fmt: skip
 
-__all__ = [*_MODULES, *_NAMES, "__version__"]  # noqa: PLE0604
+__all__ = [*_MODULES, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
     from switchmdp import agents, errors, memory, planning, plausible, problems, restarts, theory

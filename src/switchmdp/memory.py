@@ -79,7 +79,7 @@ class Counts:
     def mean(self, pair: int) -> float:
         """r̂ = R / max(1, N)."""
         total = self.high[pair] / HIGH + self.low[pair] / HIGH / HIGH
-        return total / max(1, self.visits[pair])
+        return float(total / max(1, self.visits[pair]))
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""

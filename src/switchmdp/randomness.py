@@ -29,7 +29,7 @@ def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.ui
     (dtype('uint64'), 4)
     """
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    return sequence.generate_state(4, np.uint64)
+    return sequence.generate_state(4, np.uint64).astype(np.uint64)
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Agents: two verbs, `act` and `observe`. One paper, one file; a new agent is one line in AGENTS."""
+"""Agents: two verbs, `act` and `observe`. One paper, one file; a new one is a line in AGENTS."""
 
 from switchmdp.agents.episodic import Doubling, Episodic
 from switchmdp.agents.protocol import Agent, AgentLike

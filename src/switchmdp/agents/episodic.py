@@ -28,7 +28,7 @@ LOG_SIZE = 2048
 
 @compiled
 class Doubling:
-    """UCRL2's rule: an episode ends when some pair would be visited more often in it than before."""
+    """UCRL2's rule: an episode ends when a pair would be visited more often in it than before."""
 
     def quota(self, visits: int) -> int:
         """How often a pair may be visited in an episode."""

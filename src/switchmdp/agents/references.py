@@ -63,7 +63,7 @@ class Omniscient(Agent):
     def policy(self) -> NDArray[np.int64]:
         """The optimal policy of the active configuration."""
         active = int(np.searchsorted(self.change_points, self.clock, side="right"))
-        return self.policies[active].copy()
+        return np.array(self.policies[active])
 
 
 @compiled

@@ -14,7 +14,8 @@
          v_k(s_t, a_t) += 1;  t := t + 1.                                      Episodic.observe
 
 Counts are frozen within an episode, t_k in the radii is the global time. The paper says that no
-episode is longer than W; in truth it is W + S - 1, because each pair with N_k = 0 may be visited once.
+episode is longer than W; in truth it may have W + S - 1 steps, because each pair with N_k = 0 may
+be visited once.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ UCRL2 is the episodic agent that remembers everything. It assumes that nothing c
 
     UCRL2     never restarts.
     UCRL2-R   Jaksch et al., Theorem 6: for ℓ - 1 changes, UCRL2 with δ/ℓ², restarted at steps
-              ⌈i³/ℓ²⌉, i = 1, 2, 3, …  The SW-UCRL paper does not say whether it ran ℓ = l + 1, as the
-              theorem has it, or ℓ = l: `segments` sets it, and l + 1 is the default.
+              ⌈i³/ℓ²⌉, i = 1, 2, 3, …  The SW-UCRL paper does not say whether it ran ℓ = l + 1, as
+              the theorem has it, or ℓ = l: `segments` sets it, and l + 1 is the default.
     UCRL2-RW  the SW-UCRL paper's own: restarted every W* steps, δ as it is.
     Oracle    told the change points, and restarted there: the reference line.
 

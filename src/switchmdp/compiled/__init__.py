@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import types as python_types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -30,8 +30,8 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted", "is_compiled", "jit",
-    "machine", "pack", "specialised", "thaw", "unpack",
+    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted", "is_compiled",
+    "jit", "machine", "pack", "specialised", "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -51,23 +51,23 @@ def jit(function: F) -> F:
     >>> twice(21)
     42
     """
-    return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+    return cast("F", numba.njit(nogil=True)(function))
 
 
 def inlined(function: F) -> F:
     """Like `jit`, and compiled into each caller with the constants given there."""
-    return numba.njit(nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
+    return cast("F", numba.njit(nogil=True, forceinline=True)(function))
 
 
 def entry(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
-    return _cached(function, label, digest_for([function.__module__]))
+    return cast("F", _cached(function, label, digest_for([function.__module__])))
 
 
 def interpreted(function: F) -> F:
     """The plain Python function behind a compiled one."""
-    return getattr(function, "py_func", function)
+    return cast("F", getattr(function, "py_func", function))
 
 
 def compiled(cls: C) -> C:
@@ -112,7 +112,7 @@ def machine(function: F, instance: Any) -> F:
         label = "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
         sources = digest_for([c.__module__ for c in classes] + [plain.__module__])
         _machines[key] = _cached(copy, label, sources)
-    return _machines[key]  # type: ignore[return-value]
+    return cast("F", _machines[key])
 
 
 def is_compiled_class(cls: type) -> bool:

@@ -16,12 +16,12 @@ import inspect
 import sys
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_origin, get_type_hints
 
 import numpy as np
 from numba import types
-from numba.core.extending import overload, overload_method
 from numba.experimental import structref
+from numba.extending import overload, overload_method
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,11 +81,12 @@ def _thawed(kind: Any) -> Any:
     return cls.__struct__(fields)  # type: ignore[attr-defined]
 
 
-@overload(thaw, strict=False)
+@overload(thaw, strict=False)  # type: ignore[untyped-decorator]
 def _overload_thaw(state: Any) -> Any:
     kind = _thawed(state)
     lines = [
-        f"    struct.{name} = " + (f"thaw(state.{name})" if _thawed(t) is not t else f"state.{name}")
+        f"    struct.{name} = "
+        + (f"thaw(state.{name})" if _thawed(t) is not t else f"state.{name}")
         for name, t in zip(state.fields, state.types, strict=True)
     ]
     source = ["def impl(state):", "    struct = new(kind)", *lines, "    return struct"]
@@ -94,7 +95,7 @@ def _overload_thaw(state: Any) -> Any:
     return scope["impl"]
 
 
-@overload(freeze, strict=False)
+@overload(freeze, strict=False)  # type: ignore[untyped-decorator]
 def _overload_freeze(struct: Any) -> Any:
     cls = _class_of_struct(struct)
     values = [
@@ -122,7 +123,9 @@ def pack(instance: Any) -> Any:
     would be compiled for anew: both are settled here.
     """
     cls = type(instance)
-    return cls.__state__(*(_packed(getattr(instance, n), kind) for n, kind in cls.__fields__.items()))
+    return cls.__state__(
+        *(_packed(getattr(instance, n), kind) for n, kind in cls.__fields__.items())
+    )
 
 
 def _packed(value: Any, kind: Any) -> Any:
@@ -152,7 +155,15 @@ def classes_in(instance: Any) -> list[type]:
     return found
 
 
-def specialised(default: F) -> Any:
+class Specialised(Protocol):
+    """A function with `.when`."""
+
+    def __call__(self, *arguments: Any) -> Any: ...
+
+    def when(self, condition: Callable[[type], bool]) -> Callable[[F], F]: ...
+
+
+def specialised(default: Callable[..., Any]) -> Specialised:
     """A function with other implementations for some compiled classes of its first argument.
 
     Interpreted code always runs the default. Machine code takes the first implementation added by
@@ -178,4 +189,4 @@ def specialised(default: F) -> Any:
     exec(f"def typed({parameters}):\n    return choose({first})", scope)
     overload(default, strict=False)(scope["typed"])
     default.when = when  # type: ignore[attr-defined]
-    return default
+    return cast("Specialised", default)

@@ -119,7 +119,7 @@ def communicating(model: Model) -> bool:
 
 def unconnected_states(model: Model) -> str | None:
     """Which states cannot be connected, in words, or None where all can."""
-    source, target = disconnected(model)
+    source, _ = disconnected(model)
     if source < 0:
         return None
     if source == 0:

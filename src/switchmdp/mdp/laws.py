@@ -72,7 +72,9 @@ class Beta(RewardLaw):
 
     def __init__(self, variance: float | None = None, *, share: float | None = None) -> None:
         if (variance is None) == (share is None):
-            raise InvalidParameter("Beta", (variance, share), "given a variance or a share, not both")
+            raise InvalidParameter(
+                "Beta", (variance, share), "given a variance or a share, not both"
+            )
         if variance is not None:
             super().__init__(BETA, _inside("variance", variance, 0.25))
         else:
@@ -116,10 +118,8 @@ def draw_reward(code: int, parameter: float, mean: float, words: Any) -> float:
 def _draw_beta(code: int, parameter: float, mean: float, words: Any) -> float:
     if mean <= 0.0 or mean >= 1.0:
         return mean
-    if code == BETA:
-        concentration = mean * (1.0 - mean) / parameter - 1.0
-    else:
-        concentration = 1.0 / parameter - 1.0
+    variance_share = parameter / (mean * (1.0 - mean)) if code == BETA else parameter
+    concentration = 1.0 / variance_share - 1.0
     return beta(words, concentration * mean, concentration * (1.0 - mean))
 
 

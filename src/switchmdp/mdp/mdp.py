@@ -22,10 +22,11 @@ from switchmdp.mdp.parse import check_means, parse_means, parse_rows, place
 class MDP:
     """A finite MDP.
 
-    `transitions` is an (S, A, S) array; or a `scipy.sparse` matrix with a row s·A + a for each state
-    and action; or a list of A sparse (S, S) matrices; or `transitions[s][a]` as a mapping or list of
-    (next state, probability). `rewards` is the (S, A) array of means in [0, 1]. `available` is an
-    (S, A) mask where not every action exists everywhere.
+    `transitions` is an (S, A, S) array; or a `scipy.sparse` matrix with a row s·A + a for each
+    state and action; or a list of A sparse (S, S) matrices; or `transitions[s][a]` as a mapping or
+    list of (next state, probability). `rewards` is the (S, A) array of means in [0, 1]. `available`
+    is an (S, A) mask where not every action exists everywhere. `law` says how rewards scatter
+    around their means (Bernoulli if not given).
 
     >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> two_cycle
@@ -33,6 +34,9 @@ class MDP:
     >>> two_cycle.successors(0, 0)
     ([1], [1.0])
     """
+
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class MDP:
         action_labels: Sequence[str] | None = None,
     ) -> None:
         means = parse_means(rewards)
-        pairs = Pairs.of(*means.shape, available)
+        pairs = Pairs.of(means.shape[0], means.shape[1], available)
         mean = check_means(means, pairs)
         rows = parse_rows(transitions, pairs)
         start, stop = rows.indptr[:-1].copy(), rows.indptr[1:].copy()
@@ -70,8 +74,6 @@ class MDP:
         self.pairs = pairs
         self.model = model
         self.law = law
-        self.state_labels: tuple[str, ...] | None = None
-        self.action_labels: tuple[str, ...] | None = None
 
     @classmethod
     def of_model(cls, pairs: Pairs, model: Model, law: RewardLaw) -> MDP:
@@ -82,7 +84,8 @@ class MDP:
 
     def __repr__(self) -> str:
         stored = int((self.model.stop - self.model.start)[self.model.row].sum())
-        return f"MDP({self.n_states} states, {self.n_actions} actions, {stored} transitions, {self.law})"
+        sizes = f"{self.n_states} states, {self.n_actions} actions, {stored} transitions"
+        return f"MDP({sizes}, {self.law})"
 
     @property
     def n_states(self) -> int:

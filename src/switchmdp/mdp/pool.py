@@ -47,7 +47,8 @@ class Pool:
         self._rows: dict[tuple[Segment, float], int] = {}
         self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
         self._first = base
-        self.offsets, self.rewires = [0], []
+        self.offsets = [0]
+        self.rewires: list[bool] = []
         self.pair: list[int] = []
         self.old: list[int] = []
         self.new: list[int] = []
@@ -163,7 +164,8 @@ class Pool:
             targets = values[:, 0]
             if not np.isin(targets, np.arange(n_states)).all():
                 raise self._fault(pair, f"next states {targets} are not all in 0..{n_states - 1}")
-            values = np.bincount(targets.astype(np.int64), values[:, 1], n_states)
+            merged = np.bincount(targets.astype(np.int64), values[:, 1], n_states)
+            values = merged.astype(np.float64)
         if values.shape != (n_states,):
             raise self._fault(pair, f"{n_states} probabilities expected, got shape {values.shape}")
         if not values.min() >= 0.0:

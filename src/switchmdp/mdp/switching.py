@@ -41,6 +41,9 @@ class SwitchingMDP:
     ([[1.0], [0.0]], [[0.0], [0.0]])
     """
 
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
     def __init__(self, configurations: Iterable[MDP], change_points: Sequence[int] = ()) -> None:
         iterator = iter(configurations)
         try:
@@ -92,8 +95,9 @@ class SwitchingMDP:
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
         given = 0
-        for given, patch in enumerate(patches, start=1):
+        for patch in patches:
             pool.apply(patch)
+            given += 1
         if given != len(points):
             raise InvalidProblem(f"{len(points)} change points need as many patches, got {given}")
         self = cls.__new__(cls)
@@ -102,7 +106,12 @@ class SwitchingMDP:
         return self
 
     def _set(
-        self, pairs: Pairs, law: RewardLaw, model: Model, patches: Patches, points: NDArray[np.int64]
+        self,
+        pairs: Pairs,
+        law: RewardLaw,
+        model: Model,
+        patches: Patches,
+        points: NDArray[np.int64],
     ) -> None:
         self.pairs = pairs
         self.law = law
@@ -110,8 +119,6 @@ class SwitchingMDP:
         self.patches = patches
         self.change_points = points
         self.change_points.flags.writeable = False
-        self.state_labels: tuple[str, ...] | None = None
-        self.action_labels: tuple[str, ...] | None = None
         self._connected_up_to = -1
         try:
             check_law(law, model.mean, Pairs.of(len(model.mean), 1))

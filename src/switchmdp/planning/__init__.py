@@ -18,6 +18,6 @@ from switchmdp.planning.optimism import (
 
 __all__ = [
     "Hardness", "OptimisticPlan", "Plan", "action_gaps", "diameter", "extended_value_iteration",
-    "hardness", "is_communicating", "optimal_gain", "optimal_gain_brackets", "optimal_gains", "optimal_policies",
-    "optimistic_row", "policy_gain", "variations",
+    "hardness", "is_communicating", "optimal_gain", "optimal_gain_brackets", "optimal_gains",
+    "optimal_policies", "optimistic_row", "policy_gain", "variations",
 ]  # fmt: skip

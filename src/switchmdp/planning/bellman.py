@@ -6,8 +6,8 @@ For any h, in an MDP whose optimal gain ρ* is the same from every state,
 
 The right-hand form adds up differences of neighbours, so its rounding error is proportional to
 Σ p |h' - h(s)|, which stays small where a large span is climbed in rare or small steps. With k
-successors and u = 2⁻⁵³, that error is below (2k + 8) u (r + Σ p |h' - h(s)|): k + 3 roundings on the
-way, and as many in the row, whose stored probabilities sum to 1 only up to k u. The bracket is
+successors and u = 2⁻⁵³, that error is below (2k + 8) u (r + Σ p |h' - h(s)|): k + 3 roundings on
+the way, and as many in the row, whose stored probabilities sum to 1 only up to k u. The bracket is
 widened by it, so it holds for the MDP with rows p / Σp in exact arithmetic.
 """
 

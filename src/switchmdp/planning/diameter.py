@@ -2,12 +2,13 @@
 
 For each goal s' the least expected hitting times solve h(s) = 1 + min_a Σ p h, h(s') = 0.
 
-**Few states**: policy iteration, evaluated by state reduction (`evaluation`): no subtraction, so the
-relative error is of the order of rounding, whatever the diameter.
+**Few states**: policy iteration, evaluated by state reduction (`evaluation`): no subtraction, so
+the relative error is of the order of rounding, whatever the diameter.
 
-**Many states**: value iteration. Its slow mode is one direction (nearly constant: everybody waits for
-the same rare event), so after some sweeps over the current policy the differences d, Qd, Q²d, … shrink
-by a common factor λ, and the whole tail d λ/(1-λ) is added at once. For any h > 0 off the goal,
+**Many states**: value iteration. Its slow mode is one direction (nearly constant: everybody waits
+for the same rare event), so after some sweeps over the current policy the differences d, Qd, Q²d, …
+shrink by a common factor λ, and the whole tail d λ/(1-λ) is added at once. For any h > 0 off the
+goal,
 
     m <= Th - h <= M < 1   implies   h/(1-m) <= h* <= h/(1-M),
 

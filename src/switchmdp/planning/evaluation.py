@@ -118,7 +118,9 @@ def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> An
 
 
 @jit
-def route_to_class(model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any) -> Any:
+def route_to_class(
+    model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any
+) -> Any:
     """Keep the closed class of `member`; give every state outside it an action that leads there.
 
     (offsets, pairs) list the predecessors of each state. Returns the class's states first, the

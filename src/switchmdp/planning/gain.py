@@ -1,9 +1,9 @@
 """The optimal gain ρ*, certified; the gain of a policy.
 
-`optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in exact
-arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got to. That
-happens where the bias spans so much that double precision can't tell: span · 2⁻⁵² above the
-tolerance.
+`optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
+exact arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got
+to. That happens where the bias spans so much that double precision can't tell: span · 2⁻⁵² above
+the tolerance.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _not_reached(
     if status == ROUNDING:
         span = float(bias.max() - bias.min())
         reason = (
-            f"a tolerance of {tolerance} is beyond double precision here: the bias spans {span:.3g}, "
-            f"and span * 2**-52 is {span * 2.0**-52:.3g}"
+            f"a tolerance of {tolerance} is beyond double precision here: the bias spans "
+            f"{span:.3g}, and span * 2**-52 is {span * 2.0**-52:.3g}"
         )
     else:
         reason = f"a tolerance of {tolerance} was not reached within the limit of iterations"

@@ -1,7 +1,8 @@
 """How hard a problem is: the quantities that bounds are made of.
 
-Per configuration M_i: the diameter D_i, the optimal gain ρ*_i, the span of the optimal bias h_i, and
-the smallest positive gap  ρ* + h(s) - r̄(s,a) - Σ p h  of an action. Over the changes: the variations
+Per configuration M_i: the diameter D_i, the optimal gain ρ*_i, the span of the optimal bias h_i,
+and the smallest positive gap  ρ* + h(s) - r̄(s,a) - Σ p h  of an action. Over the changes: the
+variations
 
     B_r = Σ max_{s,a} |r̄_i - r̄_{i-1}|,      B_p = Σ max_{s,a} ‖p_i - p_{i-1}‖₁.
 """
@@ -125,9 +126,7 @@ def l1_distance(model: Any, a: int, b: int) -> float:
     """‖p_a - p_b‖₁ of two rows, whose successors increase."""
     i, j, total = model.start[a], model.start[b], 0.0
     while i < model.stop[a] or j < model.stop[b]:
-        if j >= model.stop[b] or (
-            i < model.stop[a] and model.successors[i] < model.successors[j]
-        ):
+        if j >= model.stop[b] or (i < model.stop[a] and model.successors[i] < model.successors[j]):
             total += model.probabilities[i]
             i += 1
         elif i >= model.stop[a] or model.successors[j] < model.successors[i]:

@@ -58,12 +58,16 @@ def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
         inside = np.nonzero(_reached(matrix, member))[0]
         scratch = np.zeros(len(inside))
         part = matrix[inside][:, inside]
-        gain[inside] = _solve_bias(part, rewards[inside], int(np.nonzero(inside == member)[0][0]), scratch)
+        gain[inside] = _solve_bias(
+            part, rewards[inside], int(np.nonzero(inside == member)[0][0]), scratch
+        )
     open_states = np.nonzero(np.isnan(gain))[0]
     if len(open_states):
         closed = np.nonzero(~np.isnan(gain))[0]
         system = identity(len(open_states), format="csc") - matrix[open_states][:, open_states]
-        gain[open_states] = splu(system.tocsc()).solve(matrix[open_states][:, closed] @ gain[closed])
+        gain[open_states] = splu(system.tocsc()).solve(
+            matrix[open_states][:, closed] @ gain[closed]
+        )
     return gain
 
 

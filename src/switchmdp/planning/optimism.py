@@ -7,13 +7,14 @@ u_0 = 0,   u_{i+1}(s) = max_a { r̃(s,a) + max_{p in ball(s,a)} Σ p(s') u_i(s')
 until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. The policy is the one found in that last
 sweep (ties: the lowest action), the gain estimate is the midpoint of those two differences.
 
-**Inner maximum.** The best state's probability becomes min(1, p̂ + d/2); what it gained is taken from
-the worst states first. Only states with p̂ > 0 can give, so a pair's own successors suffice: cost
-follows the transitions that are there. A ball with d >= 2 holds every distribution, and so does the
-one of a pair never visited, whatever its radius: its row is a point mass on the best state.
+**Inner maximum.** The best state's probability becomes min(1, p̂ + d/2); what it gained is taken
+from the worst states first. Only states with p̂ > 0 can give, so a pair's own successors suffice:
+cost follows the transitions that are there. A ball with d >= 2 holds every distribution, and so
+does the one of a pair never visited, whatever its radius: its row is a point mass on the best one.
 
-**Skipping.** With min u = 0 the optimistic Σ p u is at most max u, and at most Σ p̂ u + d/2 · max u: an
-action whose bound stays below what its state has already is not worked out. The result is the same.
+**Skipping.** With min u = 0 the optimistic Σ p u is at most max u, and at most Σ p̂ u + d/2 · max u:
+an action whose bound stays below what its state has already is not worked out. The result is the
+same.
 
 No aperiodicity transform is needed: all optimistic rows give the best state at least min(1, d/2).
 """
@@ -136,7 +137,8 @@ def sort_by_value(order: Any, values: Any) -> None:
         state = order[i]
         j = i - 1
         while j >= 0 and (
-            values[order[j]] > values[state] or (values[order[j]] == values[state] and order[j] > state)
+            values[order[j]] > values[state]
+            or (values[order[j]] == values[state] and order[j] > state)
         ):
             order[j + 1] = order[j]
             j -= 1

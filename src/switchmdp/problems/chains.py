@@ -12,8 +12,8 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     """RiverSwim (Strehl and Littman 2008): swimming right against the current pays off at the end.
 
     Action 0 goes left for sure. Action 1 goes right: .4 stay and .6 forward at the left end,
-    .05 / .6 / .35 back, stay, forward inside, .4 back and .6 stay at the right end. Rewards .005 for
-    left at the left end, 1 for right at the right end.
+    .05 / .6 / .35 back, stay, forward inside, .4 back and .6 stay at the right end. Rewards: .005
+    for left at the left end, 1 for right at the right end.
 
     >>> from switchmdp.planning import optimal_gain
     >>> round(optimal_gain(riverswim()).gain, 4)
@@ -38,7 +38,7 @@ def ring_with_shortcuts(
     """A ring of any size with four actions: on, back, and two shortcuts per state.
 
     An action goes where it says with probability 1 - slip, and stays otherwise; the shortcuts lead
-    to states drawn once, so that everything is a few jumps away. Mean rewards are uniform on [0, 1].
+    to states drawn once, so that all is a few jumps away. Mean rewards are uniform on [0, 1].
 
     >>> ring_with_shortcuts(1000).n_actions
     4

@@ -38,7 +38,8 @@ def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[n
     [1.0, 1.0]
     """
     rows = rng.random((n_rows, width))
-    return rows / rows.sum(axis=1, keepdims=True)
+    total: NDArray[np.float64] = rows.sum(axis=1, keepdims=True)
+    return rows / total
 
 
 def paper_change_points(changes: int, horizon: int) -> list[int]:

@@ -57,7 +57,7 @@ def simulate(
     called about twice a second.
 
     >>> import switchmdp as sm
-    >>> problem = sm.problems.random_switching(n_states=5, n_actions=3, changes=2, horizon=2000, seed=0)
+    >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)
     >>> record = sm.simulate(sm.agents.SWUCRL(5, 3, window=500), problem, horizon=2000, seed=0)
     >>> record.horizon, len(record.times)
     (2000, 1000)
@@ -180,14 +180,16 @@ def _run_in_pieces(
         stop = min(horizon, -(-stop // every) * every)
         done = len(_grid(first, position.t - 1, every)) if position.t > first else 0
         step = position.t - first
-        part = Trace(trace.regret[done:], trace.pseudo_regret[done:], *(a[step:] for a in trace[2:]))
+        part = Trace(
+            trace.regret[done:], trace.pseudo_regret[done:],
+            trace.states[step:], trace.actions[step:], trace.rewards[step:],
+        )  # fmt: skip
         position = runner(log, world, part, position, stop, every)
         if position.state < 0:
             s = -1 - position.state
-            raise InvalidAction(
-                f"the agent's action in state {s} at step {position.t}", "an unavailable one",
-                f"one of {np.nonzero(world.actions)[0].tolist()}",
-            )  # fmt: skip
+            known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
+            where = f"the agent's action in state {s} at step {position.t}"
+            raise InvalidAction(where, "another one", f"one of {known}")
         if progress is not None:
             progress(position.t - 1, horizon)
         seconds = max(1e-4, time.perf_counter() - began)
@@ -205,7 +207,9 @@ def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
     start = log.start[: log.count].copy()
     length = np.diff(start, append=horizon + 1)
     n = log.count
-    return Episodes(start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy())
+    return Episodes(
+        start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy()
+    )
 
 
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
@@ -232,7 +236,9 @@ def _continued(
     if record.problem is not problem and not _same(record.problem, problem):
         raise Mismatch("the record to resume was made on another problem")
     if horizon < record.horizon:
-        raise InvalidParameter("horizon", horizon, f"at least the {record.horizon} steps run before")
+        raise InvalidParameter(
+            "horizon", horizon, f"at least the {record.horizon} steps run before"
+        )
     if every is not None and every != record.every:
         raise Mismatch(f"the record to resume has a grid of every={record.every}, not {every}")
     if episodes != (record.episodes is not None) or trajectory != (record.trajectory is not None):
@@ -246,10 +252,10 @@ def _continued(
 
 
 def _same(a: SwitchingMDP, b: SwitchingMDP) -> bool:
-    arrays = [(x, y) for x, y in zip(a.model + a.patches, b.model + b.patches, strict=True)]
-    return a.law == b.law and all(
-        np.array_equal(x, y) for x, y in [*arrays, (a.change_points, b.change_points)]
-    )
+    theirs: list[tuple[Any, Any]] = list(zip(a.model, b.model, strict=True))
+    theirs += zip(a.patches, b.patches, strict=True)
+    theirs.append((a.change_points, b.change_points))
+    return a.law == b.law and all(np.array_equal(x, y) for x, y in theirs)
 
 
 def _joined(before: Record, after: Record) -> Record:
@@ -267,9 +273,10 @@ def _joined(before: Record, after: Record) -> Record:
         length = np.diff(joined["start"], append=after.horizon + 1)
         parts["episodes"] = Episodes(length=length, **joined)
     if before.trajectory is not None and after.trajectory is not None:
-        names = ("states", "actions", "rewards")
-        pieces = (
-            [getattr(before.trajectory, n), getattr(after.trajectory, n)] for n in names
+        one, two = before.trajectory, after.trajectory
+        parts["trajectory"] = Trajectory(
+            np.concatenate([one.states, two.states]),
+            np.concatenate([one.actions, two.actions]),
+            np.concatenate([one.rewards, two.rewards]),
         )
-        parts["trajectory"] = Trajectory(*(np.concatenate(piece) for piece in pieces))
     return Record(**{**vars(after), **parts})
