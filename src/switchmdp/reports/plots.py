@@ -59,7 +59,7 @@ def save_regret_figure(
             axis.plot(curve.times, curve.middle, color=colour, ls=dash, lw=1.5, label=name)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("time step")
-        axis.set_xlim(left=0)
+        axis.set_xlim(0, max(float(c.times[-1]) for c in curves.values()))
         axis.set_ylim(bottom=min(0.0, *(float(c.low.min()) for c in curves.values())))
         axis.spines[["top", "right"]].set_visible(False)
         axis.ticklabel_format(style="plain", axis="both")

@@ -1,0 +1,64 @@
+# Every target sets up what it needs by itself, in .venv; only python3 (3.11 or newer) and make are
+# presumed. PYTHON=python3.12 make test uses another interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+RIVALS := .venv-rivals
+RIVALS_READY := $(RIVALS)/.ready
+
+.PHONY: help reproduce test check bench soak lock clean
+
+help:
+	@echo "make reproduce   the paper's algorithms on random problems: a table and a figure (results/)"
+	@echo "make test        the tests"
+	@echo "make check       style, types and the direction of imports"
+	@echo "make bench       speed and memory, beside other packages"
+	@echo "make soak        the long campaigns"
+	@echo "make lock        resolve the dependencies anew (requirements.lock)"
+	@echo "make clean       remove what the targets set up"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "switchmdp needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(RIVALS_READY): benchmarks/rivals/requirements.txt
+	@echo "setting up $(RIVALS) (other packages, for comparison) ..."
+	@$(PYTHON) -m venv --clear $(RIVALS)
+	@$(RIVALS)/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+reproduce: $(READY)
+	$(RUN) examples/three_algorithms.py --out results
+
+test: $(READY)
+	$(RUN) -m pytest -m "not soak"
+
+check: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+
+# The comparison is worth having, but its absence must not hide our own numbers.
+bench: $(READY)
+	-@$(MAKE) --no-print-directory $(RIVALS_READY)
+	$(RUN) benchmarks/run.py --rivals $(RIVALS)/bin/python
+
+soak: $(READY)
+	$(RUN) -m pytest -m soak -v
+
+lock: $(READY)
+	$(RUN) -m pip install -q --disable-pip-version-check uv
+	$(RUN) -m uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
+	  --python-version 3.11 --no-emit-index-url --no-header --no-annotate --upgrade -q \
+	  -o requirements.lock
+
+clean:
+	rm -rf $(VENV) $(RIVALS) results .pytest_cache .mypy_cache .ruff_cache
