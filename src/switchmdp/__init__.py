@@ -23,16 +23,14 @@ _NAMES = {
     "optimal_gain": "planning", "optimal_gains": "planning", "policy_gain": "planning",
     "diameter": "planning", "is_communicating": "planning", "hardness": "planning",
     "extended_value_iteration": "planning",
-    "simulate": "simulate", "Record": "simulate",
+    "simulate": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
-    "compiled": "compiled",
 }  # fmt: skip
 
 __all__ = [*_MODULES, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
     from switchmdp import agents, errors, memory, planning, plausible, problems, restarts, theory
-    from switchmdp.compiled import compiled
     from switchmdp.contract import check_agent, check_problem
     from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, SwitchingMDP
     from switchmdp.planning import (
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
         optimal_gains,
         policy_gain,
     )
-    from switchmdp.simulate import Record, simulate
+    from switchmdp.simulation import Record, simulate
 
 
 def __getattr__(name: str) -> Any:

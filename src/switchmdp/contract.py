@@ -27,7 +27,7 @@ from switchmdp.compiled import JIT, is_compiled
 from switchmdp.errors import ContractViolation, InvalidInteraction
 from switchmdp.mdp import MDP, Beta, SwitchingMDP
 from switchmdp.planning.gain import optimal_gain_brackets
-from switchmdp.simulate import Record, simulate
+from switchmdp.simulation import Record, simulate
 
 BAD_STATES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np.zeros(1, int), 1j]
 BAD_REWARDS: list[Any] = [

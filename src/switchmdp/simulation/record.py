@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.simulate.loop import Position
+from switchmdp.simulation.loop import Position
 
 
 @dataclass(frozen=True)

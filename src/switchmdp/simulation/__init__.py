@@ -19,9 +19,9 @@ from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.mdp.pairs import integer, whole
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import stream
-from switchmdp.simulate import loop
-from switchmdp.simulate.loop import EpisodeLog, Position, Trace, World
-from switchmdp.simulate.record import Episodes, Record, Trajectory
+from switchmdp.simulation import loop
+from switchmdp.simulation.loop import EpisodeLog, Position, Trace, World
+from switchmdp.simulation.record import Episodes, Record, Trajectory
 
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
@@ -80,6 +80,8 @@ def simulate(
             agent.reseed(roles[2])
     else:
         every = _continued(resume, agent, problem, horizon, every, episodes, trajectory)
+        if horizon == resume.horizon:
+            return resume
         seed, position = resume.seed, resume.position
         words = (resume.words[0].copy(), resume.words[1].copy())
 

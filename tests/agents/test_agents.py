@@ -1,0 +1,197 @@
+"""What agents show, what they refuse, and how components combine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import Episodic
+from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
+from switchmdp.memory import Everything, Window
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Cubic, Never, Periodic, Told
+
+MASK = np.array([[True, False, True], [False, True, False], [True, True, True], [False, False, True]])
+
+
+def uneven_problem(seed: int = 0) -> sm.SwitchingMDP:
+    rng = np.random.default_rng(seed)
+    configurations = [
+        sm.MDP(rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3)), available=MASK)
+        for _ in range(2)
+    ]
+    return sm.SwitchingMDP(configurations, [1500])
+
+
+@pytest.mark.parametrize("memory", [lambda: Everything(), lambda: Window(400)])
+@pytest.mark.parametrize("restarts", [lambda: Never(), lambda: Periodic(333), lambda: Cubic(3)])
+def test_any_memory_combines_with_any_restart_rule_and_runs_equal_both_ways(
+    memory: Any, restarts: Any
+) -> None:
+    problem = uneven_problem()
+    runs = []
+    for interpreted in (False, True):
+        agent = Episodic(
+            4, 3, memory=memory(), plausible=L1Ball(0.2), restarts=restarts(), available=MASK
+        )
+        runs.append(
+            sm.simulate(agent, problem, 2500, seed=1, trajectory=True, interpreted=interpreted)
+        )
+    assert runs[0].trajectory is not None
+    assert runs[1].trajectory is not None
+    assert np.array_equal(runs[0].trajectory.actions, runs[1].trajectory.actions)
+    assert np.array_equal(runs[0].regret, runs[1].regret)
+
+
+def test_only_available_actions_are_chosen() -> None:
+    problem = uneven_problem()
+    makers = [
+        sm.agents.SWUCRL(4, 3, window=500, available=MASK),
+        sm.agents.Random(4, 3, available=MASK),
+        sm.agents.Omniscient(problem),
+    ]
+    for agent in makers:
+        record = sm.simulate(agent, problem, 3000, seed=2, trajectory=True)
+        assert record.trajectory is not None
+        assert MASK[record.trajectory.states, record.trajectory.actions].all()
+    random = sm.simulate(makers[1], problem, 3000, seed=3, trajectory=True)
+    assert random.trajectory is not None
+    taken = np.zeros((4, 3), bool)
+    taken[random.trajectory.states, random.trajectory.actions] = True
+    assert np.array_equal(taken, MASK)
+
+
+def test_an_agent_shows_what_it_believes() -> None:
+    agent = sm.agents.SWUCRL(3, 2, window=4, delta=0.1)
+    assert (agent.t, agent.episode) == (1, 0)
+    steps = [(0, 0, 0.5, 1), (1, 1, 1.0, 0), (0, 0, 0.25, 2), (2, 0, 0.0, 0), (0, 0, 1.0, 1)]
+    for step in steps:
+        agent.act(step[0])
+        agent.observe(*step)
+    assert agent.t == 6
+    assert agent.visits.tolist() == [[2, 0], [0, 1], [1, 0]]  # the first step has left the window
+    assert agent.reward_estimates.tolist() == [[0.625, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    assert agent.transition_counts(0, 0) == {1: 1, 2: 1}
+    assert agent.transition_estimates(0, 0) == {1: 0.5, 2: 0.5}
+    assert agent.transition_estimates(2, 1) == {}
+    sizes = {"t": 6, "n_states": 3, "n_actions": 2, "delta": 0.1}
+    assert agent.reward_radii[0, 0] == pytest.approx(sm.theory.reward_radius(visits=2, **sizes))
+    radius = sm.theory.transition_radius(visits=0, **sizes)
+    assert agent.transition_radii[2, 1] == pytest.approx(radius)
+    assert agent.policy.shape == (3,)
+    assert 0.0 <= agent.gain <= 1.0
+    assert agent.sweeps >= 1
+
+
+def test_what_an_agent_shows_can_not_be_written() -> None:
+    agent = sm.agents.SWUCRL(3, 2, window=4)
+    agent.act(0)
+    for name in ("t", "episode", "policy", "gain", "sweeps", "visits", "reward_estimates",
+                 "reward_radii", "transition_radii"):  # fmt: skip
+        with pytest.raises(AttributeError):
+            setattr(agent, name, 1)
+    for table in (agent.policy, agent.visits, agent.reward_estimates, agent.reward_radii):
+        with pytest.raises(ValueError, match="read-only"):
+            table[0] = 1
+    assert agent.policy.tolist() == [0, 0, 0]
+
+
+def test_looking_at_an_agent_changes_nothing_of_its_run() -> None:
+    problem = sm.problems.random_switching(4, 2, changes=1, horizon=2000, seed=0)
+
+    class Looked(sm.agents.SWUCRL):
+        def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+            sm.agents.SWUCRL.observe(self, state, action, reward, next_state)
+            assert self.visits.sum() == min(self.t - 1, 300)
+
+    looked = sm.simulate(Looked(4, 2, window=300), problem, 2000, seed=1, trajectory=True)
+    plain = sm.simulate(sm.agents.SWUCRL(4, 2, window=300), problem, 2000, 1, trajectory=True)
+    assert looked.trajectory is not None
+    assert plain.trajectory is not None
+    assert np.array_equal(looked.trajectory.actions, plain.trajectory.actions)
+
+
+def test_a_step_that_the_policy_did_not_choose_is_learned_from() -> None:
+    agent = sm.agents.UCRL2(2, 2)
+    assert agent.act(0) == 0
+    agent.observe(0, 1, 1.0, 1)
+    assert agent.visits.tolist() == [[0, 1], [0, 0]]
+    assert agent.quota.tolist() == [1, 1]
+
+
+def test_an_episode_ends_on_arrival_at_a_full_pair() -> None:
+    agent = sm.agents.UCRL2(2, 1)
+    agent.act(0)
+    agent.observe(0, 0, 1.0, 0)
+    assert agent.episode == 1
+    agent.act(0)
+    assert (agent.episode, agent.episode_start) == (2, 2)
+    agent.observe(0, 0, 1.0, 1)
+    agent.act(1)
+    assert agent.episode == 2
+    agent.observe(1, 0, 1.0, 0)
+    agent.act(0)
+    assert (agent.episode, agent.episode_start) == (3, 4)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1, 2, True, None, "0.1", float("nan")])
+def test_a_bad_delta_is_refused(delta: Any) -> None:
+    makers: list[Any] = [
+        lambda: sm.agents.UCRL2(2, 2, delta=delta),
+        lambda: sm.agents.SWUCRL(2, 2, window=10, delta=delta),
+        lambda: sm.agents.UCRL2R(2, 2, changes=1, delta=delta),
+        lambda: sm.agents.UCRL2RW(2, 2, period=10, delta=delta),
+        lambda: sm.agents.Oracle(2, 2, change_points=[5], delta=delta),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidParameter, match="delta"):
+            make()
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3", None])
+def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
+    calls: list[tuple[Any, str]] = [
+        (lambda: sm.agents.UCRL2(bad, 2), "n_states"),
+        (lambda: sm.agents.UCRL2(2, bad), "n_actions"),
+        (lambda: sm.agents.SWUCRL(2, 2, window=bad), "window"),
+        (lambda: sm.agents.UCRL2RW(2, 2, period=bad), "period"),
+        (lambda: sm.agents.Oracle(2, 2, change_points=[bad]), "restart times"),
+    ]
+    if bad is not None:
+        calls.append((lambda: sm.agents.UCRL2R(2, 2, changes=1, segments=bad), "segments"))
+    for call, field in calls:
+        with pytest.raises(InvalidParameter, match=field):
+            call()
+    with pytest.raises(InvalidParameter, match="restart times"):
+        Told([5, 5])
+
+
+def test_refusals_name_the_value_and_what_is_allowed() -> None:
+    agent = sm.agents.UCRL2(4, 3, available=MASK)
+    with pytest.raises(InvalidState, match="state must be an integer from 0 to 3, got 4"):
+        agent.act(4)
+    with pytest.raises(InvalidAction, match=r"one of \[0, 2\], got 1"):
+        agent.observe(0, 1, 0.5, 0)
+    with pytest.raises(InvalidReward, match=r"a finite number in \[0, 1\], got 1.5"):
+        agent.observe(0, 0, 1.5, 0)
+    with pytest.raises(InvalidState, match="next_state"):
+        agent.observe(0, 0, 0.5, -1)
+    assert agent.t == 1
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 5, 17])
+def test_the_cubic_schedule_equals_the_theorems(segments: int) -> None:
+    rule, t, times = Cubic(segments), 1, []
+    while (t := rule.after(t)) <= 20_000:
+        times.append(t)
+    assert times == sm.theory.restart_times(horizon=20_000, segments=segments).tolist()
+
+
+def test_numpy_scalars_are_welcome() -> None:
+    agent = sm.agents.UCRL2(np.int64(4), np.int32(3))
+    action = agent.act(np.int64(1))
+    agent.observe(np.int32(1), np.int8(action), np.float32(0.5), np.uint8(2))
+    assert agent.visits.sum() == 1
