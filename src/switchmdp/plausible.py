@@ -54,10 +54,16 @@ class L1Ball:
         visits, reward, radius = counts.visits, self.reward, self.radius
         log_r = math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
         log_p = math.log(2.0 * self.n_actions * t / self.delta)
+        # Most pairs of a large problem were never visited: they share N⁺ = 1 and r̂ = 0.
+        unseen_reward = min(1.0, math.sqrt(7.0 * log_r / 2.0))
+        unseen_radius = max(2.0, math.sqrt(14.0 * self.n_states * log_p))
         for pair in range(visits.size):
-            n = max(1, visits[pair])
-            reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(7.0 * log_r / (2.0 * n)))
-            radius[pair] = math.sqrt(14.0 * self.n_states * log_p / n)
+            n = visits[pair]
+            if n == 0:
+                reward[pair], radius[pair] = unseen_reward, unseen_radius
+            else:
+                reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(7.0 * log_r / (2.0 * n)))
+                radius[pair] = math.sqrt(14.0 * self.n_states * log_p / n)
         self.optimism.estimate(counts, radius)
         self.optimism.iterate(
             starts, counts.offset, counts.used, counts.target, counts.full,

@@ -72,10 +72,14 @@ def test_successor_lists_of_a_wrong_shape_are_refused(fault: str) -> None:
      (10**30, str(10**30))],
 )  # fmt: skip
 def test_a_next_state_that_does_not_exist_is_named_with_its_pair(target: Any, shown: str) -> None:
-    refused(lambda: MDP([[{1: 1.0}], [{target: 1.0}]], MEANS), f"state 1, action 0: next state {shown} ")
+    refused(
+        lambda: MDP([[{1: 1.0}], [{target: 1.0}]], MEANS), f"state 1, action 0: next state {shown} "
+    )
 
 
-@pytest.mark.parametrize("value", ["x", 1j, [1.0], HUGE, {}, object()], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", ["x", 1j, [1.0], HUGE, {}, object()], ids=lambda v: type(v).__name__
+)
 def test_a_probability_that_is_no_number_is_named_with_its_pair(value: Any) -> None:
     for form in ([[{1: 1.0}], [{0: value}]], [[[(1, 1.0)]], [[(0, value)]]]):
         refused(partial(MDP, form, MEANS), "state 1, action 0", repr(value)[:20])

@@ -111,7 +111,7 @@ def test_the_gain_is_that_of_linear_programming(family: Callable[[int], MDP], co
     check(mdps)
 
 
-@pytest.mark.parametrize("n_states", [2, 3, 6, 10, 15, 20, 30, 50, 64, 100, 200])
+@pytest.mark.parametrize("n_states", [2, 3, 6, 10, 15])
 def test_the_gain_of_riverswim_is_that_of_linear_programming(n_states: int) -> None:
     check([riverswim(n_states)])
 

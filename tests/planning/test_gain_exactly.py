@@ -191,7 +191,7 @@ def test_where_double_precision_ends_the_error_carries_a_bracket_that_holds(
     assert raised >= 10
 
 
-@pytest.mark.parametrize("n_states", [2, 6, 12, 18, 20, 25])
+@pytest.mark.parametrize("n_states", [2, 6, 12, 18, 25, 40, 64, 100])
 def test_a_small_span_is_enough_however_rarely_a_state_is_visited(
     n_states: int, exact: type[Exact]
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_small_span_is_enough_however_rarely_a_state_is_visited(
     plan = optimal_gain(mdp)
     oracle = exact(mdp)
     gain, span = oracle.optimal_gain(oracle.position(plan.policy))
-    assert span < 100
+    assert span < 2 * n_states
     assert plan.lower <= gain <= plan.upper
 
 

@@ -107,9 +107,7 @@ def optimistic_value(
     estimates: Any, target: Any, first: int, used: int, full: bool, value: Any, order: Any,
     best: int, top: float, radius: float, values: Any, masses: Any,
 ) -> float:  # fmt: skip
-    """max over the ball of Σ p u, for the pair whose p̂ starts at `first`."""
-    if radius >= 2.0 or top == 0.0:  # every distribution is allowed, or all are alike
-        return top
+    """max over the ball of Σ p u, for the pair whose p̂ starts at `first`; radius < 2."""
     if full:
         for k in range(used):
             masses[k] = estimates[first + k]
@@ -202,23 +200,26 @@ class Optimism:
             for s in range(n_states):
                 # The last sweep's choice first: most others then can't reach it.
                 kept = choice[s]
-                chosen, found = kept, reward[kept] + optimistic_value(
-                    estimates, target, offset[kept], used[kept], full, value, order, best, top,
-                    radius[kept], values, masses,
-                )  # fmt: skip
+                chosen, found = kept, reward[kept] + top
+                if radius[kept] < 2.0 and top > 0.0:
+                    found = reward[kept] + optimistic_value(
+                        estimates, target, offset[kept], used[kept], full, value, order, best, top,
+                        radius[kept], values, masses,
+                    )  # fmt: skip
                 for pair in range(starts[s], starts[s + 1]):
                     if pair == kept or reward[pair] + top < found:
                         continue
+                    total = reward[pair] + top
                     if radius[pair] < 2.0 and top > 0.0:
                         ceiling = radius[pair] / 2.0 * top
                         for k in range(offset[pair], offset[pair] + used[pair]):
                             ceiling += estimates[k] * value[target[k]]
                         if reward[pair] + ceiling + SLACK < found:
                             continue
-                    total = reward[pair] + optimistic_value(
-                        estimates, target, offset[pair], used[pair], full, value, order, best, top,
-                        radius[pair], values, masses,
-                    )  # fmt: skip
+                        total = reward[pair] + optimistic_value(
+                            estimates, target, offset[pair], used[pair], full, value, order, best,
+                            top, radius[pair], values, masses,
+                        )  # fmt: skip
                     if total > found or (total == found and pair < chosen):
                         chosen, found = pair, total
                 choice[s] = chosen
@@ -267,13 +268,25 @@ def extended_value_iteration(
     >>> round(plan.gain, 6)
     0.6
     """
-    pairs, model = estimate.pairs, estimate.model
-    if not 0.0 < precision < np.inf:
+    if isinstance(precision, bool) or not 0.0 < precision < np.inf:
         raise InvalidParameter("precision", precision, "a positive number")
+    work, arguments = prepare(estimate, reward_radius, transition_radius)
+    choice = np.zeros(estimate.n_states, np.int64)
+    if not _iterate(work, *arguments, precision, choice):
+        raise PrecisionNotReached(
+            f"{MAX_SWEEPS} sweeps did not reach precision {precision}", work.lower, work.upper
+        )
+    gain = (work.lower + work.upper) / 2.0
+    policy = estimate.pairs.actions[choice]
+    return OptimisticPlan(gain, policy, work.value.copy(), work.sweeps)
+
+
+def prepare(estimate: MDP, reward_radius: Any, transition_radius: Any) -> tuple[Optimism, Any]:
+    """The working memory and the first arguments of `Optimism.iterate` for an estimated MDP."""
+    pairs, model = estimate.pairs, estimate.model
     d_r = _per_pair("reward_radius", reward_radius, estimate)
     d_p = _per_pair("transition_radius", transition_radius, estimate)
     work = Optimism(pairs.n_states)
-    choice = np.zeros(pairs.n_states, np.int64)
     reward = np.minimum(1.0, model.mean[model.row] + d_r)
     full = pairs.n_states <= FULL_ROWS_UP_TO
     if full:
@@ -286,13 +299,7 @@ def extended_value_iteration(
         work.estimates = model.probabilities
         offset, target = model.start[model.row], model.successors
         used = model.stop[model.row] - offset
-    done = _iterate(work, pairs.starts, offset, used, target, full, reward, d_p, precision, choice)
-    if not done:
-        raise PrecisionNotReached(
-            f"{MAX_SWEEPS} sweeps did not reach precision {precision}", work.lower, work.upper
-        )
-    gain = (work.lower + work.upper) / 2.0
-    return OptimisticPlan(gain, pairs.actions[choice], work.value.copy(), work.sweeps)
+    return work, (pairs.starts, offset, used, target, full, reward, d_p)
 
 
 def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.float64]:

@@ -1,0 +1,55 @@
+"""The benchmarks, as one table: `make bench`.
+
+Medians on one core after warm-up, everything in one run on one machine. Other packages run in an
+environment of their own (`benchmarks/rivals`), on the same problems; without it their rows are
+missing. The exit status is 1 where a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable
+
+import large
+import numba
+import numpy as np
+import speed
+import startup
+from timing import Row
+
+import switchmdp
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The benchmarks, as one table.")
+    parser.add_argument("--rivals", help="the Python that has the other packages")
+    parser.add_argument("--only", help="just the sections whose title contains this")
+    options = parser.parse_args()
+    sections: dict[str, Callable[[], list[Row]]] = {
+        "start": startup.waits,
+        "steps": lambda: speed.steps(options.rivals),
+        "extended value iteration": speed.extended_value_iteration,
+        "gain": lambda: speed.gain(options.rivals),
+        "diameter and changes": speed.diameter_and_changes,
+        "large": large.ring,
+    }
+    print(
+        f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "
+        f"Numba {numba.__version__}, NumPy {np.__version__}, {platform.machine()}"
+    )
+    missed = 0
+    for title, measure in sections.items():
+        if options.only and options.only not in title:
+            continue
+        print(title, flush=True)
+        for row in measure():
+            print(row, flush=True)
+            missed += row.met is False
+    print(f"{missed} targets missed" if missed else "all targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

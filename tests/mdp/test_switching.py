@@ -1,0 +1,275 @@
+"""Configurations and change points: which is active when, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp import optimal_gains, simulate
+from switchmdp.errors import (
+    InvalidMDP,
+    InvalidParameter,
+    InvalidProblem,
+    NotCommunicating,
+    SwitchmdpError,
+)
+from switchmdp.mdp import MDP, Beta, Deterministic, SwitchingMDP, switching
+
+SWAP = [[[0.0, 1.0]], [[1.0, 0.0]]]
+STAY = [[[1.0, 0.0]], [[0.0, 1.0]]]
+
+
+def swap(mean: float, **options: Any) -> MDP:
+    return MDP(SWAP, [[mean], [0.0]], **options)
+
+
+def level(problem: SwitchingMDP, t: int) -> float:
+    return float(problem.at(t).rewards[0, 0])
+
+
+def looped() -> Any:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+def test_configuration_i_is_active_from_its_change_point_to_just_before_the_next() -> None:
+    problem = SwitchingMDP([swap(0.1), swap(0.2), swap(0.3)], change_points=[2, 10])
+    assert [level(problem, t) for t in (1, 2, 9, 10, 10**15)] == [0.1, 0.2, 0.2, 0.3, 0.3]
+    assert [problem.active(t) for t in (1, 2, 9, 10, 2**62)] == [0, 1, 1, 2, 2]
+
+
+def test_without_change_points_one_configuration_is_active_for_ever() -> None:
+    problem = SwitchingMDP([swap(0.5)])
+    assert problem.changes == 0
+    assert problem.active(2**40) == 0
+    assert problem.at(1).transitions.tolist() == SWAP
+
+
+def test_configurations_may_come_from_a_generator() -> None:
+    problem = SwitchingMDP((swap(x) for x in (0.1, 0.2, 0.3)), np.array([5, 6], np.int32))
+    assert [float(m.rewards[0, 0]) for m in problem.configurations()] == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize("t", [0, -1, 1.0, None, "1", True, np.nan, 2**63])
+def test_a_time_that_is_no_step_is_refused_by_value(t: Any) -> None:
+    for ask in (SwitchingMDP([swap(0.5)]).at, SwitchingMDP([swap(0.5)]).active):
+        with pytest.raises(InvalidParameter, match="t must be an integer >= 1") as caught:
+            ask(t)
+        assert repr(t) in str(caught.value)
+
+
+@pytest.mark.parametrize("i", [-1, 2, 0.0, None, True])
+def test_a_configuration_that_does_not_exist_is_refused(i: Any) -> None:
+    with pytest.raises(InvalidParameter, match="configuration must be an integer from 0 to 1"):
+        SwitchingMDP([swap(0.1), swap(0.2)], [5]).configuration(i)
+
+
+def test_asking_beyond_the_last_configuration_is_refused_and_not_a_crash() -> None:
+    # In a process of its own: machine code that follows such an index may end the process.
+    script = (
+        "from switchmdp import MDP, SwitchingMDP, optimal_gains\n"
+        "from switchmdp.errors import InvalidParameter\n"
+        "m = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])\n"
+        "problem = SwitchingMDP([m, m], [5])\n"
+        "for ask in (problem.check_connected, lambda i: optimal_gains(problem, i)):\n"
+        "    try:\n"
+        "        ask(3)\n"
+        "    except InvalidParameter as error:\n"
+        "        print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert done.stdout.split() == ["refused", "refused"]
+
+
+FAULTY_POINTS: dict[str, Any] = {
+    "None": None, "a number": 5, "a string": "5", "strings": ["5", "6"], "floats": [5.0, 6.0],
+    "NaN": [np.nan, 6.0], "booleans": [True, True], "None inside": [None, 6], "a set": {5, 6},
+    "a mapping": {5: 0, 6: 1}, "two dimensions": [[5, 6]], "ragged lists": [[5], [6, 7]],
+    "complex": [5j, 6j], "dates": np.array([5, 6], "M8[s]"), "a loop": looped(),
+    "one too few": [5], "one too many": [5, 6, 7], "zero": [0, 5], "one": [1, 5],
+    "negative": [-3, 5], "equal": [5, 5], "decreasing": [6, 5],
+    "decreasing unsigned bytes": np.array([200, 100], np.uint8),
+    "decreasing unsigned words": np.array([10, 5], np.uint64),
+    "beyond 64 bits": [5, 2**64], "beyond 63 bits": np.array([5, 2**63 + 9], np.uint64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTY_POINTS)
+def test_change_points_that_are_none_are_refused(kind: str) -> None:
+    configurations = [swap(0.1), swap(0.2), swap(0.3)]
+    with pytest.raises(InvalidProblem):
+        SwitchingMDP(configurations, FAULTY_POINTS[kind])
+    with pytest.raises(InvalidProblem):
+        SwitchingMDP.from_patches(configurations[0], FAULTY_POINTS[kind], [[], []])
+
+
+def test_a_fault_in_the_change_points_is_named_by_value() -> None:
+    m = swap(0.5)
+    with pytest.raises(InvalidProblem, match="must be >= 2, got 1"):
+        SwitchingMDP([m, m], [1])
+    with pytest.raises(InvalidProblem, match="increase strictly, got 7 then 7"):
+        SwitchingMDP([m] * 4, [5, 7, 7])
+    with pytest.raises(InvalidProblem, match="2 configurations need 1 change points, got 3"):
+        SwitchingMDP([m, m], [5, 6, 7])
+
+
+@pytest.mark.parametrize(
+    "configurations", [None, 3, swap(0.5), [], "ab", [None], [swap(0.5), None], [SWAP]]
+)
+def test_what_are_no_configurations_is_refused(configurations: Any) -> None:
+    with pytest.raises(InvalidProblem):
+        SwitchingMDP(configurations, [])
+
+
+def test_configurations_of_another_shape_or_law_are_refused_by_number() -> None:
+    base = MDP([SWAP[0] * 2, SWAP[1] * 2], [[0.5, 0.5]] * 2)
+    masked = MDP(base.transitions, base.rewards, available=[[True, True], [True, False]])
+    larger = MDP(np.full((3, 2, 3), 1 / 3), np.full((3, 2), 0.5))
+    other_law = MDP(base.transitions, base.rewards, law=Deterministic())
+    for other in (masked, larger, swap(0.5)):
+        with pytest.raises(InvalidProblem, match="configuration 2 .* differs from configuration 0"):
+            SwitchingMDP([base, base, other], [5, 6])
+    with pytest.raises(InvalidProblem, match=r"configuration 1 has rewards of law Deterministic"):
+        SwitchingMDP([base, other_law], [5])
+
+
+def test_a_disconnected_configuration_is_named_with_its_states() -> None:
+    configurations = [swap(i / 100) for i in range(60)]
+    configurations[41] = MDP(STAY, [[0.5], [0.0]])
+    message = "configuration 41 has infinite diameter: no policy leads from state 0 to state 1"
+    with pytest.raises(NotCommunicating, match=re.escape(message)):
+        SwitchingMDP(configurations, range(2, 61))
+
+
+def test_a_disconnected_first_configuration_is_refused_even_if_a_change_mends_it() -> None:
+    broken = MDP([[[0.0, 1.0]], [[0.0, 1.0]]], [[0.5], [0.0]])
+    message = "configuration 0 has infinite diameter: no policy leads from state 1 to state 0"
+    with pytest.raises(NotCommunicating, match=re.escape(message)):
+        SwitchingMDP([broken, swap(0.5)], [5])
+
+
+def test_a_change_that_cuts_one_edge_of_many_is_found() -> None:
+    rows = np.full((4, 1, 4), 0.25)
+    cut = rows.copy()
+    cut[:, 0] = [1 / 3, 1 / 3, 1 / 3, 0.0]
+    means = np.zeros((4, 1))
+    with pytest.raises(NotCommunicating, match="configuration 1 .* from state 0 to state 3"):
+        SwitchingMDP([MDP(rows, means), MDP(cut, means)], [5])
+    patch = [(s, 0, {0: 0.5, 1: 0.5} if s != 3 else None, None) for s in range(4)]
+    with pytest.raises(NotCommunicating, match="configuration 2 .* from state 0 to state 2, 3"):
+        SwitchingMDP.from_patches(MDP(rows, means), [5, 6], [[], patch])
+
+
+class First:
+    """An agent that always takes action 0."""
+
+    n_states, n_actions = 2, 1
+
+    def act(self, state: int) -> int:
+        return 0
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        pass
+
+
+NEEDS: dict[str, Callable[[SwitchingMDP], Any]] = {
+    "check_connected": lambda problem: problem.check_connected(),
+    "optimal_gains": optimal_gains,
+    "simulate": lambda problem: simulate(First(), problem, horizon=20),
+}
+
+
+@pytest.mark.parametrize("need", NEEDS)
+def test_a_deferred_check_is_made_where_it_is_first_needed(
+    need: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switching, "CHECKED_AT_ONCE", 0)
+    problem = SwitchingMDP([swap(0.1), MDP(STAY, [[0.5], [0.0]])], [10])
+    problem.check_connected(0)
+    assert optimal_gains(problem, 0).tolist() == pytest.approx([0.05])
+    for _ in range(2):
+        with pytest.raises(NotCommunicating, match="configuration 1 has infinite diameter"):
+            NEEDS[need](problem)
+
+
+def test_a_deferred_check_that_succeeds_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switching, "CHECKED_AT_ONCE", 0)
+    problem = SwitchingMDP([swap(0.1), swap(0.2)], [10])
+    problem.check_connected()
+    monkeypatch.setattr(switching, "_first_disconnected", lambda *_: pytest.fail("checked again"))
+    problem.check_connected()
+    assert optimal_gains(problem).tolist() == pytest.approx([0.05, 0.1])
+
+
+def test_recurring_configurations_share_their_rows() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (MDP(rng.dirichlet(np.ones(4), (4, 2)), rng.random((4, 2))) for _ in range(2))
+    problem = SwitchingMDP([a, b] * 50, range(2, 101))
+    assert len(problem.model.mean) == 16
+    assert len(problem.model.successors) == 64
+    for i, mdp in enumerate([a, b] * 2):
+        assert np.array_equal(problem.configuration(i).transitions, mdp.transitions)
+        assert np.array_equal(problem.configuration(i).rewards, mdp.rewards)
+
+
+def test_a_configuration_that_changes_nothing_stores_nothing() -> None:
+    problem = SwitchingMDP([swap(0.5)] * 3, [5, 6])
+    assert problem.changes == 2
+    assert (len(problem.model.mean), len(problem.patches.pair)) == (2, 0)
+
+
+def test_an_impossible_variance_in_a_later_configuration_is_refused_by_pair() -> None:
+    base = MDP(SWAP, [[0.5], [0.5]], law=Beta(variance=0.1))
+    with pytest.raises(InvalidMDP, match=r"state 1, action 0.* mean 0\.01 "):
+        SwitchingMDP.from_patches(base, [5, 9], [[], [(1, 0, None, 0.01)]])
+
+
+def test_labels_law_and_mask_are_those_of_the_first_configuration() -> None:
+    labels: dict[str, Any] = {"state_labels": ["a", "b"], "action_labels": ["go"]}
+    problem = SwitchingMDP([swap(0.1, **labels), swap(0.2, **labels)], [5])
+    for mdp in problem.configurations():
+        assert (mdp.state_labels, mdp.action_labels) == (("a", "b"), ("go",))
+        assert mdp.available.tolist() == problem.available.tolist() == [[True], [True]]
+
+
+def test_change_points_are_a_copy_that_cannot_be_written() -> None:
+    points = np.array([5, 9])
+    problem = SwitchingMDP([swap(0.1), swap(0.2), swap(0.3)], points)
+    points[...] = 1
+    assert problem.change_points.tolist() == [5, 9]
+    with pytest.raises(ValueError, match="read-only"):
+        problem.change_points[0] = 7
+
+
+def test_a_problem_survives_pickling() -> None:
+    problem = SwitchingMDP([swap(0.1), swap(0.2)], [5])
+    copy = pickle.loads(pickle.dumps(problem))
+    assert [level(copy, t) for t in (4, 5)] == [0.1, 0.2]
+    assert repr(copy) == repr(problem)
+
+
+def test_time_runs_backwards_through_the_old_rows() -> None:
+    rng = np.random.default_rng(1)
+    mdps = [MDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2))) for _ in range(3)]
+    problem = SwitchingMDP([mdps[k] for k in (0, 1, 0, 2, 2, 1)], range(2, 7))
+    row = problem.configuration(problem.changes).model.row.copy()
+    for first, last in pairwise(problem.patches.offsets[::-1]):
+        row[problem.patches.pair[last:first]] = problem.patches.old[last:first]
+    assert np.array_equal(row, problem.model.row)
+
+
+def test_every_refusal_of_a_problem_is_an_error_of_ours() -> None:
+    assert issubclass(InvalidProblem, SwitchmdpError)
+    assert issubclass(NotCommunicating, SwitchmdpError)

@@ -1,0 +1,213 @@
+"""The diameter against closed forms, exact rational arithmetic and linear programming.
+
+The least expected hitting times of a goal are the largest h with  h(s) <= 1 + Σ p h  for all other
+states and actions, h(goal) = 0: a linear program.
+"""
+
+from __future__ import annotations
+
+import importlib
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from switchmdp.errors import InvalidParameter, PrecisionNotReached
+from switchmdp.mdp import MDP
+from switchmdp.planning import diameter, is_communicating
+from switchmdp.problems import random_mdp, random_sparse_mdp, ring_with_shortcuts, riverswim
+
+if TYPE_CHECKING:
+    from tests.planning.conftest import Exact
+
+module = importlib.import_module("switchmdp.planning.diameter")  # its name is also a function's
+
+
+def two_states(p: float, q: float) -> MDP:
+    return MDP([[[1.0 - p, p]], [[q, 1.0 - q]]], [[0.0], [1.0]])
+
+
+def ring(n_states: int) -> MDP:
+    return MDP(np.roll(np.eye(n_states), 1, axis=1)[:, None, :], np.zeros((n_states, 1)))
+
+
+def by_values_alone(mdp: MDP, tolerance: float = 1e-9) -> float:
+    return float(module.largest_hitting_time(mdp.model, False, False, tolerance))
+
+
+def by_linear_programming(mdp: MDP) -> float:
+    largest = 0.0
+    states, actions = mdp.pairs.states, mdp.pairs.actions
+    excess = np.eye(mdp.n_states)[states] - mdp.transitions[states, actions]
+    for goal in range(mdp.n_states):
+        others = states != goal
+        bounds = [(0.0, 0.0 if s == goal else None) for s in range(mdp.n_states)]
+        found = linprog(
+            -np.ones(mdp.n_states), excess[others], np.ones(others.sum()), bounds=bounds
+        )
+        assert found.status == 0, found.message
+        largest = max(largest, found.x.max())
+    return largest
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.25), (1.0, 1.0), (1e-3, 0.9), (0.7, 1e-6), (1e-9, 1)])
+def test_the_diameter_of_a_two_state_chain_is_the_longer_expected_wait(p: float, q: float) -> None:
+    assert diameter(two_states(p, q)) == pytest.approx(max(1 / p, 1 / q), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 5, 128, 150])
+def test_the_diameter_of_a_one_way_ring_is_one_round_less_a_step(n_states: int) -> None:
+    assert diameter(ring(n_states)) == pytest.approx(n_states - 1, rel=1e-9)
+
+
+def test_the_diameter_of_a_single_state_is_zero() -> None:
+    assert diameter(MDP([[[1], [1]]], [[0, 1]])) == 0.0
+
+
+def test_the_quickest_action_counts() -> None:
+    mdp = MDP([[[0.9, 0.1], [0.5, 0.5]], [[0.75, 0.25], [0.1, 0.9]]], np.zeros((2, 2)))
+    assert diameter(mdp) == pytest.approx(2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "targets", [[[0], [0]], [[1], [1]], [[0, 1], [1, 1], [2, 0]], [[1], [0], [2]]]
+)
+def test_the_diameter_is_infinite_where_states_are_not_connected(targets: Any) -> None:
+    chosen = np.asarray(targets)
+    mdp = MDP(np.eye(len(chosen))[chosen], np.zeros(chosen.shape))
+    assert diameter(mdp) == np.inf
+    assert not is_communicating(mdp)
+
+
+def test_an_mdp_is_communicating_where_each_state_can_reach_each() -> None:
+    assert is_communicating(ring(30))
+    assert is_communicating(two_states(1e-300, 1e-300))
+    assert is_communicating(MDP(np.eye(2)[[[0, 1], [1, 0]]], np.zeros((2, 2))))
+    assert is_communicating(MDP([[[1]]], [[0]]))
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 6, 9, 12])
+def test_the_diameter_of_riverswim_is_exact(n_states: int, exact: type[Exact]) -> None:
+    mdp = riverswim(n_states)
+    assert abs(Fraction(diameter(mdp)) / exact(mdp).diameter() - 1) <= Fraction(1, 10**12)
+
+
+def test_the_diameter_of_random_mdps_is_exact(exact: type[Exact]) -> None:
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        n_states, n_actions = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+        rows = rng.dirichlet(np.full(n_states, 10.0 ** -rng.uniform(0, 1)), (n_states, n_actions))
+        rows[rows < 1e-3] = 0.0
+        mdp = MDP(rows / rows.sum(axis=2, keepdims=True), np.zeros((n_states, n_actions)))
+        if is_communicating(mdp):
+            expected = exact(mdp).diameter()
+            assert abs(Fraction(diameter(mdp)) / expected - 1) <= Fraction(1, 10**9), seed
+        else:
+            assert diameter(mdp) == np.inf, seed
+
+
+def test_the_diameter_of_a_hundred_mdps_is_that_of_linear_programming() -> None:
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        n_states, n_actions = int(rng.integers(2, 11)), int(rng.integers(1, 4))
+        width = int(rng.integers(1, n_states))
+        sparse = random_sparse_mdp(n_states, n_actions, width, seed=seed)
+        mdp = sparse if seed % 2 else random_mdp(n_states, n_actions, seed=seed)
+        assert diameter(mdp) == pytest.approx(by_linear_programming(mdp), rel=1e-7), seed
+
+
+def far_blocks(rng: np.random.Generator, link: float, size: int = 3) -> MDP:
+    """Two blocks that mix inside; every action leaves with nearly the same tiny probability."""
+    n_states = 2 * size
+    rows = np.zeros((n_states, 2, n_states))
+    for s in range(n_states):
+        here = s // size * size
+        for a in range(2):
+            leave = link * (1.0 + 1e-7 * rng.random())
+            rows[s, a, here : here + size] = rng.dirichlet(np.ones(size)) * (1.0 - leave)
+            rows[s, a, (here + size) % n_states + rng.integers(size)] += leave
+    return MDP(rows, np.zeros((n_states, 2)))
+
+
+@pytest.mark.parametrize("link", [1e-4, 1e-5, 1e-6])
+def test_a_diameter_of_a_million_has_a_relative_error_below_1e_9(
+    link: float, exact: type[Exact]
+) -> None:
+    for seed in range(20):
+        mdp = far_blocks(np.random.default_rng(seed), link)
+        expected = exact(mdp).diameter()
+        assert expected > 0.9 / link
+        assert abs(Fraction(diameter(mdp)) / expected - 1) <= Fraction(1, 10**9), seed
+
+
+@pytest.mark.parametrize("better", [1e-8, 5e-8, 1e-6])
+def test_an_action_that_is_quicker_by_very_little_counts_over_a_million_steps(better: float) -> None:
+    slow, quick = 1e-6, 1e-6 * (1.0 + better)
+    rows = [[[1.0 - slow, slow], [1.0 - quick, quick]], [[1.0, 0.0], [1.0, 0.0]]]
+    assert diameter(MDP(rows, np.zeros((2, 2)))) == pytest.approx(1.0 / quick, rel=1e-9)
+
+
+@pytest.mark.parametrize("leave", [1e-8, 1e-10, 1e-12])
+def test_beyond_double_precision_the_diameter_is_right_or_an_error_holds_it(
+    leave: float, exact: type[Exact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for few in (128, 0):
+        monkeypatch.setattr(module, "FEW", few)
+        for seed in range(15):
+            mdp = far_blocks(np.random.default_rng(seed), leave)
+            expected = exact(mdp).diameter()
+            try:
+                found = diameter(mdp)
+                assert abs(Fraction(found) / expected - 1) <= Fraction(1, 10**9), (few, seed)
+            except PrecisionNotReached as error:
+                assert error.lower <= expected <= error.upper, (few, seed)
+
+
+def large_mdps() -> list[MDP]:
+    return [
+        random_sparse_mdp(150, 3, 4, seed=0),
+        random_sparse_mdp(200, 2, 8, seed=1),
+        ring_with_shortcuts(180, seed=2),
+        random_mdp(130, 2, seed=3),
+        ring(150),
+    ]
+
+
+@pytest.mark.parametrize("mdp", large_mdps(), ids=repr)
+def test_value_iteration_and_policy_iteration_find_the_same_diameter(
+    mdp: MDP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert mdp.n_states > module.FEW
+    by_front_door = diameter(mdp)
+    assert by_values_alone(mdp) == by_front_door
+    monkeypatch.setattr(module, "FEW", 1000)
+    assert diameter(mdp) == pytest.approx(by_front_door, rel=1e-9)
+
+
+def test_policy_iteration_takes_over_where_value_iteration_stalls() -> None:
+    mdp = far_blocks(np.random.default_rng(0), 1e-4, size=70)
+    assert np.isnan(by_values_alone(mdp))
+    found = diameter(mdp)
+    assert 1e4 <= found <= 1.1e4
+
+
+def test_where_nothing_takes_over_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(module, "DENSE", 1)
+    with pytest.raises(PrecisionNotReached, match="140 states") as caught:
+        diameter(far_blocks(np.random.default_rng(0), 1e-4, size=70))
+    assert caught.value.lower <= 1e4 <= caught.value.upper
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, -1e-3, np.nan, True, "1e-9", None])
+def test_a_tolerance_outside_zero_to_one_is_refused(tolerance: Any) -> None:
+    with pytest.raises(InvalidParameter, match="tolerance"):
+        diameter(ring(2), tolerance=tolerance)
+
+
+def test_what_is_no_mdp_is_refused() -> None:
+    nonsense: Any = np.eye(2)
+    with pytest.raises(InvalidParameter, match="an MDP"):
+        diameter(nonsense)

@@ -1,0 +1,237 @@
+"""Files are complete or not there, come back exactly, and never bring anything but plain arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import DamagedFile
+from switchmdp.storage import load_arrays, save_arrays
+
+ARRAYS: dict[str, Any] = {
+    "integers": np.arange(6, dtype=np.int64).reshape(2, 3),
+    "bytes": np.arange(3, dtype=np.uint8),
+    "floats": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]),
+    "masks": np.array([True, False]),
+    "empty": np.empty((0, 4)),
+    "words": np.array(["a", "bcd"]),
+    "big-endian": np.arange(3, dtype=">i4"),
+}
+FIELDS: dict[str, Any] = {"name": "ünï", "number": 0.1, "nothing": None, "list": [1, [2, "x"]]}
+
+
+def save(path: Path, **arrays: Any) -> None:
+    save_arrays(path, "test", FIELDS, arrays or ARRAYS)
+
+
+def test_fields_and_arrays_come_back_exactly(tmp_path: Path) -> None:
+    save(tmp_path / "file")
+    fields, arrays = load_arrays(tmp_path / "file", "test")
+    assert fields == FIELDS
+    assert set(arrays) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        assert arrays[name].shape == array.shape
+        assert arrays[name].tobytes() == array.tobytes()
+
+
+def test_a_single_number_comes_back_as_a_single_number(tmp_path: Path) -> None:
+    save(tmp_path / "file", x=np.array(3.0))
+    assert load_arrays(tmp_path / "file", "test")[1]["x"].shape == ()
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, lambda a: a.T, lambda a: a[::2, ::-1]])
+def test_the_layout_in_memory_does_not_matter(layout: Any, tmp_path: Path) -> None:
+    array = layout(np.arange(12.0).reshape(4, 3))
+    save(tmp_path / "file", x=array)
+    assert np.array_equal(load_arrays(tmp_path / "file", "test")[1]["x"], array)
+
+
+def test_the_same_content_gives_the_same_bytes_in_any_order(tmp_path: Path) -> None:
+    save(tmp_path / "a", x=np.arange(3), y=np.ones(2))
+    save(tmp_path / "b", y=np.ones(2), x=np.arange(3))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_numpy_itself_can_read_the_arrays(tmp_path: Path) -> None:
+    save(tmp_path / "file.npz", x=np.arange(3))
+    with np.load(tmp_path / "file.npz", allow_pickle=False) as found:
+        assert found["x"].tolist() == [0, 1, 2]
+
+
+def test_a_new_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path: Path) -> None:
+    for x in (1, 2):
+        save(tmp_path / "file", x=np.array([x]))
+    assert load_arrays(tmp_path / "file", "test")[1]["x"].tolist() == [2]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def fail(*_: Any, **__: Any) -> None:
+    raise OSError("no space")
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.replace", "numpy.lib.format.write_array"])
+def test_a_failed_write_leaves_the_old_file_and_no_temporary(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "file", x=np.array([1]))
+    with monkeypatch.context() as patched:
+        patched.setattr(step, fail)
+        with pytest.raises(OSError, match="no space"):
+            save(tmp_path / "file", x=np.array([2]))
+    assert os.listdir(tmp_path) == ["file"]
+    assert load_arrays(tmp_path / "file", "test")[1]["x"].tolist() == [1]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.replace"])
+def test_a_first_write_that_fails_leaves_nothing(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(step, fail)
+        with pytest.raises(OSError, match="no space"):
+            save(tmp_path / "file")
+    assert os.listdir(tmp_path) == []
+
+
+def test_content_reaches_the_disk_before_the_name_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda f: (order.append("sync"), sync(f))[1])
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append("rename"), replace(a, b))[1])
+    save(tmp_path / "file")
+    assert order[:2] == ["sync", "rename"]
+
+
+@pytest.mark.parametrize("objects", [np.array([{}]), [None], np.zeros(1, [("a", object)])])
+def test_arrays_of_python_objects_are_never_written(objects: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="objects"):
+        save(tmp_path / "file", x=objects)
+    assert os.listdir(tmp_path) == []
+
+
+def test_fields_that_json_cannot_say_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    for value in (float("nan"), object()):
+        with pytest.raises((TypeError, ValueError)):
+            save_arrays(tmp_path / "file", "test", {"x": value}, {})
+    assert os.listdir(tmp_path) == []
+
+
+def header(**changes: Any) -> bytes:
+    """The header of a file without arrays."""
+    nothing = hashlib.sha256().hexdigest()
+    known = {"kind": "test", "format": 1, "fields": {}, "sha256": nothing}
+    return json.dumps(known | changes).encode()
+
+
+def npy(array: Any, *, allow_pickle: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def zipped(path: Path, entries: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+
+
+def claimed(shape: tuple[int, ...]) -> bytes:
+    """An array's header that promises more than follows."""
+    buffer = io.BytesIO()
+    description = {"shape": shape, "fortran_order": False, "descr": "<f8"}
+    np.lib.format.write_array_header_1_0(buffer, description)
+    return buffer.getvalue()
+
+
+def without(key: str) -> bytes:
+    return json.dumps({k: v for k, v in json.loads(header()).items() if k != key}).encode()
+
+
+FOREIGN: dict[str, dict[str, bytes]] = {
+    "no header": {"x.npy": npy(np.zeros(1))},
+    "an empty archive": {},
+    "an empty header": {"header.json": b""},
+    "a header that is no JSON": {"header.json": b"{"},
+    "a header that is no text": {"header.json": b"\xff\xfe\x00"},
+    "a header that is a list": {"header.json": b"[]"},
+    "a header that is null": {"header.json": b"null"},
+    "a very deep header": {"header.json": b"[" * 100_000},
+    "no kind": {"header.json": without("kind")},
+    "no format": {"header.json": without("format")},
+    "no fields": {"header.json": without("fields")},
+    "no checksum": {"header.json": without("sha256")},
+    "another kind": {"header.json": header(kind="other")},
+    "a later format": {"header.json": header(format=2)},
+    "a wrong checksum": {"header.json": header(), "x.npy": npy(np.zeros(1))},
+    "a pickled array": {"header.json": header(), "x.npy": npy(np.array([{}]), allow_pickle=True)},
+    "an entry that is no array": {"header.json": header(), "x.npy": b"nothing"},
+    "an empty entry": {"header.json": header(), "x.npy": b""},
+    "an array cut short": {"header.json": header(), "x.npy": npy(np.zeros(9))[:-1]},
+    "an array that promises too much": {"header.json": header(), "x.npy": claimed((10**14,))},
+    "an array of negative length": {"header.json": header(), "x.npy": claimed((-1,))},
+}
+
+
+@pytest.mark.parametrize("fault", FOREIGN)
+def test_archives_that_are_not_ours_are_refused(fault: str, tmp_path: Path) -> None:
+    zipped(tmp_path / "file", FOREIGN[fault])
+    with pytest.raises(DamagedFile):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_the_archive_that_those_were_made_from_is_accepted(tmp_path: Path) -> None:
+    zipped(tmp_path / "file", {"header.json": header()})
+    assert load_arrays(tmp_path / "file", "test") == ({}, {})
+
+
+def test_a_file_of_numpys_own_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "file.npz", x=np.zeros(3))
+    with pytest.raises(DamagedFile):
+        load_arrays(tmp_path / "file.npz", "test")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressed_content_is_refused(method: int, tmp_path: Path) -> None:
+    save(tmp_path / "file")
+    with zipfile.ZipFile(tmp_path / "file") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    zipped(tmp_path / "file", entries)
+    load_arrays(tmp_path / "file", "test")
+    zipped(tmp_path / "file", entries, method)
+    with pytest.raises(DamagedFile, match="compressed"):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    save(tmp_path / "file")
+    with pytest.raises(DamagedFile, match="holds 'test', not 'record'"):
+        load_arrays(tmp_path / "file", "record")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_arrays(tmp_path / "nowhere", "test")
+    with pytest.raises(DamagedFile):
+        load_arrays(tmp_path, "test")
+
+
+def test_an_array_that_was_renamed_or_added_is_noticed(tmp_path: Path) -> None:
+    save(tmp_path / "file", x=np.zeros(3))
+    with zipfile.ZipFile(tmp_path / "file") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    renamed = {name.replace("x", "y"): content for name, content in entries.items()}
+    for forged in (renamed, entries | {"z.npy": npy(np.zeros(1))}):
+        zipped(tmp_path / "file", forged)
+        with pytest.raises(DamagedFile, match="checksum"):
+            load_arrays(tmp_path / "file", "test")
