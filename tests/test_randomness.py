@@ -129,7 +129,8 @@ def test_interpreted_numbers_are_those_of_machine_code_to_the_last_bit() -> None
     assert len(lines) == len(calls)
     for (law, given), line in zip(calls, lines, strict=True):
         words, out = stream(9), np.empty(200)
-        _fill(LAWS[law], *(*given, 0.0, 0.0)[:2], words, out)
+        a, b = (*given, 0.0, 0.0)[:2]
+        _fill(LAWS[law], a, b, words, out)
         assert line.split() == [*(x.hex() for x in out.tolist()), *map(str, words)], (law, given)
 
 

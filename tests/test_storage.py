@@ -107,8 +107,17 @@ def test_content_reaches_the_disk_before_the_name_does(
 ) -> None:
     order: list[str] = []
     sync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda f: (order.append("sync"), sync(f))[1])
-    monkeypatch.setattr(os, "replace", lambda a, b: (order.append("rename"), replace(a, b))[1])
+
+    def noted_sync(handle: int) -> None:
+        order.append("sync")
+        sync(handle)
+
+    def noted_replace(source: Any, target: Any) -> None:
+        order.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_replace)
     save(tmp_path / "file")
     assert order[:2] == ["sync", "rename"]
 

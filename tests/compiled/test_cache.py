@@ -9,12 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from switchmdp.compiled import JIT, cache
-from switchmdp.compiled.cache import cache_folder, digest_for, digest_of_sources
+from switchmdp.compiled import JIT
 
 needs_machine_code = pytest.mark.skipif(not JIT, reason="needs machine code")
 
@@ -139,6 +137,34 @@ def test_a_reloaded_module_runs_its_new_code(user: User) -> None:
     )
 
 
+MADE = """
+from switchmdp.compiled import compiled, freeze, machine, pack, thaw, unpack
+def make(k):
+    @compiled
+    class Made:
+        total: float
+        def __init__(self):
+            self.total = 0.0
+        def add(self):
+            self.total += k
+    return Made()
+def run(state):
+    made = thaw(state)
+    made.add()
+    return freeze(made)
+def total(k):
+    made = make(k)
+    unpack(made, machine(run, made)(pack(made)))
+    return made.total
+"""
+
+
+@needs_machine_code
+def test_classes_made_by_one_function_keep_their_own_code(user: User) -> None:
+    (user.code / "making.py").write_text(MADE)
+    assert user.python("from making import total; print(total(1.0), total(2.0))")[0] == "1.0 2.0"
+
+
 def signed(content: bytes) -> bytes:
     return hashlib.sha256(content).digest() + content
 
@@ -205,80 +231,3 @@ def test_without_machine_code_the_same_source_runs_as_it_is() -> None:
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["False", "True"]
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SWITCHMDP_CACHE", str(tmp_path / "root"))
-    (tmp_path / "root").mkdir()
-    return tmp_path / "root"
-
-
-def make_folder() -> Path:
-    return cache._make_private_folder()
-
-
-def test_the_folder_is_where_the_environment_says(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache_folder().parent == root
-    monkeypatch.delenv("SWITCHMDP_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder().parent == tmp_path / "switchmdp"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder().parent == tmp_path / ".cache" / "switchmdp"
-
-
-def test_a_folder_that_others_may_read_is_made_private(root: Path) -> None:
-    cache_folder().mkdir(mode=0o755)
-    cache_folder().chmod(0o777)
-    assert stat.S_IMODE(make_folder().stat().st_mode) == 0o700
-
-
-def test_old_versions_are_removed_when_a_new_one_comes(root: Path) -> None:
-    for age in range(8):
-        (root / f"{age:016x}").mkdir()
-        os.utime(root / f"{age:016x}", (10_000 - age, 10_000 - age))
-    kept = {make_folder().name, *(f"{age:016x}" for age in range(cache.KEPT_VERSIONS - 1))}
-    assert set(os.listdir(root)) == kept
-
-
-def test_folders_that_are_not_ours_are_never_removed(root: Path) -> None:
-    names = {f"my_important_da{k}" for k in range(8)}
-    for name in names:
-        (root / name).mkdir()
-    assert set(os.listdir(root)) - {make_folder().name} == names
-
-
-def test_a_folder_that_another_process_just_made_is_used(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_folder()
-    exists: Any = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda p, **kw: p.parent != root and exists(p, **kw))
-    assert make_folder() == cache_folder()
-
-
-def test_a_digest_depends_on_every_file_of_a_folder(tmp_path: Path) -> None:
-    digests = []
-    for name, content in [("a.py", "x = 1"), ("b.py", ""), ("b.py", "y"), ("sub/c.py", "")]:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-        digest_of_sources.cache_clear()
-        digests.append(digest_of_sources(tmp_path))
-    assert len(set(digests)) == 4
-
-
-def test_a_digest_depends_on_the_names_of_files(tmp_path: Path) -> None:
-    for folder, name in [("one", "a.py"), ("two", "b.py")]:
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / name).write_text("x = 1")
-    assert digest_of_sources(tmp_path / "one") != digest_of_sources(tmp_path / "two")
-
-
-def test_code_of_scripts_and_of_modules_without_a_file_has_no_digest() -> None:
-    assert digest_for(["switchmdp.memory", "__main__"]) is None
-    assert digest_for(["sys"]) is None
-    assert digest_for(["switchmdp.memory"]) == digest_for(["switchmdp.mdp", "switchmdp"])
-    assert digest_for([__name__]) is not None

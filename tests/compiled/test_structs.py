@@ -210,7 +210,7 @@ def test_another_layout_is_not_compiled_for_again(piles: Any) -> None:
         box.pile.values = np.repeat(box.pile.values, 2)[::2]
         box.pile.values.flags.writeable = False
     assert machine(piles.fill, piles.Box()) is function
-    assert len(function.signatures) == 1  # type: ignore[attr-defined]
+    assert len(function.signatures) == 1
 
 
 def test_each_combination_of_components_is_compiled_for_itself(piles: Any) -> None:
@@ -278,24 +278,3 @@ def test_pickled_instances_go_on_where_they_were(piles: Any) -> None:
 def test_the_classes_of_an_instance_are_its_own_its_bases_and_its_components(piles: Any) -> None:
     found = classes_in(piles.Box(piles.Doubled()))
     assert found == [piles.Box, piles.Doubled, piles.Pile]
-
-
-def test_two_classes_made_by_one_function_keep_their_own_code(piles: Any) -> None:
-    path = piles.__file__
-    made = "from switchmdp.compiled import compiled, freeze, thaw\n"
-    made += "def make(k):\n    @compiled\n    class Made:\n        total: float\n"
-    made += "        def __init__(self):\n            self.total = 0.0\n"
-    made += "        def add(self):\n            self.total += k\n    return Made()\n"
-    made += "def go(state, n):\n    one = thaw(state)\n    one.add()\n    return freeze(one)\n"
-    spec = importlib.util.spec_from_file_location("compiled_made", path)
-    assert spec is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    sys.modules["compiled_made"] = module
-    exec(compile(made, path, "exec"), vars(module))
-    try:
-        instances = [module.make(k) for k in (1.0, 2.0)]
-        for instance in instances:
-            run(module.go, instance, 0)
-        assert [instance.total for instance in instances] == [1.0, 2.0]
-    finally:
-        del sys.modules["compiled_made"]

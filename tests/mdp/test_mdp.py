@@ -74,7 +74,9 @@ def test_an_action_that_does_not_exist_is_refused_by_value(action: Any) -> None:
 
 
 def test_numpy_integers_are_states_and_actions() -> None:
-    assert MDP(ROWS, MEANS).successors(np.int32(0), np.uint8(1)) == ([2], [1.0])
+    state: Any = np.int32(0)
+    action: Any = np.uint8(1)
+    assert MDP(ROWS, MEANS).successors(state, action) == ([2], [1.0])
 
 
 def test_labels_are_kept_as_given() -> None:
@@ -117,7 +119,8 @@ def test_a_share_of_the_largest_variance_suits_every_mean(mean: float) -> None:
 def test_an_mdp_survives_pickling() -> None:
     mdp = MDP(ROWS, MEANS, available=MASK, law=Deterministic(), state_labels=["a", "b", "c"])
     copy = pickle.loads(pickle.dumps(mdp))
-    assert all(np.array_equal(a, b) for a, b in zip(copy.model, mdp.model, strict=True))
+    arrays: Any = zip(copy.model, mdp.model, strict=True)
+    assert all(np.array_equal(a, b) for a, b in arrays)
     assert (copy.law, copy.state_labels) == (mdp.law, mdp.state_labels)
     assert copy.pairs.same_as(mdp.pairs)
 

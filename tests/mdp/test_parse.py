@@ -88,7 +88,8 @@ FORMS: dict[str, Any] = {
 
 
 def assert_same_model(found: Model, expected: Model) -> None:
-    for name, a, b in zip(Model._fields, found, expected, strict=True):
+    arrays: Any = zip(Model._fields, found, expected, strict=True)
+    for name, a, b in arrays:
         assert a.dtype == b.dtype, name
         assert a.flags.c_contiguous, name
         assert np.array_equal(a, b), name
@@ -154,8 +155,7 @@ def test_reading_a_sparse_matrix_leaves_it_as_it_was() -> None:
     entries = ([0.5, 0.0, 0.5, 1.0], [1, 0, 1, 0], [0, 3, 4])  # out of order, a zero, a duplicate
     given = sp.csr_matrix(entries, shape=(2, 2))
     assert MDP(given, [[0], [0]]).transitions.tolist() == [[[0.0, 1.0]], [[1.0, 0.0]]]
-    for found, expected in zip((given.data, given.indices, given.indptr), entries, strict=True):
-        assert found.tolist() == expected
+    assert (given.data.tolist(), given.indices.tolist(), given.indptr.tolist()) == entries
 
 
 AVAILABLE = np.ones((S, A), bool)

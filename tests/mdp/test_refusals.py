@@ -102,7 +102,7 @@ def test_duplicates_elsewhere_do_not_hide_where_a_nan_is() -> None:
 def test_a_negative_probability_is_not_made_good_by_its_duplicate() -> None:
     lists = [[[(1, -0.5), (1, 1.5)]], [[(0, 1.0)]]]
     refused(lambda: MDP(lists, MEANS), "state 0, action 0", "-0.5")
-    duplicates = sp.coo_matrix(([-0.5, 1.5, 1.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    duplicates = sp.csr_matrix(([-0.5, 1.5, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
     refused(lambda: MDP(duplicates, MEANS), "state 0, action 0", "-0.5")
 
 
@@ -183,7 +183,8 @@ def test_junk_in_place_of_rewards_is_refused_with_a_typed_error(kind: str) -> No
 
 JUNK_MASKS: dict[str, Any] = {
     "a string": "ab", "a number": 1, "integers": [[1], [1]], "None inside": [[None], [True]],
-    "ragged lists": [[True], [True, False]], "a wrong shape": [[True, True]] * 2, "a loop": looped(),
+    "ragged lists": [[True], [True, False]], "a wrong shape": [[True, True]] * 2,
+    "a loop": looped(),
     "one dimension": [True, True], "objects": np.array([[True], [True]], object), "a mapping": {},
     "a sparse matrix": sp.csr_matrix([[True], [True]]), "an object": object(),
 }  # fmt: skip

@@ -100,9 +100,10 @@ class Exact:
         """Switch where an action is strictly better: worth more, or nearer to the goal."""
         changed = False
         for s in self.states:
-            onward = [sum((p * value[t] for t, p in row.items()), ZERO) for _, row in self.actions[s]]
-            if goal < 0:
-                onward = [x + reward for x, (reward, _) in zip(onward, self.actions[s], strict=True)]
+            onward = [
+                (reward if goal < 0 else ONE) + sum((p * value[t] for t, p in row.items()), ZERO)
+                for reward, row in self.actions[s]
+            ]
             found = max(onward) if goal < 0 else min(onward)
             if s != goal and found != onward[chosen[s]]:
                 chosen[s] = onward.index(found)
@@ -157,7 +158,9 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> li
         for i in range(c + 1, n):
             if rows[i][c]:
                 factor = rows[i][c] / rows[c][c]
-                rows[i] = [x - factor * y if y else x for x, y in zip(rows[i], rows[c], strict=True)]
+                rows[i] = [
+                    x - factor * y if y else x for x, y in zip(rows[i], rows[c], strict=True)
+                ]
     found = [ZERO] * n
     for i in range(n - 1, -1, -1):
         known = sum((rows[i][j] * found[j] for j in range(i + 1, n)), ZERO)

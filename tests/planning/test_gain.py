@@ -146,7 +146,9 @@ def test_large_mdps_that_mix_are_solved_by_value_iteration(n_states: int, spy: S
     own = policy_gain(mdp, plan.policy)
     assert plan.lower - 1e-12 <= own.min() <= own.max() <= plan.upper + 1e-12
     model = mdp.model
-    rows = csr_array((model.probabilities, model.successors, np.append(model.start, model.stop[-1])))
+    rows = csr_array(
+        (model.probabilities, model.successors, np.append(model.start, model.stop[-1]))
+    )
     onward = (model.mean + rows @ plan.bias).reshape(n_states, 3).max(axis=1) - plan.bias
     assert plan.lower - 1e-12 <= onward.min() <= onward.max() <= plan.upper + 1e-12
     assert plan.upper - plan.lower <= 1e-9

@@ -7,12 +7,13 @@ programs of many MDPs are put side by side into one, whose objective is the sum 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import block_diag, csr_array, hstack, identity
+from scipy.sparse import block_diag, csr_array
 
 from switchmdp.mdp import MDP
 from switchmdp.planning import diameter, optimal_gain, policy_gain
@@ -30,22 +31,25 @@ AT_ONCE = 50
 
 
 def gains_by_linear_programming(mdps: Sequence[MDP]) -> NDArray[np.float64]:
-    blocks, right, cost, bounds = [], [], [], []
+    blocks: list[Any] = []
+    right, cost = [], []
+    bounds: list[tuple[float | None, float | None]] = []
     for mdp in mdps:
         states, actions = mdp.pairs.states, mdp.pairs.actions
-        rows = csr_array(mdp.transitions[states, actions])
-        here = csr_array(identity(mdp.n_states, format="csr"))[states]
-        blocks.append(hstack([np.full((len(states), 1), -1.0), rows - here]))
+        moved = mdp.transitions[states, actions] - np.eye(mdp.n_states)[states]
+        blocks.append(csr_array(np.hstack([np.full((len(states), 1), -1.0), moved])))
         right.append(-mdp.rewards[states, actions])
         cost.append(np.eye(1, 1 + mdp.n_states)[0])
         bounds += [(None, None), (0.0, 0.0)] + [(None, None)] * (mdp.n_states - 1)
-    found = linprog(
+    solve: Any = linprog  # its types know neither sparse matrices nor HiGHS's options
+    found = solve(
         np.concatenate(cost), block_diag(blocks, format="csr"), np.concatenate(right),
         bounds=bounds, method="highs", options=EXACT,
     )  # fmt: skip
     assert found.status == 0, found.message
     first = np.cumsum([0] + [1 + mdp.n_states for mdp in mdps[:-1]])
-    return np.asarray(found.x)[first]
+    gains: NDArray[np.float64] = np.asarray(found.x)[first]
+    return gains
 
 
 def dense(seed: int) -> MDP:

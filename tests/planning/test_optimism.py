@@ -7,7 +7,7 @@ two rows:  Σ given = Σ taken  and  Σ given + Σ taken <= d,  0 <= taken <= p�
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,12 +41,13 @@ def draw(rng: np.random.Generator) -> Case:
     values = rng.random(n_states) * 10.0 ** rng.integers(-1, 2)
     if rng.random() < 0.4:
         values = rng.integers(0, 4, n_states).astype(np.float64)
-    radius = float(rng.choice([0.0, rng.random() * 0.1, rng.random(), 2.0 * rng.random(), 2.0, 5.0]))
-    return Case(estimate, radius, values)
+    radius = rng.choice([0.0, rng.random() * 0.1, rng.random(), 2.0 * rng.random(), 2.0, 5.0])
+    return Case(estimate, float(radius), values)
 
 
 def best_by_linear_programming(cases: Sequence[Case]) -> Vector:
-    blocks, right, balance, cost, bounds = [], [], [], [], []
+    blocks, right, balance, cost = [], [], [], []
+    bounds: list[tuple[float, float | None]] = []
     for estimate, radius, values in cases:
         ones = np.ones(len(values))
         blocks.append(csr_array(np.concatenate([ones, ones])[None, :]))
@@ -54,14 +55,19 @@ def best_by_linear_programming(cases: Sequence[Case]) -> Vector:
         right.append(radius)
         cost.append(np.concatenate([-values, values]))
         bounds += [(0.0, None)] * len(values) + [(0.0, p) for p in estimate.tolist()]
-    found = linprog(
+    solve: Any = linprog  # its types know neither sparse matrices nor HiGHS's options
+    found = solve(
         np.concatenate(cost), block_diag(blocks, format="csr"), right,
         block_diag(balance, format="csr"), np.zeros(len(cases)), bounds, "highs", options=EXACT,
     )  # fmt: skip
     assert found.status == 0, found.message
-    moved = np.split(np.asarray(found.x), np.cumsum([2 * len(c.values) for c in cases[:-1]]))
-    return np.array([c.values @ c.estimate + np.split(m, 2)[0] @ c.values - np.split(m, 2)[1] @ c.values
-                     for c, m in zip(cases, moved, strict=True)])  # fmt: skip
+    best, offset = [], 0
+    moved = np.asarray(found.x)
+    for estimate, _, values in cases:
+        given, taken = moved[offset : offset + 2 * len(values)].reshape(2, len(values))
+        best.append(values @ (estimate + given - taken))
+        offset += 2 * len(values)
+    return np.array(best)
 
 
 def list_form(case: Case) -> float:

@@ -24,13 +24,14 @@ from switchmdp.planning.iteration import (
     DONE,
     ROUNDING,
     iterate_policies,
-    iterate_values,
     solve_in_turn,
+    iterate_values,
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
 
 TOLERANCE = 1e-9
 SMALL = 64
+FEW = 64
 DENSE = 2000
 SWEEPS_FOR_LARGE = 20_000
 
@@ -138,7 +139,7 @@ def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
 
 
 def _brackets(problem: SwitchingMDP, first: int, last: int, choices: Any) -> NDArray[np.float64]:
-    if problem.n_states > SMALL:
+    if problem.n_states > SMALL or last - first < FEW:
         plan, rows = None, []
         for i in range(first, last + 1):
             plan = optimal_gain(problem.configuration(i), start=plan)

@@ -38,16 +38,18 @@ def refine(model: Any, choice: Any, order: Any, bias: Any) -> None:
         residual[s] = model.mean[y]
         for k in range(model.start[y], model.stop[y]):
             residual[s] += model.probabilities[k] * (bias[model.successors[k]] - bias[s])
-    middle = (residual.max() + residual.min()) / 2.0
+    largest, smallest = -np.inf, np.inf
     for s in range(n_states):
-        residual[s] -= middle
+        largest, smallest = max(largest, residual[s]), min(smallest, residual[s])
+    for s in range(n_states):
+        residual[s] -= (largest + smallest) / 2.0
     evaluate(model, choice, order, residual, correction)
     for s in range(n_states):
         bias[s] += correction[s]
 
 
-@jit
-def policy_iteration(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
+@entry
+def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
     """(lower, upper, status), with `choice` and `bias` brought to the optimum."""
     n_states = choice.size
     order = np.arange(n_states)
@@ -122,8 +124,8 @@ def shift(bias: Any, change: Any) -> None:
         bias[s] += STEP * (change[s] - base)
 
 
-@jit
-def value_iteration(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
+@entry
+def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
     """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds."""
     change = np.empty(bias.size)
     lower, upper = 0.0, 1.0
@@ -153,16 +155,6 @@ def value_iteration(model: Any, choice: Any, bias: Any, tolerance: float, budget
 
 
 @entry
-def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
-    return policy_iteration(model, choice, bias, tolerance)
-
-
-@entry
-def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
-    return value_iteration(model, choice, bias, tolerance, budget)
-
-
-@entry
 def solve_in_turn(
     model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float,
     out: Any, choices: Any,
@@ -177,7 +169,7 @@ def solve_in_turn(
             change = first + i - 1
             for k in range(patches.offsets[change], patches.offsets[change + 1]):
                 model.row[patches.pair[k]] = patches.new[k]
-        lower, upper, status = policy_iteration(model, choice, bias, tolerance)
+        lower, upper, status = iterate_policies(model, choice, bias, tolerance)
         out[i, 0], out[i, 1] = lower, upper
         if choices.shape[0] > 0:
             for s in range(choice.size):

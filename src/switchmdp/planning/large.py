@@ -24,7 +24,7 @@ Vector = NDArray[np.float64]
 def iterate_large_policies(
     model: Model, choice: NDArray[np.int64], bias: Vector, tolerance: float
 ) -> tuple[float, float, int]:
-    """Policy iteration as in `iteration.policy_iteration`, on sparse matrices."""
+    """Policy iteration as in `iteration.iterate_policies`, on sparse matrices."""
     offsets, pairs = _predecessors(model)
     states = _states_of_pairs(model.starts)
     lower, upper = 0.0, 1.0

@@ -43,6 +43,7 @@ from switchmdp.mdp import MDP
 
 MAX_SWEEPS = 1_000_000
 FULL_ROWS_UP_TO = 64
+ZERO = np.int64(0)  # a literal 0 would be compiled for apart
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
 
 
@@ -98,7 +99,7 @@ def value_of_list(
         excess -= taken
         n -= 1
         values[0], masses[0] = values[n], masses[n]
-        sink(values, masses, 0, n)
+        sink(values, masses, ZERO, n)
     return total
 
 
@@ -116,7 +117,7 @@ def optimistic_value(
         for k in range(used):
             total += masses[k] * value[k]
         return total
-    n = 0
+    n = ZERO
     best_mass = 0.0
     for k in range(first, first + used):
         if target[k] == best:
@@ -193,7 +194,7 @@ class Optimism:
             value[s] = 0.0
             order[s] = s
             choice[s] = starts[s]
-        best = 0
+        best = ZERO
         for sweep in range(1, MAX_SWEEPS + 1):
             top = value[best]
             largest, smallest = -np.inf, np.inf
@@ -238,7 +239,7 @@ class Optimism:
                 sort_by_value(order, value)
                 best = order[n_states - 1]
             else:
-                best = 0
+                best = ZERO
                 for s in range(n_states):
                     if value[s] > value[best]:
                         best = s

@@ -23,6 +23,9 @@ from switchmdp.mdp.pairs import find_pair
 from switchmdp.mdp.pool import Patches
 
 
+COMMON = np.int64(BERNOULLI)
+
+
 class World(NamedTuple):
     """The problem as the loop sees it. `model.row` changes as time goes on."""
 
@@ -196,9 +199,9 @@ def _stretch_by_policy(
         n, begin, origin = agent.logged, t, state
         last = min(stop, t + agent.patience() - 1)
         # Twice the same, so that the common law's loop is compiled without the other laws in it.
-        if world.law == BERNOULLI:
+        if world.law == COMMON:
             t, state, rewards, means = follow(
-                BERNOULLI, world, choice, quota, log_pair, log_next, log_reward,
+                COMMON, world, choice, quota, log_pair, log_next, log_reward,
                 n, t, state, last, rewards, means,
             )  # fmt: skip
         else:

@@ -1,0 +1,139 @@
+"""The gain of a policy against exact rational arithmetic and the limit of averages.
+
+    P* = lim (1/N) (I + P + … + P^(N-1)),     gain = P* r
+
+The average over 2N steps is (I + P^N)/2 times the one over N, so 2⁴⁰ steps take 40 products.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidAction
+from switchmdp.mdp import MDP
+from switchmdp.planning import gain, policy_gain
+from switchmdp.problems import random_mdp, riverswim
+
+if TYPE_CHECKING:
+    from tests.planning.conftest import Exact
+
+Vector = NDArray[np.float64]
+
+
+def average_reward(rows: Vector, rewards: Vector, doublings: int = 40) -> Vector:
+    power, average = rows.copy(), np.eye(len(rows))
+    for _ in range(doublings):
+        average = (average + power @ average) / 2.0
+        power = power @ power
+        power /= power.sum(axis=1, keepdims=True)
+    return np.asarray(average @ rewards)
+
+
+def patchwork(rng: np.random.Generator, n_states: int = 0) -> tuple[MDP, NDArray[np.int64]]:
+    """A chain of several closed classes, periodic ones too, with transient states before them."""
+    n_states = n_states or int(rng.integers(1, 10))
+    rows = np.zeros((n_states, 2, n_states))
+    for s in range(n_states):
+        for a in range(2):
+            width = min(n_states, int(rng.choice([1, 1, 1, 2, 3])))
+            targets = rng.choice(n_states, width, replace=False)
+            rows[s, a, targets] = rng.dirichlet(np.ones(width))
+    return MDP(rows, rng.random((n_states, 2))), rng.integers(0, 2, n_states)
+
+
+def test_gains_of_policies_are_the_limits_of_averages() -> None:
+    spread = 0
+    for seed in range(300):
+        mdp, policy = patchwork(np.random.default_rng(seed))
+        states = np.arange(mdp.n_states)
+        rows = mdp.transitions[states, policy]
+        expected = average_reward(rows, mdp.rewards[states, policy])
+        found = policy_gain(mdp, policy)
+        assert np.abs(found - expected).max() <= 1e-9, seed
+        spread += bool(np.ptp(found) > 1e-6)
+    assert spread >= 50  # many of them have several closed classes
+
+
+def test_gains_of_policies_are_exact_to_the_last_digits(exact: type[Exact]) -> None:
+    for seed in range(150):
+        mdp, policy = patchwork(np.random.default_rng(seed))
+        oracle = exact(mdp)
+        expected = oracle.policy_gains(oracle.position(policy))
+        for found, right in zip(policy_gain(mdp, policy), expected, strict=True):
+            assert abs(Fraction(float(found)) - right) <= right * Fraction(1, 10**13), seed
+
+
+@pytest.mark.parametrize("link", [1e-3, 1e-9, 1e-15, 1e-100])
+def test_nearly_decomposable_chains_lose_no_digits(link: float, exact: type[Exact]) -> None:
+    rows = [
+        [{0: 0.5, 1: 0.5 - link, 2: link}],
+        [{0: 0.25, 1: 0.75}],
+        [{2: 0.5, 3: 0.5 - 1.5 * link, 0: 1.5 * link}],
+        [{2: 0.125, 3: 0.875}],
+    ]
+    mdp = MDP(rows, [[0.0], [0.125], [1.0], [0.25]])
+    expected = exact(mdp).policy_gains([0, 0, 0, 0])[0]
+    for found in policy_gain(mdp, [0, 0, 0, 0]):
+        assert abs(Fraction(float(found)) / expected - 1) <= Fraction(1, 10**13)
+
+
+def rare_exits(leave: float) -> MDP:
+    """State 0 waits long, then falls into state 1 (reward 0) or state 2 (reward 1) for good."""
+    rows = [[{0: 1.0 - 3 * leave, 1: leave, 2: 2 * leave}], [{1: 1.0}], [{2: 1.0}]]
+    return MDP(rows, [[0.5], [0.0], [1.0]])
+
+
+@pytest.mark.parametrize("leave", [0.25, 1e-6, 1e-9, 1e-12, 1e-17])
+@pytest.mark.parametrize("dense", [2000, 1])
+def test_rare_exits_lead_where_their_odds_say(
+    leave: float, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "DENSE", dense)
+    found = policy_gain(rare_exits(leave), [0, 0, 0])
+    assert found[1:].tolist() == [0.0, 1.0]
+    assert found[0] == pytest.approx(2 / 3, rel=1e-9)
+
+
+def test_sparse_matrices_give_the_same_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(200):
+        mdp, policy = patchwork(np.random.default_rng(seed), 1 + seed % 40)
+        monkeypatch.setattr(gain, "DENSE", 2000)
+        dense = policy_gain(mdp, policy)
+        monkeypatch.setattr(gain, "DENSE", 0)
+        sparse = policy_gain(mdp, policy)
+        assert np.abs(dense - sparse).max() <= 1e-12, seed
+
+
+@pytest.mark.parametrize("n_states", [6, 20, 40])
+def test_sparse_matrices_give_the_same_gain_of_riverswim(
+    n_states: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mdp = riverswim(n_states)
+    dense = policy_gain(mdp, [1] * n_states)
+    monkeypatch.setattr(gain, "DENSE", 0)
+    assert np.abs(policy_gain(mdp, [1] * n_states) - dense).max() <= 1e-9
+
+
+def test_a_policy_with_one_closed_class_has_one_gain() -> None:
+    for seed in range(20):
+        mdp = random_mdp(6, 3, seed=seed)
+        found = policy_gain(mdp, np.random.default_rng(seed).integers(0, 3, 6))
+        assert np.ptp(found) <= 1e-15
+
+
+def test_actions_are_taken_by_their_names() -> None:
+    mdp = MDP(np.ones((1, 3, 1)), [[0.25, 0.5, 0.75]], available=[[True, False, True]])
+    assert policy_gain(mdp, [2]).tolist() == [0.75]
+    with pytest.raises(InvalidAction, match="state 0"):
+        policy_gain(mdp, [1])
+
+
+@pytest.mark.parametrize("policy", [[0], [0, 0, 0], [0, 2], [0, -1], [0.0, 1.0], None, "01"])
+def test_what_is_no_policy_is_refused(policy: Any) -> None:
+    with pytest.raises(InvalidAction):
+        policy_gain(random_mdp(2, 2), policy)
