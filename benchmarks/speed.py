@@ -41,7 +41,9 @@ def steps(rivals: str | None) -> list[Row]:
             target = (">= 25 M steps/s", per_second >= 25e6)
         else:
             target = ("", None)
-        rows.append(Row(f"simulate {name}, S=5 A=3 T=100 000", f"{per_second / 1e6:.1f} M steps/s", *target))
+        rows.append(
+            Row(f"simulate {name}, S=5 A=3 T=100 000", f"{per_second / 1e6:.1f} M steps/s", *target)
+        )
     for rival in run_rival(rivals, "ucrl2_steps.py", "--skip-evi"):
         theirs = rival["steps_per_second"]
         label = f"{rival['package']} {rival['version']}: UCRL2, S=5 A=3"
@@ -104,7 +106,9 @@ def gain(rivals: str | None) -> list[Row]:
     mdp = sm.problems.random_sparse_mdp(10_000, 4, 10, seed=0)
     model = mdp.model
     indptr = np.append(model.start, model.stop[-1])
-    matrix = csr_array((model.probabilities, model.successors.astype(np.int32), indptr), (40_000, 10_000))
+    matrix = csr_array(
+        (model.probabilities, model.successors.astype(np.int32), indptr), (40_000, 10_000)
+    )
     plain = median_seconds(lambda: relative_value_iteration(matrix, mdp.rewards, 1e-6))
     ours = median_seconds(lambda: sm.optimal_gain(mdp, tolerance=1e-6))
     certified = sm.optimal_gain(mdp, tolerance=1e-6)
@@ -124,7 +128,9 @@ def gain(rivals: str | None) -> list[Row]:
                 continue
             off = abs(rival["gain"] - certified.gain)
             ratio = f"we: {rival['seconds'] / ours:.2f} x as fast"
-            rows.append(Row(f"{label}, off by {off:.0e}", f"{rival['seconds'] * 1e3:.2f} ms", ratio))
+            rows.append(
+                Row(f"{label}, off by {off:.0e}", f"{rival['seconds'] * 1e3:.2f} ms", ratio)
+            )
     for rival in run_rival(rivals, "two_cycle.py", "--timeout", "5"):
         label = f"  the two-cycle (gain 1/2): {rival['package']}"
         said = rival.get("gain")

@@ -37,7 +37,11 @@ def waits() -> list[Row]:
         environment = {**os.environ, "SWITCHMDP_CACHE": folder}
         began = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-c", COLD], check=True, env=environment, capture_output=True, text=True
+            [sys.executable, "-c", COLD],
+            check=True,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         process = time.perf_counter() - began
         lines = [line for line in done.stderr.splitlines() if "compiling" in line]

@@ -5,7 +5,7 @@ T = 100 000, δ = 0.1, l = 2 and 4 changes, the window of Eq. 3. The paper's dia
 log_A S - 3 is negative here, so the window is computed with D = 1. The references, UCRL2 that is told
 the changes and UCRL2 that never forgets, are run beside them.
 
-    python examples/three_algorithms.py --problems 50 --out results
+    python examples/three_algorithms.py --problems 100 --out results
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def band(lines: np.ndarray[Any, Any], rng: np.random.Generator) -> Curve:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--problems", type=int, default=50, help="problems per setting")
+    parser.add_argument("--problems", type=int, default=100, help="problems per setting")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first problem")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the figure")
     options = parser.parse_args()

@@ -62,9 +62,10 @@ class User:
 
     def python(self, script: str = COUNT) -> tuple[str, str]:
         """What a new process prints, and what it says on the side."""
+        path = [str(self.code), str(self.elsewhere), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {
             "SWITCHMDP_CACHE": str(self.cache),
-            "PYTHONPATH": f"{self.code}{os.pathsep}{self.elsewhere}",
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         done = subprocess.run(

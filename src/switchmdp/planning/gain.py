@@ -24,8 +24,8 @@ from switchmdp.planning.iteration import (
     DONE,
     ROUNDING,
     iterate_policies,
-    solve_in_turn,
     iterate_values,
+    solve_in_turn,
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
 

@@ -43,7 +43,7 @@ from switchmdp.mdp import MDP
 
 MAX_SWEEPS = 1_000_000
 FULL_ROWS_UP_TO = 64
-ZERO = np.int64(0)  # a literal 0 would be compiled for apart
+ZERO: Any = np.int64(0)  # a literal 0 would be compiled for apart
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
 
 

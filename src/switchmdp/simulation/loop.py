@@ -22,8 +22,7 @@ from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.mdp.pool import Patches
 
-
-COMMON = np.int64(BERNOULLI)
+COMMON: Any = np.int64(BERNOULLI)
 
 
 class World(NamedTuple):
