@@ -106,6 +106,19 @@ def test_equal_actions_give_way_to_the_lowest_as_in_the_reference() -> None:
         assert (plan.policy % 2 == 0).all()
 
 
+@pytest.mark.parametrize("limit", [64, 0])
+def test_an_action_that_draws_level_with_a_later_one_takes_its_place(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimism, "FULL_ROWS_UP_TO", limit)
+    targets = np.array([[1, 2], [1, 1], [2, 2], [1, 1]])
+    rewards = [[0.0, 0.5], [1.0, 1.0], [0.5, 0.5], [0.0, 0.0]]
+    mdp = MDP(np.eye(4)[targets], rewards)
+    plan = extended_value_iteration(mdp, reward_radius=0, transition_radius=0, precision=0.75)
+    assert plan.sweeps == 2  # the first prefers action 1 in state 0; now 0 + 1 = 1/2 + 1/2
+    assert plan.policy.tolist() == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_successor_lists_agree_with_the_reference_too(seed: int) -> None:
     mdp = random_sparse_mdp(80, 3, 4, seed=seed)

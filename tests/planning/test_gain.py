@@ -154,6 +154,18 @@ def test_large_mdps_that_mix_are_solved_by_value_iteration(n_states: int, spy: S
     assert plan.upper - plan.lower <= 1e-9
 
 
+def test_a_period_does_not_keep_value_iteration_from_the_answer(spy: Spy) -> None:
+    rng = np.random.default_rng(3)
+    resorted = spy("iterate_policies")
+    rows = np.zeros((80, 2, 80))
+    rows[:40, :, 40:] = rng.dirichlet(np.ones(40), (40, 2))
+    rows[40:, :, :40] = rng.dirichlet(np.ones(40), (40, 2))
+    rewards = np.zeros((80, 2))
+    rewards[:40] = 1.0
+    assert_certified(optimal_gain(MDP(rows, rewards)), 0.5)
+    assert not resorted
+
+
 @pytest.mark.parametrize("n_states", [65, 300, 500, 1000, 2100])
 def test_riverswim_of_any_size_has_gain_three_sevenths(n_states: int) -> None:
     plan = optimal_gain(riverswim(n_states))  # the left end is visited once in 7ⁿ steps

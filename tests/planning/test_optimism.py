@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array
 
+from switchmdp.compiled import interpreted, jit
 from switchmdp.planning import optimistic_row
 from switchmdp.planning.optimism import sort_by_value, take_from_full_row, value_of_list
 
@@ -70,6 +71,14 @@ def best_by_linear_programming(cases: Sequence[Case]) -> Vector:
     return np.array(best)
 
 
+@jit
+def from_a_list(
+    values: Any, masses: Any, n: int, best_value: float, best_mass: float, radius: float
+) -> float:
+    """`value_of_list` as machine code calls it."""
+    return value_of_list(values, masses, n, best_value, best_mass, radius)
+
+
 def list_form(case: Case) -> float:
     """The value as it is found from a pair's own successors alone."""
     best = int(np.argmax(case.values))
@@ -77,7 +86,7 @@ def list_form(case: Case) -> float:
     values, masses = np.zeros(len(case.values)), np.zeros(len(case.values))
     values[: len(others)], masses[: len(others)] = case.values[others], case.estimate[others]
     top, mass = float(case.values[best]), float(case.estimate[best])
-    return value_of_list(values, masses, len(others), top, mass, case.radius)
+    return from_a_list(values, masses, len(others), top, mass, case.radius)
 
 
 def test_ten_thousand_inner_maxima_are_those_of_linear_programming() -> None:
@@ -127,11 +136,11 @@ def test_the_order_of_states_is_by_value_and_then_by_number() -> None:
     for _ in range(200):
         values = rng.integers(0, 5, int(rng.integers(1, 12))).astype(np.float64)
         order = rng.permutation(len(values))
-        sort_by_value(order, values)
+        interpreted(sort_by_value)(order, values)
         assert np.array_equal(order, np.argsort(values, kind="stable"))
 
 
 def test_a_row_never_visited_becomes_a_point_mass() -> None:
     row = np.zeros(3)
-    take_from_full_row(row, 1, np.array([0, 2, 1]), 2.0)
+    interpreted(take_from_full_row)(row, 1, np.array([0, 2, 1]), 2.0)
     assert row.tolist() == [0.0, 1.0, 0.0]

@@ -30,8 +30,8 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted", "is_compiled",
-    "jit", "machine", "pack", "specialised", "thaw", "unpack",
+    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted",
+    "is_compiled", "jit", "machine", "pack", "specialised", "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -51,12 +51,12 @@ def jit(function: F) -> F:
     >>> twice(21)
     42
     """
-    return cast("F", numba.njit(nogil=True)(function))
+    return cast("F", numba.njit(nogil=True, no_cfunc_wrapper=True)(function))
 
 
 def inlined(function: F) -> F:
     """Like `jit`, and compiled into each caller with the constants given there."""
-    return cast("F", numba.njit(nogil=True, forceinline=True)(function))
+    return cast("F", numba.njit(nogil=True, no_cfunc_wrapper=True, forceinline=True)(function))
 
 
 def entry(function: F) -> F:
@@ -120,7 +120,7 @@ def is_compiled_class(cls: type) -> bool:
 
 
 def _cached(function: Any, label: str, sources: str | None) -> Any:
-    dispatcher = numba.njit(nogil=True)(function)
+    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     if JIT:
         dispatcher._cache = DiskCache(function, label, sources)
     return dispatcher

@@ -28,6 +28,7 @@ __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 GRID_POINTS = 1000
 PIECE_SECONDS = 0.5
 FIRST_PIECE = 200_000
+FIRST_LOG = 256
 
 
 def simulate(
@@ -105,10 +106,10 @@ def simulate(
         np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
     )  # fmt: skip
     seen = 0 if resume is None else getattr(agent, "episode", 0)
-    log = EpisodeLog(episodes, problem.n_states, seen)
+    log = _empty_log(FIRST_LOG if episodes else 0, problem.n_states, seen)
     as_machine = JIT and is_compiled(agent) and not interpreted
     runner = _machine_runner(agent) if as_machine else _interpreted_runner(agent, problem)
-    position = _run_in_pieces(runner, world, log, trace, position, horizon, every, progress)
+    position, log = _run_in_pieces(runner, world, log, trace, position, horizon, every, progress)
 
     fresh = Record(
         times=times,
@@ -131,11 +132,8 @@ def _machine_runner(agent: Any) -> Runner:
     def run(
         log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
     ) -> Position:
-        agent_state, log_state, position = function(
-            pack(agent), pack(log), world, trace, at, stop, every
-        )
-        unpack(agent, agent_state)
-        unpack(log, log_state)
+        state, position = function(pack(agent), log, world, trace, at, stop, every)
+        unpack(agent, state)
         return Position(*position)
 
     return run
@@ -148,7 +146,7 @@ def _interpreted_runner(agent: Any, problem: SwitchingMDP) -> Runner:
         log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
     ) -> Position:
         with np.errstate(over="ignore"):  # the random words wrap around on purpose
-            return Position(*loop.run(checked, log, world, trace, at, stop, every)[2])
+            return Position(*loop.run(checked, log, world, trace, at, stop, every)[1])
 
     return run
 
@@ -173,14 +171,14 @@ class _Checked:
 def _run_in_pieces(
     runner: Runner, world: World, log: EpisodeLog, trace: Trace, position: Position, horizon: int,
     every: int, progress: Callable[[int, int], None] | None,
-) -> Position:  # fmt: skip
+) -> tuple[Position, EpisodeLog]:  # fmt: skip
     """Pieces of about half a second, so that a long run can be watched and interrupted."""
     first, size = position.t, FIRST_PIECE
     while position.t <= horizon:
-        stop, began = min(horizon, position.t + size - 1), time.perf_counter()
+        began = time.perf_counter()
         # A piece ends at a grid point, or its own last point would enter the record.
-        stop = min(horizon, -(-stop // every) * every)
-        done = len(_grid(first, position.t - 1, every)) if position.t > first else 0
+        stop = min(horizon, -(-(position.t + size - 1) // every) * every)
+        done = (position.t - 1) // every - (first - 1) // every
         step = position.t - first
         part = Trace(
             trace.regret[done:], trace.pseudo_regret[done:],
@@ -192,11 +190,29 @@ def _run_in_pieces(
             known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
             where = f"the agent's action in state {s} at step {position.t}"
             raise InvalidAction(where, "another one", f"one of {known}")
+        if position.t <= stop:
+            log = _with_twice_the_room(log)
+            continue
         if progress is not None:
             progress(position.t - 1, horizon)
         seconds = max(1e-4, time.perf_counter() - began)
         size = int(min(10 * size, max(1000, size * PIECE_SECONDS / seconds)))
-    return position
+    return position, log
+
+
+def _empty_log(room: int, n_states: int, seen: int) -> EpisodeLog:
+    start, sweeps = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    policy = np.zeros((room, n_states), np.int32)
+    return EpisodeLog(start, np.zeros(room), sweeps, policy, np.array([seen, 0]))
+
+
+def _with_twice_the_room(log: EpisodeLog) -> EpisodeLog:
+    more = _empty_log(len(log.start), log.policy.shape[1], 0)
+    return EpisodeLog(
+        np.concatenate([log.start, more.start]), np.concatenate([log.gain, more.gain]),
+        np.concatenate([log.sweeps, more.sweeps]), np.concatenate([log.policy, more.policy]),
+        log.seen,
+    )  # fmt: skip
 
 
 def _grid(first: int, horizon: int, every: int) -> Any:
@@ -206,9 +222,9 @@ def _grid(first: int, horizon: int, every: int) -> Any:
 
 
 def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
-    start = log.start[: log.count].copy()
+    n = int(log.seen[1])
+    start = log.start[:n].copy()
     length = np.diff(start, append=horizon + 1)
-    n = log.count
     return Episodes(
         start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy()
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, freeze, inlined, specialised, thaw
+from switchmdp.compiled import freeze, inlined, jit, specialised, thaw
 from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
@@ -61,61 +61,45 @@ class Trace(NamedTuple):
     rewards: NDArray[np.float64]
 
 
-@compiled
-class EpisodeLog:
-    """What is recorded of each episode, if it is wanted."""
+class EpisodeLog(NamedTuple):
+    """What is recorded of each episode; arrays without room where it is not wanted."""
 
-    wanted: bool
-    seen: int
-    count: int
     start: NDArray[np.int64]
     gain: NDArray[np.float64]
     sweeps: NDArray[np.int64]
     policy: NDArray[np.int32]
+    seen: NDArray[np.int64]  # the last episode's number, and how many are recorded
 
-    def __init__(self, wanted: bool, n_states: int, seen: int) -> None:
-        room = 64 if wanted else 0
-        self.wanted, self.seen, self.count = wanted, seen, 0
-        self.start, self.sweeps = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        self.gain = np.zeros(room)
-        self.policy = np.zeros((room, n_states), np.int32)
 
-    def add(self, t: int, gain: float, sweeps: int, actions: Any, choice: Any) -> None:
-        if self.count == self.start.size:
-            self.grow()
-        self.start[self.count], self.gain[self.count] = t, gain
-        self.sweeps[self.count] = sweeps
-        for s in range(choice.size):
-            self.policy[self.count, s] = actions[choice[s]]
-        self.count += 1
-
-    def grow(self) -> None:
-        room = self.start.size
-        start, sweeps = np.zeros(2 * room, np.int64), np.zeros(2 * room, np.int64)
-        gain, policy = np.zeros(2 * room), np.zeros((2 * room, self.policy.shape[1]), np.int32)
-        for i in range(room):
-            start[i], sweeps[i], gain[i] = self.start[i], self.sweeps[i], self.gain[i]
-            for s in range(policy.shape[1]):
-                policy[i, s] = self.policy[i, s]
-        self.start, self.sweeps, self.gain, self.policy = start, sweeps, gain, policy
+@jit
+def is_full(log: Any) -> bool:
+    """Whether the next episode would find no room: the caller then makes some."""
+    return bool(0 < log.start.size <= log.seen[1])
 
 
 @specialised
 def note_episode(agent: Any, log: Any, t: int) -> None:
     """Record the agent's episode if it is a new one; agents without episodes have none."""
     episode = getattr(agent, "episode", None)
-    if episode is not None and episode != log.seen:
-        log.seen = episode
-        policy = np.asarray(agent.policy)
-        log.add(t, agent.gain, agent.sweeps, policy, np.arange(policy.size))
+    if episode is not None and episode != log.seen[0]:
+        k = log.seen[1]
+        log.start[k], log.gain[k], log.sweeps[k] = t, agent.gain, agent.sweeps
+        log.policy[k] = agent.policy
+        log.seen[0], log.seen[1] = episode, k + 1
 
 
 @note_episode.when(lambda cls: hasattr(cls, "start_episode"))
 def _note_episode(agent: Any, log: Any, t: int) -> None:
-    if agent.episode_count != log.seen:
-        log.seen = agent.episode_count
-        plausible = agent.plausible
-        log.add(t, plausible.gain(), plausible.sweeps(), agent.actions, agent.choice)
+    if agent.episode_count != log.seen[0]:
+        k = log.seen[1]
+        log.start[k], log.gain[k], log.sweeps[k] = (
+            t,
+            agent.plausible.gain(),
+            agent.plausible.sweeps(),
+        )
+        for s in range(agent.choice.size):
+            log.policy[k, s] = agent.actions[agent.choice[s]]
+        log.seen[0], log.seen[1] = agent.episode_count, k + 1
 
 
 @note_episode.when(lambda cls: True)
@@ -131,12 +115,12 @@ def stretch(
     """Steps t..stop, asking the agent at every one. A last state of -1 - s: a bad action in s."""
     model, actions = world.model, world.actions
     keep = trace.states.size > 0
-    while t <= stop:
+    while t <= stop and not is_full(log):
         action = agent.act(state)
         pair = find_pair(model.starts, actions, state, action)
         if pair < 0:
             return t, -1 - state, rewards, means
-        if log.wanted:
+        if log.start.size > 0:
             note_episode(agent, log, t)
         y = model.row[pair]
         reward = draw_reward(world.law, world.parameter, model.mean[y], world.reward_words)
@@ -189,9 +173,9 @@ def _stretch_by_policy(
     """Steps t..stop, asking the agent only when its policy is used up."""
     actions = world.actions
     keep = trace.states.size > 0
-    while t <= stop:
+    while t <= stop and not is_full(log):
         agent.prepare(state)
-        if log.wanted:
+        if log.start.size > 0:
             note_episode(agent, log, t)
         choice, quota = agent.choice, agent.quota
         log_pair, log_next, log_reward = agent.log_pair, agent.log_next, agent.log_reward
@@ -219,10 +203,10 @@ def _stretch_by_policy(
     return t, state, rewards, means
 
 
-def run(agent_state: Any, log_state: Any, world: Any, trace: Any, at: Any, horizon: int,
+def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int,
         every: int) -> Any:  # fmt: skip
-    """From a position to the horizon: the agent, the log and the position afterwards."""
-    agent, log = thaw(agent_state), thaw(log_state)
+    """From a position to the horizon, or until the log is full: the agent and the position then."""
+    agent = thaw(agent_state)
     patches, change_points, gains = world.patches, world.change_points, world.gains
     row = world.model.row
     t, state, change, segment, before, rewards, means = at
@@ -241,7 +225,7 @@ def run(agent_state: Any, log_state: Any, world: Any, trace: Any, at: Any, horiz
         t, state, rewards, means = stretch(
             agent, world, log, trace, t, state, stop, first, rewards, means
         )
-        if state < 0:
+        if t <= stop:
             break
         if t > grid:
             earned = before + gains[change] * (t - segment)
@@ -249,4 +233,4 @@ def run(agent_state: Any, log_state: Any, world: Any, trace: Any, at: Any, horiz
             trace.pseudo_regret[point] = earned - means
             point += 1
     position = (t, state, change, segment, before, rewards, means)
-    return freeze(agent), freeze(log), position
+    return freeze(agent), position
