@@ -12,14 +12,14 @@ import platform
 import sys
 from collections.abc import Callable
 
-import large
 import numba
 import numpy as np
+
+import large
 import speed
 import startup
-from timing import Row
-
 import switchmdp
+from timing import Row
 
 
 def main() -> int:

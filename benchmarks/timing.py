@@ -52,7 +52,7 @@ def median_seconds(call: Callable[[], Any], repeats: int = 15, warm_up: int = 2)
 
 
 def run_rival(python: str | None, *arguments: str) -> list[dict[str, Any]]:
-    """What a script of `rivals/` prints in the rivals' own environment; nothing if there is none."""
+    """What a script of `rivals/` prints in their environment; nothing where there is none."""
     if python is None or not os.path.exists(python):
         return []
     script = os.path.join(os.path.dirname(__file__), "rivals", arguments[0])

@@ -2,8 +2,8 @@
 
 A small version of the experiment of Gajane, Ortner and Auer (2018), Section 5: S = 5, A = 3,
 T = 100 000, δ = 0.1, l = 2 and 4 changes, the window of Eq. 3. The paper's diameter bound
-log_A S - 3 is negative here, so the window is computed with D = 1. The references, UCRL2 that is told
-the changes and UCRL2 that never forgets, are run beside them.
+log_A S - 3 is negative here, so the window is computed with D = 1. Two references are run beside
+them: UCRL2 that is told the changes, and UCRL2 that never forgets.
 
     python examples/three_algorithms.py --problems 100 --out results
 """

@@ -27,9 +27,10 @@ SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law
 
 
 def maker(name: str) -> Callable[[], Any]:
+    cls: Any = AGENTS[name]
     if name == "omniscient":
-        return lambda: AGENTS[name](SHARED)
-    return lambda: AGENTS[name](4, 3, **PARAMETERS[name])
+        return lambda: cls(SHARED)
+    return lambda: cls(4, 3, **PARAMETERS[name])
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -53,7 +54,8 @@ problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
 parameters = {"sw-ucrl": {"window": 100}, "ucrl2": {}, "ucrl2-r": {"changes": 2},
               "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {}}
 for name, cls in AGENTS.items():
-    make = (lambda: cls(problem)) if name == "omniscient" else (lambda: cls(3, 2, **parameters[name]))
+    arguments = [problem] if name == "omniscient" else [3, 2]
+    make = lambda: cls(*arguments, **parameters.get(name, {}))
     sm.check_agent(make, problem=problem, steps=400, memory_steps=1500)
     record = sm.simulate(make(), problem, 400, seed=1)
     print(name, record.regret[-1].hex())
@@ -70,10 +72,9 @@ def test_every_agent_keeps_the_contract_without_machine_code_and_runs_the_same()
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
     parameters = {**PARAMETERS, "sw-ucrl": {"window": 100}, "ucrl2-rw": {"period": 90}}
     parameters |= {"oracle": {"change_points": [50]}, "random": {}}
-    for name, cls in AGENTS.items():
-        agent: Any = (
-            sm.agents.Omniscient(problem) if name == "omniscient" else cls(3, 2, **parameters[name])
-        )
+    for name in AGENTS:
+        cls: Any = AGENTS[name]
+        agent = cls(problem) if name == "omniscient" else cls(3, 2, **parameters[name])
         assert sm.simulate(agent, problem, 400, seed=1).regret[-1].hex() == found[name]
 
 
@@ -126,7 +127,7 @@ class ChangesBeforeItRefuses(Plain):
 
 class RefusesInItsOwnWay(Plain):
     def act(self, state: Any) -> int:
-        return [0, 1, 0][state]
+        return int([0, 1, 0][state])
 
 
 class IsMoody(Plain):

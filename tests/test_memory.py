@@ -145,11 +145,11 @@ def test_a_cleared_memory_is_as_good_as_new(n_states: int) -> None:
     used, fresh = Window(300), Window(300)
     for memory in (used, fresh):
         memory.allocate(Pairs.of(n_states, 1))
-    used.absorb(*(a.copy() for a in steps[0]), 500)
+    used.absorb(steps[0][0].copy(), steps[0][1].copy(), steps[0][2], 500)
     used.clear()
     assert used.counts.visits.sum() == used.counts.high.sum() == used.counts.count.sum() == 0
     for memory in (used, fresh):
-        memory.absorb(*(a.copy() for a in steps[1]), 500)
+        memory.absorb(steps[1][0].copy(), steps[1][1].copy(), steps[1][2], 500)
     for pair in range(n_states):
         assert successors(used.counts, pair) == successors(fresh.counts, pair)
     assert np.array_equal(used.counts.low, fresh.counts.low)

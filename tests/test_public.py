@@ -13,10 +13,19 @@ import switchmdp as sm
 def test_every_promised_name_is_there() -> None:
     for name in sm.__all__:
         assert getattr(sm, name) is not None
-    for name in ("SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Oracle", "Omniscient", "Random", "Episodic"):
+    for name in (
+        "SWUCRL",
+        "UCRL2",
+        "UCRL2R",
+        "UCRL2RW",
+        "Oracle",
+        "Omniscient",
+        "Random",
+        "Episodic",
+    ):
         assert hasattr(sm.agents, name)
-    assert sm.problems.random_switching
-    assert sm.theory.optimal_window
+    assert callable(sm.problems.random_switching)
+    assert callable(sm.theory.optimal_window)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -25,7 +34,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = "import sys, switchmdp; print(*[m for m in ('numpy', 'numba', 'scipy') if m in sys.modules])"
+    heavy = "('numpy', 'numba', 'scipy')"
+    code = f"import sys, switchmdp; print(*[m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 

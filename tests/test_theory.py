@@ -17,22 +17,28 @@ from switchmdp.errors import InvalidParameter, OutsideValidity
 from switchmdp.theory import _common, lemmas, sw_ucrl
 
 # The paper's experiment; log₃5 - 3 is negative, so that the diameter counts as 1.
-PAPER: dict[str, Any] = dict(horizon=100_000, diameter=1, n_states=5, n_actions=3, delta=0.1)
+PAPER: dict[str, Any] = {
+    "horizon": 100_000,
+    "diameter": 1,
+    "n_states": 5,
+    "n_actions": 3,
+    "delta": 0.1,
+}
 
 # A setting in which every function of the module is defined.
-VALID: dict[str, Any] = dict(
-    horizon=100_000,
-    diameter=20,
-    n_states=10,
-    n_actions=10,
-    changes=2,
-    window=1000,
-    delta=0.1,
-    epsilon=0.5,
-    segments=3,
-    visits=7,
-    t=50,
-)
+VALID: dict[str, Any] = {
+    "horizon": 100_000,
+    "diameter": 20,
+    "n_states": 10,
+    "n_actions": 10,
+    "changes": 2,
+    "window": 1000,
+    "delta": 0.1,
+    "epsilon": 0.5,
+    "segments": 3,
+    "visits": 7,
+    "t": 50,
+}
 FUNCTIONS = [getattr(theory, name) for name in theory.__all__ if name != "proposition_1"]
 
 
@@ -46,14 +52,14 @@ def settings(number: int, seed: int = 0) -> list[dict[str, Any]]:
     """Random settings, some of them outside Theorem 1's conditions."""
     rng = np.random.default_rng(seed)
     return [
-        dict(
-            horizon=int(10 ** rng.uniform(1, 12)),
-            diameter=float(10 ** rng.uniform(0, 3)),
-            n_states=int(rng.integers(1, 40)),
-            n_actions=int(rng.integers(1, 20)),
-            changes=int(rng.integers(1, 50)),
-            delta=float(rng.uniform(0.001, 0.999)),
-        )
+        {
+            "horizon": int(10 ** rng.uniform(1, 12)),
+            "diameter": float(10 ** rng.uniform(0, 3)),
+            "n_states": int(rng.integers(1, 40)),
+            "n_actions": int(rng.integers(1, 20)),
+            "changes": int(rng.integers(1, 50)),
+            "delta": float(rng.uniform(0.001, 0.999)),
+        }
         for _ in range(number)
     ]
 
@@ -184,7 +190,7 @@ def test_e1_and_e2_add_up_to_the_theorem_unless_the_window_dwarfs_the_horizon() 
 
 def test_the_printed_theorem_contradicts_the_lower_bound_for_a_window_past_the_horizon() -> None:
     T = 10**13
-    setting = dict(horizon=T, diameter=20, n_states=10, n_actions=10)
+    setting = {"horizon": T, "diameter": 20, "n_states": 10, "n_actions": 10}
     window, delta = T**2, 1 / T
     printed = theory.regret_bound(changes=0, window=window, delta=delta, **setting)
     repaired = theory.repaired_regret_bound(changes=0, window=window, delta=delta, **setting)
@@ -239,7 +245,7 @@ def test_corollary_2_brings_the_average_of_corollary_1_below_epsilon(epsilon: fl
 
 
 def test_confidence_radii_follow_eq_1_and_2() -> None:
-    pair: dict[str, Any] = dict(visits=8, t=1000, n_states=5, n_actions=3, delta=0.1)
+    pair: dict[str, Any] = {"visits": 8, "t": 1000, "n_states": 5, "n_actions": 3, "delta": 0.1}
     assert theory.reward_radius(**pair) ** 2 == pytest.approx(7 * math.log(300_000) / 16)
     assert theory.transition_radius(**pair) ** 2 == pytest.approx(70 * math.log(60_000) / 8)
 
@@ -252,7 +258,7 @@ def test_a_pair_never_visited_has_the_radius_of_one_visit(radius: Any) -> None:
 
 def test_ucrl2s_bounds_follow_their_formulas() -> None:
     T, D, S, A, delta = 10**8, 50, 12, 11, 0.05
-    sizes = dict(horizon=T, n_states=S, n_actions=A)
+    sizes = {"horizon": T, "n_states": S, "n_actions": A}
     root = math.sqrt(math.log(T / delta))
     assert theory.ucrl2_regret_bound(diameter=D, delta=delta, **sizes) == pytest.approx(
         34 * D * S * math.sqrt(A * T) * root
@@ -268,7 +274,7 @@ def test_ucrl2s_bounds_follow_their_formulas() -> None:
 
 def test_the_lower_bound_accepts_the_least_diameter_it_names() -> None:
     # log(18³)/log(18) comes out a little above 3.
-    sizes = dict(horizon=10**9, n_states=18**3, n_actions=18)
+    sizes = {"horizon": 10**9, "n_states": 18**3, "n_actions": 18}
     assert math.log(18**3) / math.log(18) > 3
     assert theory.ucrl2_lower_bound(diameter=60, **sizes) > 0
     with pytest.raises(OutsideValidity, match="diameter"):
@@ -307,7 +313,8 @@ def test_restart_confidence_divides_delta_by_the_segments_squared() -> None:
 
 def test_the_printed_diameter_bound_is_negative_in_the_papers_experiment() -> None:
     raw = theory.raw_diameter_lower_bound(n_states=5, n_actions=3)
-    assert raw == pytest.approx(math.log(5, 3) - 3) and raw < -1.5
+    assert raw == pytest.approx(math.log(5, 3) - 3)
+    assert raw < -1.5
     assert theory.diameter_lower_bound(n_states=5, n_actions=3) == 1
 
 
@@ -362,7 +369,8 @@ def test_a_bad_parameter_is_named_with_its_value(function: Any) -> None:
                 call(function, **{field: value})
             assert caught.value.field == field
             assert caught.value.value is value
-            assert field in str(caught.value) and repr(value) in str(caught.value)
+            assert field in str(caught.value)
+            assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -380,43 +388,42 @@ def test_every_parameter_is_a_keyword(function: Any) -> None:
 
 def test_the_largest_parameters_give_finite_bounds() -> None:
     largest = dict.fromkeys(("diameter", "n_states", "n_actions", "changes"), 10**30)
-    assert math.isfinite(
-        theory.corollary_2_steps(delta=5e-324, epsilon=1e-30, **largest)
-    ) and math.isfinite(theory.optimal_window_exact(horizon=10**30, delta=5e-324, **largest))
+    assert math.isfinite(theory.corollary_2_steps(delta=5e-324, epsilon=1e-30, **largest))
+    assert math.isfinite(theory.optimal_window_exact(horizon=10**30, delta=5e-324, **largest))
 
 
 THEOREM_1 = [theory.regret_bound, theory.repaired_regret_bound]
 OUTSIDE = [
-    *((f, dict(horizon=1, delta=0.9, n_actions=1), "8, 2 A.*7.2, got 1") for f in THEOREM_1),
-    *((f, dict(window=99), "n_states . n_actions = 100, got 99") for f in THEOREM_1),
+    *((f, {"horizon": 1, "delta": 0.9, "n_actions": 1}, "8, 2 A.*7.2, got 1") for f in THEOREM_1),
+    *((f, {"window": 99}, "n_states . n_actions = 100, got 99") for f in THEOREM_1),
     *(
-        (f, dict(n_states=1, n_actions=50, window=60, horizon=100), r"log2.*got 60")
+        (f, {"n_states": 1, "n_actions": 50, "window": 60, "horizon": 100}, r"log2.*got 60")
         for f in [*THEOREM_1, theory.e2_bound, theory.repaired_e2_bound]
     ),
-    (theory.regret_bound, dict(horizon=17, delta=0.9), "8, 2 A.*18, got 17"),
-    (theory.optimal_window_exact, dict(changes=0), "changes >= 1"),
-    (theory.corollary_1_bound, dict(changes=0), "changes >= 1"),
-    (theory.corollary_1_bound, dict(changes=10**12), "Corollary 1 needs window"),
-    (theory.corollary_1_bound, dict(horizon=17, delta=0.9), "Corollary 1 needs horizon"),
-    (theory.repaired_corollary_1_bound, dict(horizon=50), "window"),
-    (theory.corollary_2_steps, dict(changes=0), "changes >= 1"),
-    (theory.episodes_bound, dict(horizon=99), "100, got 99"),
-    (theory.episodes_bound, dict(window=99), "100, got 99"),
-    (theory.e1_bound, dict(horizon=1, delta=0.9), "8 delta = 7.2, got 1"),
-    (theory.e2, dict(window=99), "Lemma 1 needs window"),
-    (theory.repaired_e2, dict(window=99), "Lemma 1 needs window"),
-    (theory.e2_bound, dict(horizon=17, delta=0.9), "2 A delta = 18, got 17"),
-    (theory.e2_bound, dict(window=99), "window"),
-    (theory.repaired_e2_bound, dict(horizon=7, delta=0.9, n_actions=1), "7.2, got 7"),
-    (theory.repaired_e2_bound, dict(window=99), "window"),
-    (theory.ucrl2_regret_bound, dict(horizon=1), "2, got 1"),
-    (theory.restart_regret_bound, dict(horizon=1, segments=1), "2, got 1"),
-    (theory.ucrl2_episodes_bound, dict(horizon=99), "100, got 99"),
-    (theory.ucrl2_lower_bound, dict(n_states=9), "got 9 and 10"),
-    (theory.ucrl2_lower_bound, dict(n_actions=9), "got 10 and 9"),
-    (theory.ucrl2_lower_bound, dict(diameter=19), "diameter .* = 20, got 19"),
-    (theory.ucrl2_lower_bound, dict(horizon=1999), "2000, got 1999"),
-    (theory.raw_diameter_lower_bound, dict(n_actions=1), "n_actions >= 2"),
+    (theory.regret_bound, {"horizon": 17, "delta": 0.9}, "8, 2 A.*18, got 17"),
+    (theory.optimal_window_exact, {"changes": 0}, "changes >= 1"),
+    (theory.corollary_1_bound, {"changes": 0}, "changes >= 1"),
+    (theory.corollary_1_bound, {"changes": 10**12}, "Corollary 1 needs window"),
+    (theory.corollary_1_bound, {"horizon": 17, "delta": 0.9}, "Corollary 1 needs horizon"),
+    (theory.repaired_corollary_1_bound, {"horizon": 50}, "window"),
+    (theory.corollary_2_steps, {"changes": 0}, "changes >= 1"),
+    (theory.episodes_bound, {"horizon": 99}, "100, got 99"),
+    (theory.episodes_bound, {"window": 99}, "100, got 99"),
+    (theory.e1_bound, {"horizon": 1, "delta": 0.9}, "8 delta = 7.2, got 1"),
+    (theory.e2, {"window": 99}, "Lemma 1 needs window"),
+    (theory.repaired_e2, {"window": 99}, "Lemma 1 needs window"),
+    (theory.e2_bound, {"horizon": 17, "delta": 0.9}, "2 A delta = 18, got 17"),
+    (theory.e2_bound, {"window": 99}, "window"),
+    (theory.repaired_e2_bound, {"horizon": 7, "delta": 0.9, "n_actions": 1}, "7.2, got 7"),
+    (theory.repaired_e2_bound, {"window": 99}, "window"),
+    (theory.ucrl2_regret_bound, {"horizon": 1}, "2, got 1"),
+    (theory.restart_regret_bound, {"horizon": 1, "segments": 1}, "2, got 1"),
+    (theory.ucrl2_episodes_bound, {"horizon": 99}, "100, got 99"),
+    (theory.ucrl2_lower_bound, {"n_states": 9}, "got 9 and 10"),
+    (theory.ucrl2_lower_bound, {"n_actions": 9}, "got 10 and 9"),
+    (theory.ucrl2_lower_bound, {"diameter": 19}, "diameter .* = 20, got 19"),
+    (theory.ucrl2_lower_bound, {"horizon": 1999}, "2000, got 1999"),
+    (theory.raw_diameter_lower_bound, {"n_actions": 1}, "n_actions >= 2"),
 ]
 
 
@@ -436,7 +443,7 @@ def test_more_segments_than_steps_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "overrides",
-    [dict(horizon=17, delta=0.9), dict(window=99), dict(n_states=1, n_actions=50, window=60)],
+    [{"horizon": 17, "delta": 0.9}, {"window": 99}, {"n_states": 1, "n_actions": 50, "window": 60}],
 )
 def test_the_flag_is_down_where_the_theorem_refuses(overrides: dict[str, Any]) -> None:
     assert call(theory.theorem_1_holds)
@@ -449,4 +456,5 @@ def test_once_a_window_is_long_enough_every_longer_one_is() -> None:
             call(theory.theorem_1_holds, n_states=S, n_actions=A, horizon=T, window=W)
             for W in range(1, 3000)
         ]
-        assert holds[-1] and holds == sorted(holds)
+        assert holds[-1]
+        assert holds == sorted(holds)

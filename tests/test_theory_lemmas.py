@@ -73,7 +73,7 @@ def runs() -> Iterator[tuple[dict[str, int], list[Episode]]]:
         S, A = rng.randint(1, 5), rng.randint(1, 4)
         W = S * A + rng.choice([0, 1, 5, 40])
         T = max(S * A, W + rng.choice([-W // 2, 0, 1, 2 * W, 300]))
-        sizes = dict(horizon=T, n_states=S, n_actions=A, window=W)
+        sizes = {"horizon": T, "n_states": S, "n_actions": A, "window": W}
         yield sizes, play(T, W, *adversary(seed, S, A))
 
 
@@ -118,7 +118,7 @@ def test_both_lemmas_hold_for_every_chain_of_a_few_steps(
     n_states: int, horizon: int, extra: int
 ) -> None:
     window = n_states + extra
-    sizes = dict(horizon=horizon, n_states=n_states, n_actions=1, window=window)
+    sizes = {"horizon": horizon, "n_states": n_states, "n_actions": 1, "window": window}
     most_episodes = most_visits = 0.0
     for states in itertools.product(range(n_states), repeat=horizon):
         episodes = play_states(states, window)
@@ -129,7 +129,7 @@ def test_both_lemmas_hold_for_every_chain_of_a_few_steps(
 
 
 def test_the_printed_lemma_2_is_no_smaller_than_the_repaired_one_for_two_states() -> None:
-    two = dict(horizon=1000, n_actions=3, window=50, n_states=2)
+    two = {"horizon": 1000, "n_actions": 3, "window": 50, "n_states": 2}
     assert theory.visits_bound(**two) == pytest.approx(theory.repaired_visits_bound(**two))
     five = two | {"n_states": 5}
     kappa = math.sqrt(1 + 3 / 100)
@@ -257,13 +257,13 @@ def covered(number: int) -> Iterator[dict[str, Any]]:
     rng = random.Random(2)
     while number:
         S, A = rng.randint(1, 30), rng.randint(1, 20)
-        sizes: dict[str, Any] = dict(
-            horizon=math.ceil(10 ** rng.uniform(0, 9)),
-            n_states=S,
-            n_actions=A,
-            window=math.ceil(S * A * 10 ** rng.uniform(0, 5)),
-            delta=rng.choice([0.999, 0.1, 1e-6]),
-        )
+        sizes: dict[str, Any] = {
+            "horizon": math.ceil(10 ** rng.uniform(0, 9)),
+            "n_states": S,
+            "n_actions": A,
+            "window": math.ceil(S * A * 10 ** rng.uniform(0, 5)),
+            "delta": rng.choice([0.999, 0.1, 1e-6]),
+        }
         if theory.theorem_1_holds(**sizes) and sizes["horizon"] >= S * A:
             number -= 1
             yield sizes | {"diameter": rng.choice([1, 1.5, 100])}
@@ -300,18 +300,28 @@ def test_the_printed_step_from_t_over_w_to_t_over_root_w_fails() -> None:
 
 
 def test_e2_exceeds_its_printed_bound_one_step_past_a_window() -> None:
-    setting: dict[str, Any] = dict(
-        horizon=1001, diameter=1, n_states=2, n_actions=2, window=1000, delta=0.1
-    )
+    setting: dict[str, Any] = {
+        "horizon": 1001,
+        "diameter": 1,
+        "n_states": 2,
+        "n_actions": 2,
+        "window": 1000,
+        "delta": 0.1,
+    }
     assert theory.e2(**setting) > 1.3 * theory.e2_bound(**setting)
     assert theory.e2(**setting) < theory.repaired_e2_bound(**setting)
 
 
 def test_two_a_delta_is_too_short_a_horizon_for_e2() -> None:
     # log(T/δ) = log 2 < 1, which the last step of the simplification needs to exceed.
-    setting: dict[str, Any] = dict(
-        horizon=1, diameter=1, n_states=1, n_actions=1, window=200, delta=0.5
-    )
+    setting: dict[str, Any] = {
+        "horizon": 1,
+        "diameter": 1,
+        "n_states": 1,
+        "n_actions": 1,
+        "window": 200,
+        "delta": 0.5,
+    }
     repaired_form = 61.76 * (1 / math.sqrt(200) + math.sqrt(200)) * math.sqrt(math.log(2))
     assert theory.e2(**setting) > repaired_form
     with pytest.raises(OutsideValidity, match="max"):

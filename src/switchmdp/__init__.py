@@ -27,7 +27,12 @@ _NAMES = {
     "check_agent": "contract", "check_problem": "contract",
 }  # fmt: skip
 
-__all__ = [*_MODULES, *_NAMES, "__version__"]
+__all__ = [
+    "MDP", "Bernoulli", "Beta", "Deterministic", "Record", "SwitchingMDP", "__version__", "agents",
+    "check_agent", "check_problem", "diameter", "errors", "extended_value_iteration", "hardness",
+    "is_communicating", "memory", "optimal_gain", "optimal_gains", "planning", "plausible",
+    "policy_gain", "problems", "restarts", "simulate", "theory",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from switchmdp import agents, errors, memory, planning, plausible, problems, restarts, theory

@@ -14,7 +14,9 @@ from switchmdp.memory import Everything, Window
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
 
-MASK = np.array([[True, False, True], [False, True, False], [True, True, True], [False, False, True]])
+MASK = np.array(
+    [[True, False, True], [False, True, False], [True, True, True], [False, False, True]]
+)
 
 
 def uneven_problem(seed: int = 0) -> sm.SwitchingMDP:
@@ -77,7 +79,7 @@ def test_an_agent_shows_what_it_believes() -> None:
     assert agent.transition_counts(0, 0) == {1: 1, 2: 1}
     assert agent.transition_estimates(0, 0) == {1: 0.5, 2: 0.5}
     assert agent.transition_estimates(2, 1) == {}
-    sizes = {"t": 6, "n_states": 3, "n_actions": 2, "delta": 0.1}
+    sizes: dict[str, Any] = {"t": 6, "n_states": 3, "n_actions": 2, "delta": 0.1}
     assert agent.reward_radii[0, 0] == pytest.approx(sm.theory.reward_radius(visits=2, **sizes))
     radius = sm.theory.transition_radius(visits=0, **sizes)
     assert agent.transition_radii[2, 1] == pytest.approx(radius)
@@ -191,7 +193,7 @@ def test_the_cubic_schedule_equals_the_theorems(segments: int) -> None:
 
 
 def test_numpy_scalars_are_welcome() -> None:
-    agent = sm.agents.UCRL2(np.int64(4), np.int32(3))
+    agent: Any = sm.agents.UCRL2(np.int64(4), np.int32(3))
     action = agent.act(np.int64(1))
     agent.observe(np.int32(1), np.int8(action), np.float32(0.5), np.uint8(2))
     assert agent.visits.sum() == 1

@@ -51,9 +51,7 @@ def test_an_episode_longer_than_the_window_does_occur() -> None:
 
 @pytest.mark.parametrize(("n_states", "n_actions"), SIZES)
 @pytest.mark.parametrize("window", [30, 100, 1000, 5000])
-def test_lemma_1_bounds_the_number_of_episodes(
-    window: int, n_states: int, n_actions: int
-) -> None:
+def test_lemma_1_bounds_the_number_of_episodes(window: int, n_states: int, n_actions: int) -> None:
     for seed in range(5):
         record = run(seed, n_states, n_actions, window, 5000)
         assert record.episodes is not None
@@ -125,7 +123,13 @@ def test_radii_scaled_by_a_fifth_would_not_cover(window: int) -> None:
 def test_the_radii_are_those_of_equations_1_and_2() -> None:
     agent = sm.agents.SWUCRL(5, 3, window=100, delta=0.1)
     for visits, t in [(0, 1), (1, 1), (7, 50), (100, 10**6)]:
-        sizes = {"n_states": 5, "n_actions": 3, "delta": 0.1, "visits": visits, "t": t}
+        sizes: dict[str, Any] = {
+            "n_states": 5,
+            "n_actions": 3,
+            "delta": 0.1,
+            "visits": visits,
+            "t": t,
+        }
         ours = (
             agent.plausible.reward_radius(visits, t),
             agent.plausible.transition_radius(visits, t),

@@ -10,7 +10,7 @@ import pytest
 import switchmdp as sm
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
 
-MAKERS = {
+MAKERS: dict[str, Any] = {
     "sw-ucrl": lambda p: sm.agents.SWUCRL(5, 3, window=300, delta=0.1),
     "ucrl2-r": lambda p: sm.agents.UCRL2R(5, 3, changes=2, delta=0.1),
     "oracle": lambda p: sm.agents.Oracle(5, 3, change_points=p.change_points, delta=0.1),
@@ -21,7 +21,9 @@ MAKERS = {
 
 @pytest.fixture(scope="module")
 def problem() -> sm.SwitchingMDP:
-    configurations = [sm.problems.random_mdp(5, 3, seed=s, law=sm.Beta(share=0.4)) for s in range(4)]
+    configurations = [
+        sm.problems.random_mdp(5, 3, seed=s, law=sm.Beta(share=0.4)) for s in range(4)
+    ]
     return sm.SwitchingMDP(configurations, [300, 301, 1500])
 
 

@@ -166,13 +166,24 @@ class SwitchingMDP:
         row = self.model.row.copy()
         last = self.patches.offsets[i]
         row[self.patches.pair[:last]] = self.patches.new[:last]
+        return self._mdp(row)
+
+    def _mdp(self, row: NDArray[np.int64]) -> MDP:
         mdp = MDP.of_model(self.pairs, self.model._replace(row=row), self.law)
         mdp.state_labels, mdp.action_labels = self.state_labels, self.action_labels
         return mdp
 
-    def configurations(self) -> Iterator[MDP]:
-        """All of them, one after the other."""
-        return (self.configuration(i) for i in range(self.changes + 1))
+    def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
+        """M_first … M_last (all, if not given), one after the other."""
+        last = self.changes if last is None else last
+        mdp = self.configuration(first)
+        yield mdp
+        for i in range(first, last):
+            row = mdp.model.row.copy()
+            part = slice(self.patches.offsets[i], self.patches.offsets[i + 1])
+            row[self.patches.pair[part]] = self.patches.new[part]
+            mdp = self._mdp(row)
+            yield mdp
 
     def check_connected(self, up_to: int | None = None) -> None:
         """Refuse configurations 0..up_to of infinite diameter; what was checked is remembered.

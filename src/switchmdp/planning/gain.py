@@ -141,8 +141,8 @@ def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
 def _brackets(problem: SwitchingMDP, first: int, last: int, choices: Any) -> NDArray[np.float64]:
     if problem.n_states > SMALL or last - first < FEW:
         plan, rows = None, []
-        for i in range(first, last + 1):
-            plan = optimal_gain(problem.configuration(i), start=plan)
+        for i, mdp in enumerate(problem.configurations(first, last), start=first):
+            plan = optimal_gain(mdp, start=plan)
             rows.append((plan.lower, plan.upper))
             if len(choices):
                 choices[i] = [problem.pairs.pair(s, int(a)) for s, a in enumerate(plan.policy)]

@@ -173,7 +173,8 @@ def _run_in_pieces(
     every: int, progress: Callable[[int, int], None] | None,
 ) -> tuple[Position, EpisodeLog]:  # fmt: skip
     """Pieces of about half a second, so that a long run can be watched and interrupted."""
-    first, size = position.t, FIRST_PIECE
+    first = position.t
+    size = FIRST_PIECE if len(world.actions) <= 1000 else FIRST_PIECE // 100
     while position.t <= horizon:
         began = time.perf_counter()
         # A piece ends at a grid point, or its own last point would enter the record.
@@ -189,7 +190,7 @@ def _run_in_pieces(
             s = -1 - position.state
             known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
             where = f"the agent's action in state {s} at step {position.t}"
-            raise InvalidAction(where, "another one", f"one of {known}")
+            raise InvalidAction(where, "an action that does not exist there", f"one of {known}")
         if position.t <= stop:
             log = _with_twice_the_room(log)
             continue

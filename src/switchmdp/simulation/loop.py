@@ -83,8 +83,9 @@ def note_episode(agent: Any, log: Any, t: int) -> None:
     episode = getattr(agent, "episode", None)
     if episode is not None and episode != log.seen[0]:
         k = log.seen[1]
-        log.start[k], log.gain[k], log.sweeps[k] = t, agent.gain, agent.sweeps
-        log.policy[k] = agent.policy
+        log.start[k], log.gain[k] = t, getattr(agent, "gain", np.nan)
+        log.sweeps[k] = getattr(agent, "sweeps", 0)
+        log.policy[k] = getattr(agent, "policy", -1)
         log.seen[0], log.seen[1] = episode, k + 1
 
 
