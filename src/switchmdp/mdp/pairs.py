@@ -124,12 +124,21 @@ def whole(field: str, value: Any, least: int, most: int = 2**62) -> int:
     return int(value)
 
 
+def real(value: Any) -> bool:
+    """Whether a value is a plain number: no bool, no complex, no string, no array."""
+    kinds = (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
 def probability(field: str, value: Any) -> float:
     """A parameter that must lie strictly between 0 and 1."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.floating))
-        or not 0.0 < value < 1.0
-    ):
+    if not real(value) or not 0.0 < value < 1.0:
         raise InvalidParameter(field, value, "a number strictly between 0 and 1")
+    return float(value)
+
+
+def positive(field: str, value: Any) -> float:
+    """A parameter that must be a positive, finite number."""
+    if not real(value) or not 0.0 < value < float("inf"):
+        raise InvalidParameter(field, value, "a positive number")
     return float(value)

@@ -149,6 +149,18 @@ class Pool:
         return found
 
     def _close(self, rewires: bool) -> None:
+        """End a change; a pair that was given several rows in it is given the last one."""
+        first = self.offsets[-1]
+        if len(set(self.pair[first:])) < len(self.pair) - first:
+            merged: dict[int, tuple[int, int]] = {}
+            for pair, old, new in zip(
+                self.pair[first:], self.old[first:], self.new[first:], strict=True
+            ):
+                merged[pair] = (merged.get(pair, (old, new))[0], new)
+            kept = [(pair, old, new) for pair, (old, new) in merged.items() if old != new]
+            self.pair[first:], self.old[first:], self.new[first:] = (
+                [row[i] for row in kept] for i in range(3)
+            )
         self.offsets.append(len(self.pair))
         self.rewires.append(rewires)
 

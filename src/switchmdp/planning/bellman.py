@@ -31,8 +31,7 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
     """
     starts, row, start, stop, mean = model.starts, model.row, model.start, model.stop, model.mean
     successors, probabilities = model.successors, model.probabilities
-    lower, upper = np.inf, np.inf
-    upper = -np.inf
+    lower, upper = np.inf, -np.inf
     switched = 0
     for s in range(starts.size - 1):
         low, high = -np.inf, -np.inf
@@ -46,6 +45,9 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
                 value += term
                 size += abs(term)
             value += mean[y]
+            if not size < 1e300:  # the bias is no number here, and says nothing
+                high = np.inf
+                continue
             error = (2 * (stop[y] - start[y]) + 8) * UNIT * size + 1e-300
             low = max(low, value - error)
             high = max(high, value + error)

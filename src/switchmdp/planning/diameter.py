@@ -5,14 +5,15 @@ For each goal s' the least expected hitting times solve h(s) = 1 + min_a Σ p h,
 **Few states**: policy iteration, evaluated by state reduction (`evaluation`): no subtraction, so
 the relative error is of the order of rounding, whatever the diameter.
 
-**Many states**: value iteration. Its slow mode is one direction (nearly constant: everybody waits
-for the same rare event), so after some sweeps over the current policy the differences d, Qd, Q²d, …
-shrink by a common factor λ, and the whole tail d λ/(1-λ) is added at once. For any h > 0 off the
-goal,
+**Many states**: value iteration, an improving sweep and then some over the policy found. For any
+h > 0 off the goal,
 
     m <= Th - h <= M < 1   implies   h/(1-m) <= h* <= h/(1-M),
 
-which says when to stop. Where λ near 1 defeats it, policy iteration takes over.
+which says when to stop, and how to speed up: the slow mode is that all wait for the same rare
+event, so that all of h is too small by a common factor, and h/(1 - (m+M)/2) is about right at once.
+Where that makes it worse it is left off, and where even that does not converge, policy iteration
+takes over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.graph import communicating, predecessors, states_of_pairs
+from switchmdp.mdp.pairs import probability
+from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
 
 FEW = 128
@@ -62,8 +65,6 @@ def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> N
     order = np.arange(n_states)
     order[0], order[goal] = goal, 0
     p, r = chain(model, choice, order, times)
-    for j in range(n_states):  # the goal absorbs
-        p[0, j] = 0.0
     wait, out = np.ones(n_states), np.empty(n_states)
     reduce_chain(p, r, wait, out)
     times[goal] = 0.0
@@ -75,32 +76,49 @@ def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> N
 
 
 @jit
-def improve(model: Any, goal: int, choice: Any, times: Any, margin: float) -> int:
-    """Switch to actions that are quicker by more than the relative margin; how many did."""
-    switched = 0
-    for s in range(choice.size):
-        best, kept = np.inf, choice[s]
-        if s != goal:
-            for pair in range(model.starts[s], model.starts[s + 1]):
-                y = model.row[pair]
-                value = 1.0
-                for k in range(model.start[y], model.stop[y]):
-                    value += model.probabilities[k] * times[model.successors[k]]
-                if value < best and (pair == kept or value < times[s] * (1.0 - margin)):
-                    best = value
-                    choice[s] = pair
-            if choice[s] != kept:
-                switched += 1
-    return switched
+def detour(model: Any, pair: int, s: int, times: Any) -> Any:
+    """(1 + Σ p (h' - h(s)), its error): what an action costs more than h(s) says.
+
+    The sum's rounding error is as in `bellman`; that of h(s) itself adds u h(s).
+    """
+    y = model.row[pair]
+    value, size = 1.0, 1.0
+    for k in range(model.start[y], model.stop[y]):
+        term = model.probabilities[k] * (times[model.successors[k]] - times[s])
+        value += term
+        size += abs(term)
+    return value, UNIT * ((2 * (model.stop[y] - model.start[y]) + 8) * size + times[s])
 
 
 @jit
-def times_by_policies(model: Any, goal: int, choice: Any, times: Any) -> bool:
-    """Least expected hitting times from a proper policy on."""
+def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
+    """(switched, shortfall): switch to what is surely quicker; by how much others might be."""
+    switched, shortfall = 0, 0.0
+    for s in range(choice.size):
+        if s == goal:
+            continue
+        kept, kept_error = detour(model, choice[s], s, times)
+        pick, best, best_error = choice[s], kept, kept_error
+        for pair in range(model.starts[s], model.starts[s + 1]):
+            value, error = detour(model, pair, s, times)
+            if pair != choice[s]:
+                shortfall = max(shortfall, error - value)
+            if value < best:
+                pick, best, best_error = pair, value, error
+        if best + best_error < kept - kept_error:
+            choice[s] = pick
+            switched += 1
+    return switched, shortfall
+
+
+@jit
+def times_by_policies(model: Any, goal: int, choice: Any, times: Any, tolerance: float) -> bool:
+    """Least expected hitting times from a proper policy on; False where rounding hides them."""
     for _ in range(MAX_ITERATIONS):
         hitting_times_of_policy(model, choice, goal, times)
-        if improve(model, goal, choice, times, 1e-13) == 0:
-            return True
+        switched, shortfall = improve(model, goal, choice, times)
+        if switched == 0:
+            return bool(shortfall <= tolerance)
     return False
 
 
@@ -129,48 +147,44 @@ def sweep_goal(model: Any, goal: int, choice: Any, times: Any, change: Any) -> A
 
 
 @jit
-def sweep_goal_policy(model: Any, goal: int, choice: Any, times: Any, change: Any) -> float:
-    """change = T_π h - h, applied; returns the sum of the changes."""
+def sweep_goal_policy(model: Any, goal: int, choice: Any, times: Any, change: Any) -> None:
+    """h ← T_π h."""
     row, start, stop = model.row, model.start, model.stop
     successors, probabilities = model.successors, model.probabilities
-    total = 0.0
     for s in range(times.size):
         if s != goal:
             y = row[choice[s]]
             value = 1.0
             for k in range(start[y], stop[y]):
                 value += probabilities[k] * times[successors[k]]
-            change[s] = value - times[s]
-            total += change[s]
+            change[s] = value
     for s in range(times.size):
-        times[s] += change[s]
-    return total
+        if s != goal:
+            times[s] = change[s]
 
 
 @jit
 def times_by_values(model: Any, goal: int, choice: Any, times: Any, tolerance: float) -> bool:
-    """Least expected hitting times by extrapolated value iteration; False where it stalls."""
+    """Least expected hitting times by scaled value iteration; False where it stalls."""
     change = np.zeros(times.size)
     times[goal] = 0.0
-    for _ in range(MAX_ROUNDS):
+    scaling, before = True, np.inf
+    for _ in range(MAX_ROUNDS + 2 * times.size):
         smallest, largest = sweep_goal(model, goal, choice, times, change)
-        if -tolerance / 4.0 <= smallest and largest <= tolerance / 4.0:
-            return True
-        before = 0.0
+        worst = max(-smallest, largest)
+        if worst <= tolerance / 4.0:
+            return bool(times.max() * 4.0 * UNIT <= tolerance / 4.0)
+        if worst > 4.0 * before:  # on a ring, say, nothing is common to all states
+            scaling = False
+        before = worst
+        middle = (smallest + largest) / 2.0
         for s in range(times.size):
             times[s] += change[s]
-            before += change[s]
-        rate = 0.0
-        for _ in range(POLICY_SWEEPS):
-            total = sweep_goal_policy(model, goal, choice, times, change)
-            rate = total / before if before != 0.0 else 0.0
-            before = total
-        if 0.0 < rate < 1.0:
+        if scaling and middle < 0.9:
             for s in range(times.size):
-                times[s] += change[s] * rate / (1.0 - rate)
-        for s in range(times.size):  # a bad extrapolation must not leave the feasible side
-            if s != goal and times[s] < 1.0:
-                times[s] = 1.0
+                times[s] /= 1.0 - middle
+        for _ in range(POLICY_SWEEPS):
+            sweep_goal_policy(model, goal, choice, times, change)
     return False
 
 
@@ -189,7 +203,7 @@ def largest_hitting_time(model: Any, few: bool, dense: bool, tolerance: float) -
             done = times_by_values(model, goal, choice, times, tolerance)
         if not done and dense:
             proper_policy(goal, choice, offsets, pairs, states)
-            done = times_by_policies(model, goal, choice, times)
+            done = times_by_policies(model, goal, choice, times, tolerance)
         if not done:
             return np.nan
         largest = max(largest, times.max())
@@ -206,8 +220,7 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> float:
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
-    if isinstance(tolerance, bool) or not 0.0 < tolerance < 1.0:
-        raise InvalidParameter("tolerance", tolerance, "a number strictly between 0 and 1")
+    tolerance = probability("tolerance", tolerance)
     if not is_communicating(mdp):
         return float("inf")
     few, dense = mdp.n_states <= FEW, mdp.n_states <= DENSE

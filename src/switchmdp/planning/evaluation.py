@@ -91,29 +91,55 @@ def gains_of_chain(p: Any, r: Any) -> Any:
 
 
 @jit
+def often_visited(p: Any, out: Any) -> int:
+    """The state that a reduced chain visits most between two visits to state 0; 0 if that will do.
+
+    Going back, state n is visited Σ_{j<n} w_j P_jn / o_n times.
+    """
+    heaviest = 0
+    weight = np.ones(out.size)
+    for n in range(1, out.size):
+        total = 0.0
+        for j in range(n):
+            total += weight[j] * p[j, n]
+        weight[n] = total / out[n]
+        if weight[n] > 2.0 * weight[heaviest]:
+            heaviest = n
+    return heaviest
+
+
+@jit
 def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> Any:
     """(gain, class): the policy's gain, bias by state into `bias`, and a state of its closed class.
 
     Where the policy has several closed classes, the best one's gain and state, and no bias (the
-    class is then given as -1 - state).
+    class is then given as -1 - state). The bias is measured from order[0]. Were that a state seen
+    once in a million steps, r_n - g τ_n would be a small difference of large numbers: a state that
+    is visited often is then put in its place, and `order` is changed accordingly.
     """
     n_states = order.size
-    p, r = chain(model, choice, order, rewards)
-    time, out = np.ones(n_states), np.empty(n_states)
-    classes = reduce_chain(p, r, time, out)
-    best = -1
-    for n in range(n_states):
-        if out[n] == 0.0 and (best < 0 or r[n] / time[n] > r[best] / time[best]):
-            best = n
-    gain = r[best] / time[best]
-    if classes > 1 or best != 0:
-        return gain, -1 - order[best]
-    bias[order[0]] = 0.0
-    for n in range(1, n_states):
-        total = r[n] - gain * time[n]
-        for j in range(n):
-            total += p[n, j] * bias[order[j]]
-        bias[order[n]] = total / out[n]
+    for attempt in range(2):
+        p, r = chain(model, choice, order, rewards)
+        time, out = np.ones(n_states), np.empty(n_states)
+        classes = reduce_chain(p, r, time, out)
+        best = -1
+        for n in range(n_states):
+            if out[n] == 0.0 and (best < 0 or r[n] / time[n] > r[best] / time[best]):
+                best = n
+        gain = r[best] / time[best]
+        if classes > 1 or best != 0:
+            return gain, -1 - order[best]
+        heaviest = often_visited(p, out)
+        if heaviest > 0 and attempt == 0:
+            order[0], order[heaviest] = order[heaviest], order[0]
+            continue
+        bias[order[0]] = 0.0
+        for n in range(1, n_states):
+            total = r[n] - gain * time[n]
+            for j in range(n):
+                total += p[n, j] * bias[order[j]]
+            bias[order[n]] = total / out[n]
+        break
     return gain, order[0]
 
 

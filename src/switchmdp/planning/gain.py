@@ -19,6 +19,7 @@ from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.mdp.graph import unconnected_states
+from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning.evaluation import chain, gains_of_chain
 from switchmdp.planning.iteration import (
     DONE,
@@ -62,14 +63,15 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
-    if isinstance(tolerance, bool) or not 0.0 < tolerance < np.inf:
-        raise InvalidParameter("tolerance", tolerance, "a positive number")
+    tolerance = positive("tolerance", tolerance)
     words = unconnected_states(mdp.model)
     if words is not None:
         raise NotCommunicating(f"the optimal gain may depend on the first state: {words}")
     choice = mdp.pairs.starts[:-1].copy()
     bias = np.zeros(mdp.n_states)
     if start is not None:
+        if start.policy.shape != (mdp.n_states,) or start.bias.shape != (mdp.n_states,):
+            raise InvalidParameter("start", start, f"a plan for {mdp.n_states} states")
         choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(start.policy)])
         bias = start.bias.copy()
     lower, upper, status = _solve(mdp, choice, bias, tolerance)
@@ -115,14 +117,14 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
 
     Solved when first asked for, each from the policy of the one before, and remembered.
     """
-    last = problem.changes if last is None else last
+    last = problem.changes if last is None else whole("last", last, 0, problem.changes)
     known = _known.get(problem, np.empty((0, 2)))
     if last >= len(known):
         problem.check_connected(last)
         none = np.empty((0, problem.n_states), np.int64)
         known = np.concatenate([known, _brackets(problem, len(known), last, none)])
         _known[problem] = known
-    return known[: last + 1]
+    return known[: last + 1].copy()
 
 
 def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
@@ -178,6 +180,8 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     >>> policy_gain(stay, [0, 0]).tolist(), policy_gain(stay, [1, 0]).tolist()
     ([0.2, 0.8], [0.8, 0.8])
     """
+    if not isinstance(mdp, MDP):
+        raise InvalidParameter("mdp", mdp, "an MDP")
     given = np.asarray(policy)
     if given.shape != (mdp.n_states,) or given.dtype.kind not in "iu":
         raise InvalidAction("policy", policy, f"a list of {mdp.n_states} actions")

@@ -69,13 +69,13 @@ def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> An
         before = choice.copy()
         low, high, switched = certify(model, bias, choice, True)
         lower, upper = max(lower, low), min(upper, high)
-        if upper - lower <= tolerance:
+        if high - low <= tolerance:  # of this bias, not only of all the brackets together
             return lower, upper, DONE
         if switched == 0:
             refine(model, before, order, bias)
             low, high, switched = certify(model, bias, choice, True)
             lower, upper = max(lower, low), min(upper, high)
-            if upper - lower <= tolerance:
+            if high - low <= tolerance:
                 return lower, upper, DONE
             if switched == 0:
                 return lower, upper, ROUNDING
@@ -126,10 +126,14 @@ def shift(bias: Any, change: Any) -> None:
 
 @entry
 def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
-    """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds."""
+    """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds.
+
+    While the policy still changes (a wave that crosses a chain, say), contraction says nothing.
+    """
     change = np.empty(bias.size)
     lower, upper = 0.0, 1.0
     earlier = np.inf
+    then = choice.copy()
     for sweep in range(1, budget + 1):
         span = sweep_all(model, bias, change, choice)
         if span <= 0.5 * tolerance or sweep == budget:
@@ -139,13 +143,17 @@ def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget:
             if span <= 0.1 * tolerance:
                 return lower, upper, ROUNDING
         if sweep % 16 == 0:
-            # earlier < inf: 16 rounds shrank the span by span / earlier.
-            if span >= earlier * 0.999 or (
-                earlier < np.inf
-                and 16 * math.log(span / tolerance) / math.log(earlier / span) > budget - sweep
-            ):
-                break
-            earlier = span
+            settled = True
+            for s in range(choice.size):
+                settled = settled and choice[s] == then[s]
+                then[s] = choice[s]
+            if settled and earlier < np.inf:  # 16 rounds shrank the span by span / earlier
+                if span >= earlier * 0.999:
+                    break
+                rounds = 16 * math.log(span / tolerance) / math.log(earlier / span)
+                if rounds > budget - sweep:
+                    break
+            earlier = span if settled else np.inf
         shift(bias, change)
         for _ in range(POLICY_SWEEPS):
             sweep_policy(model, bias, change, choice)

@@ -40,7 +40,7 @@ def iterate_large_policies(
         _solve_bias(matrix, rewards, member, bias)
         low, high, switched = _certify(model, bias, choice, True)
         lower, upper = max(lower, low), min(upper, high)
-        if upper - lower <= tolerance:
+        if high - low <= tolerance:
             return lower, upper, DONE
         if switched == 0:
             return lower, upper, ROUNDING
@@ -49,7 +49,6 @@ def iterate_large_policies(
 
 def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
     """The gain of a policy from each state: closed classes first, then what leads to them."""
-    from scipy.sparse import identity
     from scipy.sparse.linalg import splu
 
     matrix, rewards = _chain(model, choice)
@@ -64,7 +63,7 @@ def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
     open_states = np.nonzero(np.isnan(gain))[0]
     if len(open_states):
         closed = np.nonzero(~np.isnan(gain))[0]
-        system = identity(len(open_states), format="csc") - matrix[open_states][:, open_states]
+        system = _what_leaves(matrix)[open_states][:, open_states]
         gain[open_states] = splu(system.tocsc()).solve(
             matrix[open_states][:, closed] @ gain[closed]
         )
@@ -103,21 +102,46 @@ def _reached(matrix: Any, member: int) -> NDArray[np.bool_]:
     return seen
 
 
-def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> float:
-    """(I - P) h + g = r with h(member) = 0: the unknown h(member) makes room for g."""
-    from scipy.sparse import csc_array, identity
+def _what_leaves(matrix: Any) -> Any:
+    """I - P, its diagonal added up from what leaves a state: 1 - p_ss would lose digits."""
+    from scipy.sparse import csr_array, diags_array
+
+    edges = matrix.tocoo()
+    away = edges.row != edges.col
+    others = csr_array((edges.data[away], (edges.row[away], edges.col[away])), matrix.shape)
+    return (diags_array(others.sum(axis=1)) - others).tocsr()
+
+
+def _factors(matrix: Any, member: int) -> Any:
+    """I - P with ones in the column of `member`, factorised."""
+    from scipy.sparse import csc_array
     from scipy.sparse.linalg import splu
+
+    n_states = matrix.shape[0]
+    system = _what_leaves(matrix).tocoo()
+    keep = system.col != member
+    entries = np.concatenate([system.data[keep], np.ones(n_states)])
+    rows = np.concatenate([system.row[keep], np.arange(n_states)])
+    columns = np.concatenate([system.col[keep], np.full(n_states, member)])
+    return splu(csc_array((entries, (rows, columns)), system.shape))
+
+
+def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> float:
+    """(I - P) h + g = r with h = 0 at a state of the class: the unknown there makes room for g.
+
+    As in `evaluation`, that state must not be a rare one. The stationary distribution, which tells,
+    solves the transposed system.
+    """
 
     n_states = len(rewards)
     if n_states == 1:
         bias[0] = 0.0
         return float(rewards[0])
-    system = (identity(n_states, format="csr") - matrix).tocoo()
-    keep = system.col != member
-    entries = np.concatenate([system.data[keep], np.ones(n_states)])
-    rows = np.concatenate([system.row[keep], np.arange(n_states)])
-    columns = np.concatenate([system.col[keep], np.full(n_states, member)])
-    factors = splu(csc_array((entries, (rows, columns)), system.shape))
+    factors = _factors(matrix, member)
+    visits = factors.solve(np.eye(1, n_states, member)[0], trans="T")
+    if visits.max() > 4.0 * visits[member]:
+        member = int(np.argmax(visits))
+        factors = _factors(matrix, member)
     solution = factors.solve(rewards)
     for _ in range(2):
         h = solution.copy()

@@ -40,6 +40,7 @@ from switchmdp.compiled import (
 )
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
+from switchmdp.mdp.pairs import positive
 
 MAX_SWEEPS = 1_000_000
 FULL_ROWS_UP_TO = 64
@@ -269,8 +270,9 @@ def extended_value_iteration(
     >>> round(plan.gain, 6)
     0.6
     """
-    if isinstance(precision, bool) or not 0.0 < precision < np.inf:
-        raise InvalidParameter("precision", precision, "a positive number")
+    if not isinstance(estimate, MDP):
+        raise InvalidParameter("estimate", estimate, "an MDP")
+    precision = positive("precision", precision)
     work, arguments = prepare(estimate, reward_radius, transition_radius)
     choice = np.zeros(estimate.n_states, np.int64)
     if not _iterate(work, *arguments, precision, choice):
@@ -311,6 +313,10 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
     """
     row = np.array(estimate, np.float64)
     value = np.asarray(values, np.float64)
+    if row.ndim != 1 or row.shape != value.shape or not row.size:
+        raise InvalidParameter("values", values, f"as many numbers as there are states, {row.size}")
+    if not radius >= 0.0:
+        raise InvalidParameter("radius", radius, "a number >= 0")
     order = np.arange(len(row))
     interpreted(sort_by_value)(order, value)
     interpreted(take_from_full_row)(row, int(order[-1]), order, float(radius))
