@@ -188,6 +188,7 @@ def test_damaged_files_are_compiled_again_and_healed(user: User) -> None:
         result, said = user.python()
         assert result == "20.0", kind
         assert COMPILING in said, kind
+        assert ("Warning" in said) == ("right checksum" in kind), said
         assert file.read_bytes()[:32] == hashlib.sha256(file.read_bytes()[32:]).digest(), kind
     assert user.python() == ("20.0", "")
     assert user.stored() == [file]

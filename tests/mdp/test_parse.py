@@ -135,8 +135,12 @@ def test_a_row_within_rounding_of_one_is_normalised() -> None:
 
 
 def test_the_last_cumulative_probability_of_a_row_is_exactly_one() -> None:
-    model = MDP(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1))).model
+    rows = np.random.default_rng(0).dirichlet(np.ones(9), (9, 4))
+    model = MDP(rows, np.zeros((9, 4))).model
+    plain = model.probabilities.reshape(36, 9).cumsum(axis=1)
+    assert not (plain[:, -1] == 1.0).all()
     assert (model.cumulative[model.stop - 1] == 1.0).all()
+    assert np.array_equal(model.cumulative.reshape(36, 9)[:, :-1], plain[:, :-1])
 
 
 @pytest.mark.parametrize(

@@ -151,12 +151,12 @@ def test_among_a_hundred_thousand_changes_the_right_rows_are_active(hundred_thou
 
 
 FAULTY: dict[str, tuple[Any, Any, str]] = {
-    "a string": ("ab", None, ""), "a number": (1.0, None, "()"),
+    "a string": ("ab", None, ""), "a number": (1.0, None, ""),
     "None inside": ([None, 1], None, ""),
     "numbers written out": (["0", "1"], None, ""), "complex": ([0, 1j], None, ""),
     "a complex array": (np.array([0, 1j]), None, ""), "huge": ([0, HUGE], None, ""),
     "empty": ([], None, "(0,)"), "an empty mapping": ({}, None, "(0,)"),
-    "too long": ([0, 0, 1], None, "(3,)"), "three dimensions": ([[[0, 1]]], None, "(1, 1, 2)"),
+    "too long": ([0, 0, 1], None, "(3,)"), "three dimensions": ([[[0, 1]]], None, ""),
     "a sparse row": (sp.csr_matrix([[0.0, 1.0]]), None, ""), "an object": (object(), None, ""),
     "a negative entry": ([-0.5, 1.5], None, "-0.5"), "NaN": ([np.nan, 1], None, "nan"),
     "infinite": ([0, np.inf], None, "inf"), "a sum of 0.9": ([0.5, 0.4], None, "0.9"),

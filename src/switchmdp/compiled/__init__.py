@@ -110,7 +110,10 @@ def machine(function: F, instance: Any) -> F:
         )
         shown = [c.__name__ for c in (type(instance), *classes) if is_compiled_class(c)]
         label = "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
-        sources = digest_for([c.__module__ for c in classes] + [plain.__module__])
+        modules = [c.__module__ for c in classes] + [plain.__module__]
+        # Classes made inside a function may differ though they share their name.
+        local = any("<locals>" in c.__qualname__ for c in classes)
+        sources = None if local else digest_for(modules)
         _machines[key] = _cached(copy, label, sources)
     return cast("F", _machines[key])
 

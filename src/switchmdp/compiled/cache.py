@@ -16,9 +16,11 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import stat
 import sys
+import sysconfig
 import time
 import uuid
 import warnings
@@ -35,16 +37,19 @@ from numba.core.serialize import dumps
 PACKAGE = Path(__file__).resolve().parent.parent
 KEPT_VERSIONS = 4
 
+_BEGAN = time.time()
+_warned = False
+
 
 @cache
-def digest_of_sources(folder: Path, *, recursive: bool = True) -> str:
-    """One digest over the names and contents of all Python files in a folder.
+def digest_of_sources(folder: Path) -> str:
+    """One digest over the names and contents of all Python files in a folder and below.
 
     >>> len(digest_of_sources(PACKAGE))
     64
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py") if recursive else folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -53,18 +58,29 @@ def digest_of_sources(folder: Path, *, recursive: bool = True) -> str:
 def digest_for(modules: Iterable[str]) -> str | None:
     """What the code of these modules depends on, or None where that can't be told.
 
-    A user's module may call anything beside it, so all files of its folder count. A script or a
-    notebook has no importable name that another process would find again: it is not cached.
+    A user's module may call anything that it has imported, so all modules count that are loaded
+    and not installed. A script, a notebook, or a file edited since this process began is not what
+    another process would find under its name: it is not cached.
     """
     parts = [digest_of_sources(PACKAGE), numba.__version__, sys.version]
-    for name in sorted(set(modules)):
-        if name == "switchmdp" or name.startswith("switchmdp."):
-            continue
-        source = getattr(sys.modules.get(name), "__file__", None)
-        if name == "__main__" or source is None:
+    foreign = {name for name in modules if name.partition(".")[0] != "switchmdp"}
+    for name in foreign:
+        if name == "__main__" or getattr(sys.modules.get(name), "__file__", None) is None:
             return None
-        parts.append(name + digest_of_sources(Path(source).resolve().parent, recursive=False))
+    if foreign:
+        for path in sorted(_users_files()):
+            if path.stat().st_mtime >= _BEGAN:
+                return None
+            parts.append(f"{path}{hashlib.sha256(path.read_bytes()).hexdigest()}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _users_files() -> set[Path]:
+    """The files of all loaded modules that are neither installed nor ours."""
+    installed = {Path(p).resolve() for p in sysconfig.get_paths().values()} | {PACKAGE}
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    paths = {Path(file).resolve() for file in files if file and file.endswith(".py")}
+    return {p for p in paths if p.exists() and not installed & set(p.parents)}
 
 
 def cache_folder() -> Path:
@@ -78,17 +94,28 @@ def cache_folder() -> Path:
 
 def _make_private_folder() -> Path:
     folder = cache_folder()
-    if not folder.exists():
-        folder.mkdir(parents=True, mode=0o700)
-        versions = (path for path in folder.parent.iterdir() if len(path.name) == 16)
-        for old in sorted(versions, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]:
-            shutil.rmtree(old, ignore_errors=True)
-    status = folder.stat()
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
-    if stat.S_IMODE(status.st_mode) & 0o077:
+    new = not folder.exists()
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    _must_be_ours(folder)
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)
+    if new:
+        ours = [p for p in folder.parent.iterdir() if re.fullmatch("[0-9a-f]{16}", p.name)]
+        for old in sorted(ours, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]:
+            shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _must_be_ours(folder: Path) -> None:
+    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+
+
+def _warn_once(message: str) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(message, stacklevel=3)
 
 
 class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
@@ -98,7 +125,6 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
         self._function = function
         self._label = label
         self._sources = sources
-        self._compiling_since = 0.0
 
     @property
     def cache_path(self) -> str:
@@ -115,14 +141,14 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             path = self._path(sig, target_context.codegen())
             try:
                 stored = path.read_bytes()
+                _must_be_ours(path.parent)
                 if stored[:32] == hashlib.sha256(stored[32:]).digest():
                     return CompileResult._rebuild(target_context, *pickle.loads(stored[32:]))
                 path.unlink()
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
                 pass
             except Exception as error:
-                warnings.warn(f"machine code in {path} is unusable ({error!r})", stacklevel=2)
-        self._compiling_since = time.perf_counter()
+                _warn_once(f"machine code in {path} is unusable ({error!r}), and compiled again")
         if not self._label.startswith("_"):
             print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
         return None
@@ -141,10 +167,9 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             finally:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
-            warnings.warn(
+            _warn_once(
                 f"compiled code can't be kept in {cache_folder()} ({error}); "
-                "it works, and will be compiled again next time",
-                stacklevel=2,
+                "it works, and will be compiled again next time"
             )
 
     def enable(self) -> None: ...

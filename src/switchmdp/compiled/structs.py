@@ -16,7 +16,7 @@ import inspect
 import sys
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeVar, cast, get_origin, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numba import types
@@ -25,13 +25,14 @@ from numba.extending import overload, overload_method
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_PLAIN = (bool, int, float, np.generic, np.ndarray, list, tuple)
 _CLASS_OF_TUPLE: dict[type, type] = {}
 
 
 def register(cls: type) -> None:
     """Teach Numba the fields and methods of a class."""
     fields = {
-        name: hint
+        name: _kind(hint)
         for name, hint in get_type_hints(cls).items()
         if get_origin(hint) is not ClassVar and hint is not ClassVar
     }
@@ -51,6 +52,18 @@ def register(cls: type) -> None:
             overload_method(struct, method, strict=False)(_same_signature(inspect.unwrap(function)))
 
 
+class _ArrayOf:
+    """The annotation of an array field: NDArray[T] has elements of type T, np.ndarray any."""
+
+    def __init__(self, hint: Any) -> None:
+        element = get_args(get_args(hint)[1])[0] if len(get_args(hint)) == 2 else None
+        self.dtype = np.dtype(element) if isinstance(element, type) else None
+
+
+def _kind(hint: Any) -> Any:
+    return _ArrayOf(hint) if hint is np.ndarray or get_origin(hint) is np.ndarray else hint
+
+
 def _preprocess(self: Any, fields: Any) -> Any:
     return tuple((name, types.unliteral(kind)) for name, kind in fields)
 
@@ -60,6 +73,7 @@ def _same_signature(function: Callable[..., Any]) -> Callable[..., Any]:
     names = ", ".join(inspect.signature(function).parameters)
     scope = {"function": function}
     exec(f"def typed({names}):\n    return function", scope)
+    scope["typed"].__defaults__ = function.__defaults__
     return scope["typed"]
 
 
@@ -112,8 +126,14 @@ def _class_of_struct(kind: Any) -> type:
 
 
 def is_compiled(instance: Any) -> bool:
-    """Whether the class itself was registered: a subclass that was not may override anything."""
-    return "__state__" in vars(type(instance))
+    """Whether machine code can hold the instance, and all that it holds.
+
+    Its class itself must have been registered: a subclass that was not may override anything.
+    """
+    if "__state__" not in vars(type(instance)):
+        return False
+    values = (getattr(instance, name) for name in type(instance).__fields__)
+    return all(isinstance(v, _PLAIN) or is_compiled(v) for v in values)
 
 
 def pack(instance: Any) -> Any:
@@ -129,11 +149,11 @@ def pack(instance: Any) -> Any:
 
 
 def _packed(value: Any, kind: Any) -> Any:
-    if is_compiled(value):
-        return pack(value)
-    if isinstance(value, np.ndarray):
-        return np.require(value, requirements=["C", "W", "A"])
-    return kind(value)
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return np.require(value, getattr(kind, "dtype", None), ["C", "W", "A"])
+    if isinstance(value, _PLAIN):
+        return kind(value)
+    return pack(value)
 
 
 def unpack(instance: Any, state: Any) -> None:

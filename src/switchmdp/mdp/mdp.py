@@ -65,8 +65,8 @@ class MDP:
         )
         self._set(pairs, model, Bernoulli() if law is None else law)
         check_law(self.law, mean, pairs)
-        self.state_labels = _labels("state_labels", state_labels, pairs.n_states)
-        self.action_labels = _labels("action_labels", action_labels, pairs.n_actions)
+        self.state_labels = check_labels("state_labels", state_labels, pairs.n_states)
+        self.action_labels = check_labels("action_labels", action_labels, pairs.n_actions)
 
     def _set(self, pairs: Pairs, model: Model, law: RewardLaw) -> None:
         if not isinstance(law, RewardLaw):
@@ -137,10 +137,11 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
         )
 
 
-def _labels(field: str, labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+def check_labels(field: str, labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+    """Labels are as many different strings as there are states or actions."""
     if labels is None:
         return None
-    named = tuple(labels)
-    if len(named) != size or len(set(named)) != size or not all(isinstance(x, str) for x in named):
+    fits = isinstance(labels, Sequence) and not isinstance(labels, str) and len(labels) == size
+    if not fits or not all(isinstance(x, str) for x in labels) or len(set(labels)) != size:
         raise InvalidMDP(f"{field} must be {size} different strings, got {labels!r}")
-    return named
+    return tuple(labels)

@@ -50,6 +50,16 @@ def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
         result[stop[y] - 1] = 1.0
 
 
+@entry
+def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
+    """The sum of each row, added from left to right."""
+    sums = np.zeros(start.size)
+    for y in range(start.size):
+        for k in range(start[y], stop[y]):
+            sums[y] += probabilities[k]
+    return sums
+
+
 @jit
 def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> Any:
     """The next state of a row: the first whose cumulative probability exceeds a uniform draw."""

@@ -9,6 +9,7 @@ Where every action is available everywhere, the pair of (s, a) is s·A + a.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,10 @@ class Pairs:
         if available is None:
             starts = np.arange(n_states + 1, dtype=np.int64) * n_actions
             return cls(n_states, n_actions, starts, np.tile(np.arange(n_actions), n_states))
-        mask = np.asarray(available)
+        try:
+            mask = np.asarray(available)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidMDP(f"available must be a boolean array: {error}") from None
         if mask.shape != (n_states, n_actions) or mask.dtype != np.bool_:
             raise InvalidMDP(
                 f"available must be a boolean array of shape ({n_states}, {n_actions}), "
@@ -126,8 +130,7 @@ def whole(field: str, value: Any, least: int, most: int = 2**62) -> int:
 
 def real(value: Any) -> bool:
     """Whether a value is a plain number: no bool, no complex, no string, no array."""
-    kinds = (int, float, np.integer, np.floating)
-    return isinstance(value, kinds) and not isinstance(value, bool)
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
 def probability(field: str, value: Any) -> float:

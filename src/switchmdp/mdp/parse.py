@@ -8,16 +8,16 @@ the value that are wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidMDP
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.pairs import Pairs, real
 
-ROW_SUM_TOLERANCE = 1e-8
+ROW_SUM_TOLERANCE = 1e-6  # rows given in single precision, or written out to six digits
 
 
 class Rows(NamedTuple):
@@ -28,12 +28,20 @@ class Rows(NamedTuple):
     probabilities: NDArray[np.float64]
 
 
+def numbers(value: Any, what: str) -> NDArray[np.float64]:
+    """A value as an array of doubles; strings, booleans, complex numbers and objects are not."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidMDP(f"{what} must be an array of numbers: {error}") from None
+    if array.dtype.kind not in "fiu":
+        raise InvalidMDP(f"{what} must be an array of numbers, got {array.dtype}")
+    return array.astype(np.float64)
+
+
 def parse_means(rewards: Any) -> NDArray[np.float64]:
     """The (S, A) array of mean rewards, not yet checked for range."""
-    try:
-        means = np.array(rewards, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidMDP(f"rewards must be a (states, actions) array of numbers: {error}") from None
+    means = numbers(rewards, "rewards")
     if means.ndim != 2 or 0 in means.shape:
         raise InvalidMDP(
             "rewards must be a (states, actions) array with at least one state and one action, "
@@ -55,8 +63,8 @@ def check_means(means: NDArray[np.float64], pairs: Pairs) -> NDArray[np.float64]
 def parse_rows(transitions: Any, pairs: Pairs) -> Rows:
     """Successor lists of the available pairs from any of the accepted forms."""
     if hasattr(transitions, "tocsr"):
-        rows = _from_csr(transitions.tocsr(copy=True), pairs)
-    elif _is_sequence(transitions) and len(transitions) and hasattr(transitions[0], "tocsr"):
+        rows = _from_sparse(transitions, pairs)
+    elif isinstance(transitions, (list, tuple)) and any(hasattr(m, "tocsr") for m in transitions):
         rows = _from_matrices(transitions, pairs)
     else:
         dense = _as_dense(transitions)
@@ -64,23 +72,15 @@ def parse_rows(transitions: Any, pairs: Pairs) -> Rows:
     return _checked(rows, pairs)
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
 def _as_dense(transitions: Any) -> NDArray[np.float64] | None:
     if isinstance(transitions, np.ndarray):
-        if transitions.dtype.kind not in "fiu":
-            raise InvalidMDP(f"transitions must be an array of numbers, got {transitions.dtype}")
-        return np.asarray(transitions, dtype=np.float64)
-    if isinstance(transitions, Mapping):
-        return None
+        return numbers(transitions, "transitions")
     try:
-        dense = np.array(transitions, dtype=np.float64)
-    except (TypeError, ValueError):
+        dense = np.asarray(transitions)
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return None
     # [[[(next, p), ...]]] of equal lengths is a four-dimensional array, and not a dense model.
-    return dense if dense.ndim == 3 else None
+    return dense.astype(np.float64) if dense.ndim == 3 and dense.dtype.kind in "fiu" else None
 
 
 def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
@@ -89,91 +89,148 @@ def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
         raise InvalidMDP(f"transitions must have shape {expected}, got {dense.shape}")
     chosen = dense[pairs.states, pairs.actions]
     row, column = np.nonzero(chosen)
-    return _compress(row, column, chosen[row, column], pairs.n_pairs)
+    return _compress(row, column, chosen[row, column], pairs)
 
 
-def _from_csr(matrix: Any, pairs: Pairs) -> Rows:
+def _from_sparse(matrix: Any, pairs: Pairs) -> Rows:
     expected = (pairs.n_states * pairs.n_actions, pairs.n_states)
-    if matrix.shape != expected:
+    entries = _entries(matrix)
+    if entries.shape != expected:
         raise InvalidMDP(
             "a sparse matrix of transitions has a row s * n_actions + a for each state and action: "
-            f"shape {expected} expected, got {matrix.shape}"
+            f"shape {expected} expected, got {entries.shape}"
         )
-    matrix.sum_duplicates()
-    chosen = matrix[pairs.states * pairs.n_actions + pairs.actions].tocoo()
-    return _compress(chosen.row, chosen.col, chosen.data, pairs.n_pairs)
+    pair_of = np.full(expected[0], -1)
+    pair_of[pairs.states * pairs.n_actions + pairs.actions] = np.arange(pairs.n_pairs)
+    row = pair_of[entries.row]
+    return _compress(row[row >= 0], entries.col[row >= 0], entries.data[row >= 0], pairs)
 
 
 def _from_matrices(matrices: Any, pairs: Pairs) -> Rows:
-    from scipy.sparse import vstack
+    from scipy.sparse import coo_array
 
-    n_states = pairs.n_states
-    shapes = [m.shape for m in matrices]
-    if shapes != [(n_states, n_states)] * pairs.n_actions:
+    n_states, n_actions = pairs.n_states, pairs.n_actions
+    parts = [_entries(matrix) for matrix in matrices]
+    if [part.shape for part in parts] != [(n_states, n_states)] * n_actions:
         raise InvalidMDP(
-            f"{pairs.n_actions} sparse matrices of shape {(n_states, n_states)} expected "
-            f"(one per action), got {shapes}"
+            f"{n_actions} sparse matrices of shape {(n_states, n_states)} expected "
+            f"(one per action), got {[part.shape for part in parts]}"
         )
-    by_action = vstack(matrices).tocsr()
-    order = np.arange(n_states * pairs.n_actions).reshape(pairs.n_actions, n_states).T.ravel()
-    return _from_csr(by_action[order], pairs)
+    rows = np.concatenate([part.row * n_actions + a for a, part in enumerate(parts)])
+    columns = np.concatenate([part.col for part in parts])
+    data = np.concatenate([part.data for part in parts])
+    return _from_sparse(coo_array((data, (rows, columns)), (n_states * n_actions, n_states)), pairs)
+
+
+def _entries(matrix: Any) -> Any:
+    """A sparse matrix as (row, column, value) triples, its indices checked."""
+    try:
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        entries = matrix.tocoo()
+        fits = entries.ndim == 2 and entries.data.dtype.kind in "fiu"
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InvalidMDP(f"transitions are not a sparse matrix of numbers: {error}") from None
+    if not fits:
+        raise InvalidMDP(f"transitions must be numbers, got a sparse matrix of {entries.dtype}")
+    return entries
 
 
 def _from_lists(transitions: Any, pairs: Pairs) -> Rows:
+    _must_have(transitions, pairs.n_states, "transitions", "states")
     row: list[int] = []
-    column: list[Any] = []
-    value: list[Any] = []
-    for pair, (s, a) in enumerate(zip(pairs.states.tolist(), pairs.actions.tolist(), strict=True)):
-        try:
-            successors = transitions[s][a]
-            items = successors.items() if isinstance(successors, Mapping) else successors
-            entries = [(target, probability) for target, probability in items]
-        except (TypeError, ValueError, KeyError, IndexError):
-            raise InvalidMDP(
-                f"{place(pairs, pair)}: a mapping next state -> probability, or a list of "
-                "(next state, probability) pairs, is expected"
-            ) from None
-        for target, probability in entries:
-            if isinstance(target, bool) or not isinstance(target, (int, np.integer)):
-                raise InvalidMDP(f"{place(pairs, pair)}: next state {target!r} is not an integer")
-            if not 0 <= target < pairs.n_states:
-                raise InvalidMDP(
-                    f"{place(pairs, pair)}: next state {target} is not in 0..{pairs.n_states - 1}"
-                )
-            row.append(pair)
-            column.append(target)
-            value.append(probability)
+    column: list[int] = []
+    value: list[float] = []
+    for s in range(pairs.n_states):
+        if isinstance(transitions, Mapping) and s not in transitions:
+            raise InvalidMDP(f"transitions have no entry for state {s}")
+        _must_have(transitions[s], pairs.n_actions, f"transitions of state {s}", "actions")
+        for pair in range(pairs.starts[s], pairs.starts[s + 1]):
+            for target, probability in _items(transitions[s], pairs, pair):
+                row.append(pair)
+                column.append(target)
+                value.append(probability)
+    return _compress(np.array(row, np.int64), np.array(column, np.int64), np.array(value), pairs)
+
+
+def _must_have(container: Any, size: int, what: str, of: str) -> None:
+    known = isinstance(container, (Mapping, Sequence, np.ndarray))
+    if not known or isinstance(container, (str, bytes)):
+        raise InvalidMDP(f"{what} must be a list or a mapping over the {of}, got {container!r}")
+    if isinstance(container, Mapping):
+        for key in container:
+            if not real(key) or key not in range(size):
+                raise InvalidMDP(f"{what}: {key!r} is not one of the {size} {of}")
+    elif len(container) != size:
+        raise InvalidMDP(f"{what} must be over {size} {of}, got {len(container)}")
+
+
+def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]:
+    """The (next state, probability) entries of one pair."""
+    where = place(pairs, pair)
     try:
-        data = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidMDP("transitions contain a probability that is not a number") from None
-    return _compress(np.array(row, np.int64), np.array(column, np.int64), data, pairs.n_pairs)
+        successors = actions[int(pairs.actions[pair])]
+        row = _row_of_numbers(successors, pairs.n_states)
+        items = successors.items() if isinstance(successors, Mapping) else successors
+        entries = list(enumerate(row)) if row is not None else [(t, p) for t, p in items]
+    except (TypeError, ValueError, KeyError, IndexError):
+        raise InvalidMDP(
+            f"{where}: a row of {pairs.n_states} probabilities, a mapping next state -> "
+            "probability, or a list of (next state, probability) pairs is expected"
+        ) from None
+    for target, probability in entries:
+        if not isinstance(target, (int, np.integer)) or isinstance(target, bool):
+            raise InvalidMDP(f"{where}: next state {target!r} is not an integer")
+        if not 0 <= target < pairs.n_states:
+            raise InvalidMDP(f"{where}: next state {target} is not in 0..{pairs.n_states - 1}")
+        if not real(probability):
+            raise InvalidMDP(
+                f"{where}: probability {probability!r} of next state {target} is not a number"
+            )
+        try:
+            yield int(target), float(probability)
+        except OverflowError:
+            raise InvalidMDP(f"{where}: probability {probability!r} is too large") from None
 
 
-def _compress(row: Any, column: Any, value: Any, n_rows: int) -> Rows:
+def _row_of_numbers(successors: Any, n_states: int) -> list[float] | None:
+    """A full row of probabilities, or None where the successors are given in another way."""
+    if isinstance(successors, Mapping):
+        return None
+    try:
+        row = np.asarray(successors)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return row.tolist() if row.shape == (n_states,) and row.dtype.kind in "fiu" else None
+
+
+def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
+    """Sort by row and column, check, and add up duplicates."""
+    value = np.asarray(value, np.float64)
+    bad = np.nonzero(~((value >= 0.0) & np.isfinite(value)))[0]
+    if len(bad):
+        k = bad[0]
+        raise InvalidMDP(
+            f"{place(pairs, row[k])}: probability {value[k]} of next state {column[k]} is not a "
+            "number >= 0"
+        )
     order = np.lexsort((column, row))
-    row, column, value = row[order], column[order], np.asarray(value, np.float64)[order]
+    row, column, value = row[order], column[order], value[order]
     if len(row):
         repeated = np.concatenate([[False], (row[1:] == row[:-1]) & (column[1:] == column[:-1])])
-        group = np.cumsum(~repeated) - 1
-        value = np.bincount(group, weights=value) if not np.isnan(value).any() else value[~repeated]
+        value = np.bincount(np.cumsum(~repeated) - 1, weights=value)
         row, column = row[~repeated], column[~repeated]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
+    counts = np.bincount(row, minlength=pairs.n_pairs)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Rows(indptr, column.astype(np.uint32), value)
 
 
 def _checked(rows: Rows, pairs: Pairs) -> Rows:
+    """Rows that sum to 1 are normalised, zeros dropped; others are refused."""
     indptr, successors, probabilities = rows
     owner = np.repeat(np.arange(pairs.n_pairs), np.diff(indptr))
-    bad = np.nonzero(~((probabilities >= 0.0) & np.isfinite(probabilities)))[0]
-    if len(bad):
-        k = bad[0]
-        raise InvalidMDP(
-            f"{place(pairs, owner[k])}: probability {probabilities[k]} of next state "
-            f"{successors[k]} is not a number >= 0"
-        )
     sums = np.bincount(owner, weights=probabilities, minlength=pairs.n_pairs)
-    bad = np.nonzero(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE)[0]
+    bad = np.nonzero(~(np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE))[0]
     if len(bad):
         where = place(pairs, bad[0])
         raise InvalidMDP(f"{where}: probabilities sum to {sums[bad[0]]:.12g}, not to 1")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidMDP
 from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.pairs import Pairs, real
 from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, place
 
 RowChange = tuple[int, int, Any, float | None]
@@ -48,21 +48,19 @@ class Pool:
         self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
         self._first = base
         self.offsets = [0]
-        self.rewires: list[bool] = []
         self.pair: list[int] = []
         self.old: list[int] = []
         self.new: list[int] = []
 
     def change_to(self, model: Model) -> None:
         """Add a change to a whole configuration: only the rows that differ count."""
-        rewires = False
         for pair in self._differing(model):
             y = model.row[pair]
             part = slice(model.start[y], model.stop[y])
-            rewires |= self._replace(
+            self._replace(
                 int(pair), model.successors[part], model.probabilities[part], float(model.mean[y])
             )
-        self._close(rewires)
+        self._close()
 
     def apply(self, patch: Sequence[RowChange]) -> None:
         """Add a change given as a list of row changes."""
@@ -72,7 +70,6 @@ class Pool:
             raise InvalidMDP(
                 f"a patch is a list of (state, action, transitions, mean), got {patch!r}"
             ) from None
-        rewires = False
         for state, action, transitions, mean in changes:
             pair = self.pairs.pair(state, action)
             now = int(self.row[pair])
@@ -80,8 +77,8 @@ class Pool:
             if transitions is not None:
                 successors, probabilities = self._parse(pair, transitions)
             level = self.mean[now] if mean is None else self._parse_mean(pair, mean)
-            rewires |= self._replace(pair, successors, probabilities, level)
-        self._close(rewires)
+            self._replace(pair, successors, probabilities, level)
+        self._close()
 
     def finish(self) -> tuple[Model, Patches]:
         """The model in its first configuration, and the patches."""
@@ -93,7 +90,8 @@ class Pool:
             probabilities=probabilities, cumulative=cumulate(start, stop, probabilities),
         )  # fmt: skip
         pair, old, new = (np.array(x, np.int64) for x in (self.pair, self.old, self.new))
-        offsets, rewires = np.array(self.offsets, np.int64), np.array(self.rewires, np.bool_)
+        offsets = np.array(self.offsets, np.int64)
+        rewires = changes_that_rewire(model, offsets, pair, old, new)
         return model, Patches(offsets, pair, old, new, rewires)
 
     def _differing(self, model: Model) -> NDArray[np.int64]:
@@ -106,8 +104,8 @@ class Pool:
         )  # fmt: skip
         return _differing_pairs(here, model)  # type: ignore[no-any-return]
 
-    def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> bool:
-        """Give a pair a row, new or known; says whether edges of the graph went away."""
+    def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> None:
+        """Give a pair a row, new or known."""
         old = int(self.row[pair])
         old_segment = (self.start[old], self.stop[old])
         before, weights = self._segment_content(old_segment)
@@ -130,15 +128,11 @@ class Pool:
             self.start.append(segment[0])
             self.stop.append(segment[1])
             self.mean.append(mean)
-        if new == old:
-            return False
-        self.pair.append(pair)
-        self.old.append(old)
-        self.new.append(new)
-        self.row[pair] = new
-        if segment == old_segment or len(successors) == self.pairs.n_states:
-            return False
-        return not np.isin(before, successors).all()
+        if new != old:
+            self.pair.append(pair)
+            self.old.append(old)
+            self.new.append(new)
+            self.row[pair] = new
 
     def _segment_content(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         found = self._content.get(segment)
@@ -148,7 +142,7 @@ class Pool:
             self._content[segment] = found
         return found
 
-    def _close(self, rewires: bool) -> None:
+    def _close(self) -> None:
         """End a change; a pair that was given several rows in it is given the last one."""
         first = self.offsets[-1]
         if len(set(self.pair[first:])) < len(self.pair) - first:
@@ -162,35 +156,38 @@ class Pool:
                 [row[i] for row in kept] for i in range(3)
             )
         self.offsets.append(len(self.pair))
-        self.rewires.append(rewires)
 
     def _parse(self, pair: int, transitions: Any) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         n_states = self.pairs.n_states
         try:
             if isinstance(transitions, Mapping):
                 transitions = list(transitions.items())
-            values = np.asarray(transitions, np.float64)
-        except (TypeError, ValueError) as error:
+            values = np.asarray(transitions)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise self._fault(pair, f"transitions are not numbers: {error}") from None
+        if values.dtype.kind not in "fiu":
+            raise self._fault(pair, f"transitions are not numbers: {transitions!r}")
+        values = values.astype(np.float64)
         if values.ndim == 2 and values.shape[1] == 2:
-            targets = values[:, 0]
+            targets, given = values[:, 0], values[:, 1]
             if not np.isin(targets, np.arange(n_states)).all():
                 raise self._fault(pair, f"next states {targets} are not all in 0..{n_states - 1}")
-            merged = np.bincount(targets.astype(np.int64), values[:, 1], n_states)
-            values = merged.astype(np.float64)
+            if not (given >= 0.0).all():
+                raise self._fault(pair, f"probabilities {given} are not all >= 0")
+            values = np.bincount(targets.astype(np.int64), given, n_states).astype(np.float64)
         if values.shape != (n_states,):
             raise self._fault(pair, f"{n_states} probabilities expected, got shape {values.shape}")
         if not values.min() >= 0.0:
             bad = int(np.argmin(values >= 0.0))
             raise self._fault(pair, f"probability {values[bad]} of next state {bad} is not >= 0")
-        total = float(values.sum())
+        total = float(np.cumsum(values)[-1])  # from left to right, as in `parse`
         if not abs(total - 1.0) <= ROW_SUM_TOLERANCE:
             raise self._fault(pair, f"probabilities sum to {total:.12g}, not to 1")
         successors = values.nonzero()[0].astype(np.uint32)
         return successors, values[successors] / total
 
     def _parse_mean(self, pair: int, mean: Any) -> float:
-        if isinstance(mean, bool) or not isinstance(mean, (int, float, np.floating)):
+        if not real(mean):
             raise self._fault(pair, f"mean reward {mean!r} is not a number")
         if not 0.0 <= mean <= 1.0:
             raise self._fault(pair, f"mean reward {mean} is outside [0, 1]")
@@ -218,3 +215,28 @@ def _differing_pairs(a: Any, b: Any) -> Any:
             found[count] = pair
             count += 1
     return found[:count].copy()
+
+
+@entry
+def changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
+    """For each change whether some row loses a successor that its forerunner had."""
+    found = np.zeros(offsets.size - 1, np.bool_)
+    for change in range(found.size):
+        for x in range(offsets[change], offsets[change + 1]):
+            k = model.start[new[x]]
+            for i in range(model.start[old[x]], model.stop[old[x]]):  # both lists increase
+                while k < model.stop[new[x]] and model.successors[k] < model.successors[i]:
+                    k += 1
+                if k == model.stop[new[x]] or model.successors[k] != model.successors[i]:
+                    found[change] = True
+    return found
+
+
+@entry
+def replaces_what_is_there(row: Any, pair: Any, old: Any, new: Any) -> bool:
+    """Whether each patch's old row is the pair's row at that time."""
+    for x in range(pair.size):
+        if row[pair[x]] != old[x]:
+            return False
+        row[pair[x]] = new[x]
+    return True

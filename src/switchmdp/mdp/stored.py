@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.mdp.model import row_sums
+from switchmdp.mdp.pool import replaces_what_is_there
+
 TYPES = {
     "starts": np.int64, "row": np.int64, "start": np.int64, "stop": np.int64, "mean": np.float64,
     "successors": np.uint32, "probabilities": np.float64, "offsets": np.int64, "pair": np.int64,
-    "old": np.int64, "new": np.int64, "rewires": np.bool_, "actions": np.int64,
+    "old": np.int64, "new": np.int64, "actions": np.int64,
     "change_points": np.int64,
 }  # fmt: skip
 
@@ -25,6 +28,9 @@ def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     for name, dtype in TYPES.items():
         if arrays[name].dtype != dtype or arrays[name].ndim != 1:
             raise ValueError(f"array {name} must be one-dimensional {np.dtype(dtype)}")
+    n_actions = fields["n_actions"]
+    if isinstance(n_actions, bool) or not isinstance(n_actions, int) or not 1 <= n_actions < 2**31:
+        raise ValueError(f"n_actions is {n_actions!r}")
     starts, actions, row = arrays["starts"], arrays["actions"], arrays["row"]
     start, stop, mean = arrays["start"], arrays["stop"], arrays["mean"]
     n_states, n_rows, n_pairs = len(starts) - 1, len(mean), len(actions)
@@ -33,7 +39,7 @@ def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
 
     _require(n_states >= 1 and starts[0] == 0 and starts[-1] == n_pairs, "starts")
     _require((np.diff(starts) >= 1).all(), "starts")
-    _require(_within(actions, fields["n_actions"]), "actions")
+    _require(_within(actions, n_actions), "actions")
     inner = np.ones(n_pairs, bool)
     inner[starts[:-1]] = False
     _require((np.diff(actions, prepend=-1)[inner] >= 1).all(), "actions")
@@ -44,15 +50,17 @@ def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     _require(_within(arrays["successors"], n_states), "successors")
     _require(len(arrays["probabilities"]) == len(arrays["successors"]), "probabilities")
     _require(((mean >= 0.0) & (mean <= 1.0)).all(), "mean")
-    cumulated = np.concatenate([[0.0], np.cumsum(arrays["probabilities"])])
     _require((arrays["probabilities"] > 0.0).all(), "probabilities")
-    _require((np.abs(cumulated[stop] - cumulated[start] - 1.0) < 1e-6).all(), "probabilities")
-    _require(len(offsets) == n_changes + 1 and len(arrays["rewires"]) == n_changes, "offsets")
+    off = np.abs(row_sums(start, stop, arrays["probabilities"]) - 1.0)
+    # Normalising rounds each of k probabilities, and adding them up rounds k times.
+    _require((off <= (stop - start + 2) * 2.0**-52).all(), "probabilities")
+    _require(len(offsets) == n_changes + 1, "offsets")
     _require(offsets[0] == 0 and offsets[-1] == n_patches, "offsets")
     _require((np.diff(offsets) >= 0).all(), "offsets")
     _require(_within(pair, n_pairs), "pair")
     for name in ("old", "new"):
         _require(len(arrays[name]) == n_patches and _within(arrays[name], n_rows), name)
+    _require(replaces_what_is_there(row.copy(), pair, arrays["old"], arrays["new"]), "old")
 
 
 def _within(values: NDArray[Any], top: int) -> bool:

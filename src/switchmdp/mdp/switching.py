@@ -20,10 +20,10 @@ from switchmdp.compiled import entry
 from switchmdp.errors import DamagedFile, InvalidMDP, InvalidProblem, NotCommunicating
 from switchmdp.mdp.graph import disconnected, unconnected_states
 from switchmdp.mdp.laws import RewardLaw, law_from_code
-from switchmdp.mdp.mdp import MDP, check_law
+from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs, whole
-from switchmdp.mdp.pool import Patches, Pool, RowChange
+from switchmdp.mdp.pool import Patches, Pool, RowChange, changes_that_rewire
 from switchmdp.mdp.stored import check_stored
 from switchmdp.storage import load_arrays, save_arrays
 
@@ -45,11 +45,13 @@ class SwitchingMDP:
     action_labels: tuple[str, ...] | None = None
 
     def __init__(self, configurations: Iterable[MDP], change_points: Sequence[int] = ()) -> None:
-        iterator = iter(configurations)
         try:
+            iterator = iter(configurations)
             base = next(iterator)
         except (StopIteration, TypeError):
-            raise InvalidProblem("at least one configuration is needed") from None
+            raise InvalidProblem(
+                f"a list of at least one configuration is needed, got {configurations!r}"
+            ) from None
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
@@ -94,6 +96,8 @@ class SwitchingMDP:
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
+        if not isinstance(patches, Iterable):
+            raise InvalidProblem(f"patches must be a list of lists, got {patches!r}")
         given = 0
         for patch in patches:
             pool.apply(patch)
@@ -191,7 +195,7 @@ class SwitchingMDP:
         Done when the problem is made, unless it has very many configurations: then where their
         gains or diameters are first needed.
         """
-        last = self.changes if up_to is None else up_to
+        last = self.changes if up_to is None else whole("up_to", up_to, 0, self.changes)
         if last <= self._connected_up_to:
             return
         fault = _first_disconnected(
@@ -206,7 +210,7 @@ class SwitchingMDP:
         """Write the problem to a file, atomically."""
         arrays = {**self.model._asdict(), **self.patches._asdict()}
         arrays |= {"actions": self.pairs.actions, "change_points": self.change_points}
-        del arrays["cumulative"]
+        del arrays["cumulative"], arrays["rewires"]  # made anew when loaded
         fields = {
             "n_actions": self.n_actions,
             "law": [self.law.code, self.law.parameter],
@@ -225,12 +229,16 @@ class SwitchingMDP:
             pairs = Pairs(len(starts) - 1, int(fields["n_actions"]), starts, actions)
             cumulative = cumulate(arrays["start"], arrays["stop"], arrays["probabilities"])
             model = Model(cumulative=cumulative, **{k: arrays[k] for k in Model._fields[:-1]})
-            patches = Patches(**{k: arrays[k] for k in Patches._fields})
+            stored = {k: arrays[k] for k in Patches._fields if k != "rewires"}
+            patches = Patches(rewires=changes_that_rewire(model, **stored), **stored)
             points = _checked_points(arrays["change_points"])
             self = cls.__new__(cls)
             self._set(pairs, law_from_code(*fields["law"]), model, patches, points)
-            for name in ("state_labels", "action_labels"):
-                setattr(self, name, None if fields[name] is None else tuple(fields[name]))
+            for name, size in (
+                ("state_labels", pairs.n_states),
+                ("action_labels", pairs.n_actions),
+            ):
+                setattr(self, name, check_labels(name, fields[name], size))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DamagedFile(f"{path} does not describe a switching MDP: {error}") from None
         return self
@@ -254,11 +262,17 @@ def _must_be_mdp(value: Any, index: int) -> None:
 
 
 def _checked_points(change_points: Any) -> NDArray[np.int64]:
-    values = np.asarray(change_points)
-    if values.size == 0:
-        return np.empty(0, np.int64)
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise InvalidProblem(f"change points must be a list of integers, got {change_points!r}")
+    try:
+        values = np.asarray(change_points)
+        if values.size == 0 and values.ndim == 1:
+            return np.empty(0, np.int64)
+        if values.ndim != 1 or values.dtype.kind not in "iu" or values.max() >= 2**62:
+            raise ValueError("not integers below 2**62")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidProblem(
+            f"change points must be a list of integers, got {change_points!r}"
+        ) from None
+    values = values.astype(np.int64)
     if values[0] < 2:
         raise InvalidProblem(f"the first change point must be >= 2, got {values[0]}")
     bad = np.nonzero(np.diff(values) <= 0)[0]
@@ -267,4 +281,4 @@ def _checked_points(change_points: Any) -> NDArray[np.int64]:
         raise InvalidProblem(
             f"change points must increase strictly, got {values[i]} then {values[i + 1]}"
         )
-    return values.astype(np.int64)
+    return values
