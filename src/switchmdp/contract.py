@@ -173,7 +173,7 @@ def _check_refusals(agent: Any, problem: SwitchingMDP, seed: int) -> None:
     calls += [("observe", (int(s), int(a), 0.5, 0)) for s, a in unavailable[:1]]
     before = _content(agent)
     for verb, arguments in calls:
-        call = f"{verb}{arguments!r}"
+        call = f"{verb}({', '.join(map(repr, arguments))})"
         try:
             getattr(agent, verb)(*arguments)
         except InvalidInteraction:

@@ -84,7 +84,10 @@ def test_a_digest_depends_on_the_names_of_files(tmp_path: Path) -> None:
     assert digest_of_sources(tmp_path / "one") != digest_of_sources(tmp_path / "two")
 
 
-def test_code_of_scripts_and_of_modules_without_a_file_has_no_digest() -> None:
+def test_code_of_scripts_and_of_modules_without_a_file_has_no_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cache, "_users_files", lambda: {Path(__file__)})
     assert digest_for(["switchmdp.memory", "__main__"]) is None
     assert digest_for(["sys"]) is None
     assert digest_for(["switchmdp.memory"]) == digest_for(["switchmdp.mdp", "switchmdp"])

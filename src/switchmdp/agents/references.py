@@ -17,6 +17,7 @@ from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp.pairs import whole
 from switchmdp.planning.gain import optimal_policies
 from switchmdp.randomness import below, stream
 
@@ -81,7 +82,7 @@ class Random(Agent):
         self, n_states: Any, n_actions: Any, *, seed: int = 0, available: Any = None
     ) -> None:
         Agent.__init__(self, n_states, n_actions, available)
-        self.words = stream(seed)
+        self.words = stream(whole("seed", seed, 0))
         self.clock = 1
 
     def reseed(self, seed: int | np.random.SeedSequence) -> None:

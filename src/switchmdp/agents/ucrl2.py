@@ -46,7 +46,7 @@ class UCRL2R(Episodic):
     """UCRL2 restarted at ⌈i³/ℓ²⌉, for `changes` = ℓ - 1 changes (or `segments` = ℓ).
 
     >>> UCRL2R(5, 3, changes=2, delta=0.1).restart_at
-    2
+    3
     """
 
     def __init__(

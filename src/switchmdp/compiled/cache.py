@@ -13,6 +13,7 @@ because machine code is loaded from it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -67,6 +68,10 @@ def digest_for(modules: Iterable[str]) -> str | None:
     for name in foreign:
         if name == "__main__" or getattr(sys.modules.get(name), "__file__", None) is None:
             return None
+    for name in sorted(foreign):  # a module's numbers are compiled in, whoever set them
+        for constant, value in sorted(vars(sys.modules[name]).items()):
+            if isinstance(value, (int, float, str, tuple)) and not constant.startswith("__"):
+                parts.append(f"{name}.{constant}={value!r}")
     if foreign:
         for path in sorted(_users_files()):
             if path.stat().st_mtime >= _BEGAN:
@@ -77,7 +82,8 @@ def digest_for(modules: Iterable[str]) -> str | None:
 
 def _users_files() -> set[Path]:
     """The files of all loaded modules that are neither installed nor ours."""
-    installed = {Path(p).resolve() for p in sysconfig.get_paths().values()} | {PACKAGE}
+    places = ("stdlib", "platstdlib", "purelib", "platlib")
+    installed = {Path(sysconfig.get_path(place)).resolve() for place in places} | {PACKAGE}
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     paths = {Path(file).resolve() for file in files if file and file.endswith(".py")}
     return {p for p in paths if p.exists() and not installed & set(p.parents)}
@@ -100,9 +106,14 @@ def _make_private_folder() -> Path:
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         folder.chmod(0o700)
     if new:
-        ours = [p for p in folder.parent.iterdir() if re.fullmatch("[0-9a-f]{16}", p.name)]
-        for old in sorted(ours, key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_VERSIONS:]:
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another process may be doing the same
+            others = [
+                p for p in folder.parent.iterdir()
+                if re.fullmatch("[0-9a-f]{16}", p.name) and p != folder
+            ]  # fmt: skip
+            others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+            for old in others[KEPT_VERSIONS - 1 :]:
+                shutil.rmtree(old, ignore_errors=True)
     return folder
 
 

@@ -132,7 +132,7 @@ def is_compiled(instance: Any) -> bool:
     """
     if "__state__" not in vars(type(instance)):
         return False
-    values = (getattr(instance, name) for name in type(instance).__fields__)
+    values = (getattr(instance, name, None) for name in type(instance).__fields__)
     return all(isinstance(v, _PLAIN) or is_compiled(v) for v in values)
 
 
@@ -152,6 +152,8 @@ def _packed(value: Any, kind: Any) -> Any:
     if isinstance(value, (np.ndarray, list, tuple)):
         return np.require(value, getattr(kind, "dtype", None), ["C", "W", "A"])
     if isinstance(value, _PLAIN):
+        if kind is int and value % 1 != 0:  # type: ignore[operator]
+            raise TypeError(f"{value!r} in a field that holds integers")
         return kind(value)
     return pack(value)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidMDP
-from switchmdp.mdp.laws import BETA, Bernoulli, RewardLaw
+from switchmdp.mdp.laws import BETA, Bernoulli, Beta, Deterministic, RewardLaw
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import check_means, parse_means, parse_rows, place
@@ -69,8 +69,8 @@ class MDP:
         self.action_labels = check_labels("action_labels", action_labels, pairs.n_actions)
 
     def _set(self, pairs: Pairs, model: Model, law: RewardLaw) -> None:
-        if not isinstance(law, RewardLaw):
-            raise InvalidMDP(f"law must be a reward law such as Bernoulli(), got {law!r}")
+        if not isinstance(law, (Bernoulli, Deterministic, Beta)):
+            raise InvalidMDP(f"law must be Bernoulli(), Deterministic() or Beta(...), got {law!r}")
         self.pairs = pairs
         self.model = model
         self.law = law

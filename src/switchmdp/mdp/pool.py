@@ -1,7 +1,7 @@
 """Collects the rows and patches of a switching MDP while it is being described.
 
-Rows that come back (another pair's, an earlier configuration's) are found by their content and
-stored once; rows that differ only in their mean share their successor list.
+Rows that come back in a change (another pair's, an earlier configuration's) are found by their
+content and stored once; rows that differ only in their mean share their successor list.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pool:
         self._segments: dict[bytes, Segment] = {}
         self._rows: dict[tuple[Segment, float], int] = {}
         self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
-        self._first = base
+        self._first = self._last = base
         self.offsets = [0]
         self.pair: list[int] = []
         self.old: list[int] = []
@@ -54,13 +54,14 @@ class Pool:
 
     def change_to(self, model: Model) -> None:
         """Add a change to a whole configuration: only the rows that differ count."""
-        for pair in self._differing(model):
+        for pair in _differing_pairs(self._last, model):
             y = model.row[pair]
             part = slice(model.start[y], model.stop[y])
             self._replace(
                 int(pair), model.successors[part], model.probabilities[part], float(model.mean[y])
             )
         self._close()
+        self._last = model
 
     def apply(self, patch: Sequence[RowChange]) -> None:
         """Add a change given as a list of row changes."""
@@ -93,16 +94,6 @@ class Pool:
         offsets = np.array(self.offsets, np.int64)
         rewires = changes_that_rewire(model, offsets, pair, old, new)
         return model, Patches(offsets, pair, old, new, rewires)
-
-    def _differing(self, model: Model) -> NDArray[np.int64]:
-        if len(self.successors) > 1:
-            self.successors = [np.concatenate(self.successors)]
-            self.probabilities = [np.concatenate(self.probabilities)]
-        here = Model(
-            model.starts, self.row, np.array(self.start), np.array(self.stop), np.array(self.mean),
-            self.successors[0], self.probabilities[0], self.probabilities[0],
-        )  # fmt: skip
-        return _differing_pairs(here, model)  # type: ignore[no-any-return]
 
     def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> None:
         """Give a pair a row, new or known."""

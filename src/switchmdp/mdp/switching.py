@@ -44,7 +44,9 @@ class SwitchingMDP:
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
 
-    def __init__(self, configurations: Iterable[MDP], change_points: Sequence[int] = ()) -> None:
+    def __init__(
+        self, configurations: Iterable[MDP], change_points: Sequence[int] | NDArray[Any] = ()
+    ) -> None:
         try:
             iterator = iter(configurations)
             base = next(iterator)
@@ -80,7 +82,7 @@ class SwitchingMDP:
     def from_patches(
         cls,
         base: MDP,
-        change_points: Sequence[int],
+        change_points: Sequence[int] | NDArray[Any],
         patches: Iterable[Sequence[RowChange]],
     ) -> SwitchingMDP:
         """A base configuration and, for each change point, the rows that become different.
@@ -90,7 +92,7 @@ class SwitchingMDP:
 
         >>> base = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
         >>> problem = SwitchingMDP.from_patches(base, [10, 20], [[(0, 0, None, 0.5)], []])
-        >>> problem.at(10).rewards[0, 0], problem.changes
+        >>> float(problem.at(10).rewards[0, 0]), problem.changes
         (0.5, 2)
         """
         _must_be_mdp(base, 0)
@@ -179,7 +181,7 @@ class SwitchingMDP:
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
         """M_first … M_last (all, if not given), one after the other."""
-        last = self.changes if last is None else last
+        last = self.changes if last is None else whole("last", last, 0, self.changes)
         mdp = self.configuration(first)
         yield mdp
         for i in range(first, last):
@@ -225,8 +227,8 @@ class SwitchingMDP:
         fields, arrays = load_arrays(path, _STORED)
         try:
             check_stored(fields, arrays)
-            starts, actions = arrays["starts"], arrays["actions"]
-            pairs = Pairs(len(starts) - 1, int(fields["n_actions"]), starts, actions)
+            n_states = len(arrays["starts"]) - 1
+            pairs = Pairs(n_states, fields["n_actions"], arrays["starts"], arrays["actions"])
             cumulative = cumulate(arrays["start"], arrays["stop"], arrays["probabilities"])
             model = Model(cumulative=cumulative, **{k: arrays[k] for k in Model._fields[:-1]})
             stored = {k: arrays[k] for k in Patches._fields if k != "rewires"}
@@ -234,11 +236,9 @@ class SwitchingMDP:
             points = _checked_points(arrays["change_points"])
             self = cls.__new__(cls)
             self._set(pairs, law_from_code(*fields["law"]), model, patches, points)
-            for name, size in (
-                ("state_labels", pairs.n_states),
-                ("action_labels", pairs.n_actions),
-            ):
-                setattr(self, name, check_labels(name, fields[name], size))
+            states, actions = fields["state_labels"], fields["action_labels"]
+            self.state_labels = check_labels("state_labels", states, pairs.n_states)
+            self.action_labels = check_labels("action_labels", actions, pairs.n_actions)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DamagedFile(f"{path} does not describe a switching MDP: {error}") from None
         return self

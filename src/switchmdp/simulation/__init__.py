@@ -274,6 +274,7 @@ def _same(a: SwitchingMDP, b: SwitchingMDP) -> bool:
     theirs: list[tuple[Any, Any]] = list(zip(a.model, b.model, strict=True))
     theirs += zip(a.patches, b.patches, strict=True)
     theirs.append((a.change_points, b.change_points))
+    theirs.append((a.pairs.actions, b.pairs.actions))
     return a.law == b.law and all(np.array_equal(x, y) for x, y in theirs)
 
 
