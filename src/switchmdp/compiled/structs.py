@@ -20,8 +20,10 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin,
 
 import numpy as np
 from numba import types
+from numba.core import cgutils
 from numba.experimental import structref
-from numba.extending import overload, overload_method
+from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic, overload, overload_method
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,17 +79,8 @@ def _same_signature(function: Callable[..., Any]) -> Callable[..., Any]:
     return scope["typed"]
 
 
-def thaw(state: Any) -> Any:
-    """Machine code only: the struct that a tree of named tuples describes."""
-    return state
-
-
-def freeze(struct: Any) -> Any:
-    """Machine code only: the tree of named tuples that describes a struct."""
-    return struct
-
-
 def _thawed(kind: Any) -> Any:
+    """The struct type that a named tuple's type describes; any other type as it is."""
     cls = _CLASS_OF_TUPLE.get(getattr(kind, "instance_class", None))  # type: ignore[arg-type]
     if cls is None:
         return kind
@@ -95,30 +88,91 @@ def _thawed(kind: Any) -> Any:
     return cls.__struct__(fields)  # type: ignore[attr-defined]
 
 
+def _frozen(kind: Any) -> Any:
+    """The named tuple's type that describes a struct type; any other type as it is."""
+    if not isinstance(kind, types.StructRef):
+        return kind
+    return types.NamedTuple(
+        [_frozen(k) for k in kind.field_dict.values()],
+        _class_of_struct(kind).__state__,  # type: ignore[attr-defined]
+    )
+
+
+def _build_struct(context: Any, builder: Any, state: Any, kind: Any, value: Any) -> Any:
+    """Allocate a struct, and those below it, from the fields of a named tuple."""
+    payload = kind.get_data_type()
+    layout = context.data_model_manager[payload].get_value_type()
+    size = context.get_constant(types.uintp, context.get_abi_sizeof(layout))
+    free = imp_dtor(context, builder.module, kind)
+    memory = context.nrt.meminfo_alloc_dtor(builder, size, free)
+    pointer = builder.bitcast(context.nrt.meminfo_data(builder, memory), layout.as_pointer())
+    builder.store(cgutils.get_null_value(layout), pointer)
+    fields = cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
+    for i, (name, field) in enumerate(zip(state.fields, state.types, strict=True)):
+        item = builder.extract_value(value, i)
+        if kind.field_dict[name] is field:
+            context.nrt.incref(builder, field, item)
+        else:
+            item = _build_struct(context, builder, field, kind.field_dict[name], item)
+        setattr(fields, name, item)
+    struct = context.make_helper(builder, kind)
+    struct.meminfo = memory
+    return struct._getvalue()
+
+
+def _build_tuple(context: Any, builder: Any, kind: Any, state: Any, value: Any) -> Any:
+    """The named tuple of a struct's fields, and of those below it."""
+    struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    payload = kind.get_data_type()
+    layout = context.data_model_manager[payload].get_value_type()
+    data = context.nrt.meminfo_data(builder, struct.meminfo)
+    pointer = builder.bitcast(data, layout.as_pointer())
+    fields = cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
+    items = []
+    for name, field in zip(state.fields, state.types, strict=True):
+        item = getattr(fields, name)
+        if kind.field_dict[name] is field:
+            context.nrt.incref(builder, field, item)
+        else:
+            item = _build_tuple(context, builder, kind.field_dict[name], field, item)
+        items.append(item)
+    return context.make_tuple(builder, state, items)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _thaw(typingctx: Any, state: Any) -> Any:
+    kind = _thawed(state)
+    return kind(state), lambda context, builder, sig, args: _build_struct(
+        context, builder, state, kind, args[0]
+    )
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _freeze(typingctx: Any, struct: Any) -> Any:
+    state = _frozen(struct)
+    return state(struct), lambda context, builder, sig, args: _build_tuple(
+        context, builder, struct, state, args[0]
+    )
+
+
+def thaw(state: Any) -> Any:
+    """In machine code the struct that a tree of named tuples describes; else nothing."""
+    return state
+
+
+def freeze(struct: Any) -> Any:
+    """In machine code the tree of named tuples that describes a struct; else nothing."""
+    return struct
+
+
 @overload(thaw, strict=False)  # type: ignore[untyped-decorator]
 def _overload_thaw(state: Any) -> Any:
-    kind = _thawed(state)
-    lines = [
-        f"    struct.{name} = "
-        + (f"thaw(state.{name})" if _thawed(t) is not t else f"state.{name}")
-        for name, t in zip(state.fields, state.types, strict=True)
-    ]
-    source = ["def impl(state):", "    struct = new(kind)", *lines, "    return struct"]
-    scope = {"new": structref.new, "kind": kind, "thaw": thaw}
-    exec("\n".join(source), scope)
-    return scope["impl"]
+    return lambda state: _thaw(state)
 
 
 @overload(freeze, strict=False)  # type: ignore[untyped-decorator]
 def _overload_freeze(struct: Any) -> Any:
-    cls = _class_of_struct(struct)
-    values = [
-        f"freeze(struct.{name})" if isinstance(t, types.StructRef) else f"struct.{name}"
-        for name, t in struct.field_dict.items()
-    ]
-    scope = {"freeze": freeze, "state": cls.__state__}  # type: ignore[attr-defined]
-    exec(f"def impl(struct):\n    return state({', '.join(values)})", scope)
-    return scope["impl"]
+    return lambda struct: _freeze(struct)
 
 
 def _class_of_struct(kind: Any) -> type:

@@ -28,26 +28,6 @@ POLICY_SWEEPS = 4
 DONE, ROUNDING, LIMIT = 0, 1, 2
 
 
-@jit
-def refine(model: Any, choice: Any, order: Any, bias: Any) -> None:
-    """One step of iterative refinement: solve for what the bias leaves unexplained."""
-    n_states = bias.size
-    residual, correction = np.empty(n_states), np.zeros(n_states)
-    for s in range(n_states):
-        y = model.row[choice[s]]
-        residual[s] = model.mean[y]
-        for k in range(model.start[y], model.stop[y]):
-            residual[s] += model.probabilities[k] * (bias[model.successors[k]] - bias[s])
-    largest, smallest = -np.inf, np.inf
-    for s in range(n_states):
-        largest, smallest = max(largest, residual[s]), min(smallest, residual[s])
-    for s in range(n_states):
-        residual[s] -= (largest + smallest) / 2.0
-    evaluate(model, choice, order, residual, correction)
-    for s in range(n_states):
-        bias[s] += correction[s]
-
-
 @entry
 def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
     """(lower, upper, status), with `choice` and `bias` brought to the optimum."""
@@ -66,19 +46,12 @@ def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> An
             for s in range(n_states):
                 rewards[s] = model.mean[model.row[choice[s]]]
             evaluate(model, choice, order, rewards, bias)
-        before = choice.copy()
         low, high, switched = certify(model, bias, choice, True)
         lower, upper = max(lower, low), min(upper, high)
         if high - low <= tolerance:  # of this bias, not only of all the brackets together
             return lower, upper, DONE
         if switched == 0:
-            refine(model, before, order, bias)
-            low, high, switched = certify(model, bias, choice, True)
-            lower, upper = max(lower, low), min(upper, high)
-            if high - low <= tolerance:
-                return lower, upper, DONE
-            if switched == 0:
-                return lower, upper, ROUNDING
+            return lower, upper, ROUNDING
     return lower, upper, LIMIT
 
 
