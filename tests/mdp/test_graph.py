@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from switchmdp.mdp import MDP
-from switchmdp.mdp.graph import communicating, reachable_from, reaching, unconnected_states
+from switchmdp.mdp.graph import reachable_from, reaching, unconnected_states
+from switchmdp.mdp.model import Model
+
+
+def communicating(model: Model) -> bool:
+    return unconnected_states(model) is None
 
 
 def mdp_of(edges: NDArray[np.bool_]) -> MDP:

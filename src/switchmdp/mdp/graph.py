@@ -112,11 +112,6 @@ def disconnected(model: Any) -> Any:
     return -1, -1
 
 
-def communicating(model: Model) -> bool:
-    """Whether every state can be reached from every other."""
-    return bool(disconnected(model)[0] < 0)
-
-
 def unconnected_states(model: Model) -> str | None:
     """Which states cannot be connected, in words, or None where all can."""
     source, _ = disconnected(model)

@@ -7,12 +7,14 @@ probability p(s' | s, a).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidMDP
+from switchmdp.mdp.graph import unconnected_states
 from switchmdp.mdp.laws import BETA, Bernoulli, Beta, Deterministic, RewardLaw
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs
@@ -116,6 +118,11 @@ class MDP:
             part = slice(m.start[m.row[pair]], m.stop[m.row[pair]])
             dense[s, a, m.successors[part]] = m.probabilities[part]
         return dense
+
+    @cached_property
+    def unconnected(self) -> str | None:
+        """Which states no policy connects, in words; None where all can reach each other."""
+        return unconnected_states(self.model)
 
     def successors(self, state: int, action: int) -> tuple[list[int], list[float]]:
         """The next states of an action, and their probabilities."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.errors import DamagedFile, InvalidMDP, InvalidProblem, NotCommunicating
-from switchmdp.mdp.graph import disconnected, unconnected_states
+from switchmdp.mdp.graph import disconnected
 from switchmdp.mdp.laws import RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
@@ -204,7 +204,7 @@ class SwitchingMDP:
             self.model._replace(row=self.model.row.copy()), self.patches, last
         )
         if fault >= 0:
-            words = unconnected_states(self.configuration(fault).model)
+            words = self.configuration(fault).unconnected
             raise NotCommunicating(f"configuration {fault} has infinite diameter: {words}")
         self._connected_up_to = last
 

@@ -25,7 +25,7 @@ import numpy as np
 from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
-from switchmdp.mdp.graph import communicating, predecessors, states_of_pairs
+from switchmdp.mdp.graph import predecessors, states_of_pairs
 from switchmdp.mdp.pairs import probability
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
@@ -237,4 +237,4 @@ def is_communicating(mdp: MDP) -> bool:
     >>> is_communicating(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
     True
     """
-    return communicating(mdp.model)
+    return mdp.unconnected is None

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
-from switchmdp.mdp.graph import unconnected_states
 from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning.evaluation import chain, gains_of_chain
 from switchmdp.planning.iteration import (
@@ -64,9 +63,8 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
     tolerance = positive("tolerance", tolerance)
-    words = unconnected_states(mdp.model)
-    if words is not None:
-        raise NotCommunicating(f"the optimal gain may depend on the first state: {words}")
+    if mdp.unconnected is not None:
+        raise NotCommunicating(f"the optimal gain may depend on the first state: {mdp.unconnected}")
     choice = mdp.pairs.starts[:-1].copy()
     bias = np.zeros(mdp.n_states)
     if start is not None:
