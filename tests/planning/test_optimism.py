@@ -17,7 +17,11 @@ from scipy.sparse import block_diag, csr_array
 
 from switchmdp.compiled import interpreted, jit
 from switchmdp.planning import optimistic_row
-from switchmdp.planning.optimism import sort_by_value, take_from_full_row, value_of_list
+from switchmdp.planning.inner_maximum import (
+    sort_by_value,
+    take_from_full_row,
+    value_of_list,
+)
 
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 CASES, AT_ONCE = 10_000, 100

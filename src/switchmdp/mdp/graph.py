@@ -74,27 +74,38 @@ def reachable_from(model: Any, origin: int) -> Any:
     return seen
 
 
-@entry
-def reaching(model: Any, goal: int) -> Any:
-    """Mask of the states from which some policy reaches `goal`."""
-    offsets, pairs = predecessors(model)
-    states = states_of_pairs(model.starts)
-    n_states = model.starts.size - 1
-    seen = np.zeros(n_states, np.bool_)
-    queue = np.empty(n_states, np.int64)
-    queue[0] = goal
-    seen[goal] = True
-    filled = 1
+@jit
+def lead_to(order: Any, filled: int, seen: Any, choice: Any, offsets: Any, pairs: Any,
+            states: Any) -> int:  # fmt: skip
+    """Give every state that can reach those seen an action that may bring it nearer to them.
+
+    Backwards and breadth first from the states order[:filled], which are seen; (offsets, pairs)
+    list the predecessors of each state. Returns how many are seen in the end.
+    """
     read = 0
     while read < filled:
-        s = queue[read]
+        s = order[read]
         read += 1
         for k in range(offsets[s], offsets[s + 1]):
             source = states[pairs[k]]
             if not seen[source]:
                 seen[source] = True
-                queue[filled] = source
+                choice[source] = pairs[k]
+                order[filled] = source
                 filled += 1
+    return filled
+
+
+@entry
+def reaching(model: Any, goal: int) -> Any:
+    """Mask of the states from which some policy reaches `goal`."""
+    offsets, pairs = predecessors(model)
+    n_states = model.starts.size - 1
+    seen, order = np.zeros(n_states, np.bool_), np.empty(n_states, np.int64)
+    order[0] = goal
+    seen[goal] = True
+    choice = np.empty(n_states, np.int64)
+    lead_to(order, 1, seen, choice, offsets, pairs, states_of_pairs(model.starts))
     return seen
 
 

@@ -10,11 +10,8 @@ from switchmdp.planning.gain import (
     policy_gain,
 )
 from switchmdp.planning.hardness import Hardness, action_gaps, hardness, variations
-from switchmdp.planning.optimism import (
-    OptimisticPlan,
-    extended_value_iteration,
-    optimistic_row,
-)
+from switchmdp.planning.inner_maximum import optimistic_row
+from switchmdp.planning.optimism import OptimisticPlan, extended_value_iteration
 
 __all__ = [
     "Hardness", "OptimisticPlan", "Plan", "action_gaps", "diameter", "extended_value_iteration",

@@ -25,7 +25,7 @@ import numpy as np
 from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
-from switchmdp.mdp.graph import predecessors, states_of_pairs
+from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
 from switchmdp.mdp.pairs import probability
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
@@ -39,23 +39,11 @@ MAX_ITERATIONS = 1000
 
 @jit
 def proper_policy(goal: int, choice: Any, offsets: Any, pairs: Any, states: Any) -> None:
-    """Give every state an action that may bring it nearer to the goal (breadth first)."""
-    n_states = choice.size
-    seen = np.zeros(n_states, np.bool_)
-    queue = np.empty(n_states, np.int64)
-    queue[0] = goal
+    """Give every state an action that may bring it nearer to the goal."""
+    seen, order = np.zeros(choice.size, np.bool_), np.empty(choice.size, np.int64)
+    order[0] = goal
     seen[goal] = True
-    read, filled = 0, 1
-    while read < filled:
-        s = queue[read]
-        read += 1
-        for k in range(offsets[s], offsets[s + 1]):
-            source = states[pairs[k]]
-            if not seen[source]:
-                seen[source] = True
-                choice[source] = pairs[k]
-                queue[filled] = source
-                filled += 1
+    lead_to(order, 1, seen, choice, offsets, pairs, states)
 
 
 @jit

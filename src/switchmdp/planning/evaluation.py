@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from switchmdp.compiled import jit
+from switchmdp.mdp.graph import lead_to
 
 
 @jit
@@ -168,15 +169,5 @@ def route_to_class(
                 seen[target] = True
                 order[filled] = target
                 filled += 1
-    read = 0
-    while read < filled:
-        s = order[read]
-        read += 1
-        for k in range(offsets[s], offsets[s + 1]):
-            source = states[pairs[k]]
-            if not seen[source]:
-                seen[source] = True
-                choice[source] = pairs[k]
-                order[filled] = source
-                filled += 1
+    lead_to(order, filled, seen, choice, offsets, pairs, states)
     return order

@@ -7,10 +7,9 @@ u_0 = 0,   u_{i+1}(s) = max_a { r̃(s,a) + max_{p in ball(s,a)} Σ p(s') u_i(s')
 until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. The policy is the one found in that last
 sweep (ties: the lowest action), the gain estimate is the midpoint of those two differences.
 
-**Inner maximum.** The best state's probability becomes min(1, p̂ + d/2); what it gained is taken
-from the worst states first. Only states with p̂ > 0 can give, so a pair's own successors suffice:
-cost follows the transitions that are there. A ball with d >= 2 holds every distribution, and so
-does the one of a pair never visited, whatever its radius: its row is a point mass on the best one.
+**Inner maximum.** See `inner_maximum`: its cost follows the transitions that are there. A ball with
+d >= 2 holds every distribution, and so does the one of a pair never visited, whatever its radius:
+its row is a point mass on the best state.
 
 **Skipping.** With min u = 0 the optimistic Σ p u is at most max u, and at most Σ p̂ u + d/2 · max u:
 an action whose bound stays below what its state has already is not worked out. The result is the
@@ -31,8 +30,6 @@ from switchmdp.compiled import (
     JIT,
     compiled,
     freeze,
-    interpreted,
-    jit,
     machine,
     pack,
     thaw,
@@ -41,108 +38,11 @@ from switchmdp.compiled import (
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.pairs import positive
+from switchmdp.planning.inner_maximum import ZERO, optimistic_value, sort_by_value
 
 MAX_SWEEPS = 1_000_000
 FULL_ROWS_UP_TO = 64
-ZERO: Any = np.int64(0)  # a literal 0 would be compiled for apart
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
-
-
-@jit
-def take_from_full_row(row: Any, best: int, order: Any, radius: float) -> None:
-    """Turn p̂, given for all states, into the optimistic row; `order` lists worst states first."""
-    raised = min(1.0, row[best] + radius / 2.0)
-    excess = raised - row[best]
-    row[best] = raised
-    for state in order:
-        if excess <= 0.0:
-            return
-        if state != best:
-            taken = min(excess, row[state])
-            row[state] -= taken
-            excess -= taken
-
-
-@jit
-def sink(values: Any, masses: Any, i: int, n: int) -> None:
-    """Restore the heap (smallest value on top) below position i."""
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            return
-        if child + 1 < n and values[child + 1] < values[child]:
-            child += 1
-        if values[i] <= values[child]:
-            return
-        values[i], values[child] = values[child], values[i]
-        masses[i], masses[child] = masses[child], masses[i]
-        i = child
-
-
-@jit
-def value_of_list(
-    values: Any, masses: Any, n: int, best_value: float, best_mass: float, radius: float
-) -> float:
-    """Σ p u of the optimistic row; p̂ is given by `best_mass` and its n other successors.
-
-    A heap yields the worst successors one by one: seldom more than a few are needed.
-    """
-    raised = min(1.0, best_mass + radius / 2.0)
-    excess = raised - best_mass
-    total = raised * best_value
-    for i in range(n):
-        total += values[i] * masses[i]
-    for i in range(n // 2 - 1, -1, -1):
-        sink(values, masses, i, n)
-    while excess > 0.0 and n > 0:
-        taken = min(excess, masses[0])
-        total -= taken * values[0]
-        excess -= taken
-        n -= 1
-        values[0], masses[0] = values[n], masses[n]
-        sink(values, masses, ZERO, n)
-    return total
-
-
-@jit
-def optimistic_value(
-    estimates: Any, target: Any, first: int, used: int, full: bool, value: Any, order: Any,
-    best: int, top: float, radius: float, values: Any, masses: Any,
-) -> float:  # fmt: skip
-    """max over the ball of Σ p u, for the pair whose p̂ starts at `first`; radius < 2."""
-    if full:
-        for k in range(used):
-            masses[k] = estimates[first + k]
-        take_from_full_row(masses, best, order, radius)
-        total = 0.0
-        for k in range(used):
-            total += masses[k] * value[k]
-        return total
-    n = ZERO
-    best_mass = 0.0
-    for k in range(first, first + used):
-        if target[k] == best:
-            best_mass = estimates[k]
-        else:
-            values[n] = value[target[k]]
-            masses[n] = estimates[k]
-            n += 1
-    return value_of_list(values, masses, n, top, best_mass, radius)
-
-
-@jit
-def sort_by_value(order: Any, values: Any) -> None:
-    """Insertion sort, quick on what is nearly sorted; equal values in the order of the states."""
-    for i in range(1, order.size):
-        state = order[i]
-        j = i - 1
-        while j >= 0 and (
-            values[order[j]] > values[state]
-            or (values[order[j]] == values[state] and order[j] > state)
-        ):
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = state
 
 
 @compiled
@@ -303,24 +203,6 @@ def prepare(estimate: MDP, reward_radius: Any, transition_radius: Any) -> tuple[
         offset, target = model.start[model.row], model.successors
         used = model.stop[model.row] - offset
     return work, (pairs.starts, offset, used, target, full, reward, d_p)
-
-
-def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.float64]:
-    """The distribution in the L1 ball around `estimate` that maximises Σ p(s) values(s).
-
-    >>> optimistic_row([0.5, 0.5], 0.2, [0.0, 1.0]).tolist()
-    [0.4, 0.6]
-    """
-    row = np.array(estimate, np.float64)
-    value = np.asarray(values, np.float64)
-    if row.ndim != 1 or row.shape != value.shape or not row.size:
-        raise InvalidParameter("values", values, f"as many numbers as there are states, {row.size}")
-    if not radius >= 0.0:
-        raise InvalidParameter("radius", radius, "a number >= 0")
-    order = np.arange(len(row))
-    interpreted(sort_by_value)(order, value)
-    interpreted(take_from_full_row)(row, int(order[-1]), order, float(radius))
-    return row
 
 
 def _iterate(work: Optimism, *arguments: Any) -> bool:

@@ -22,6 +22,7 @@ from switchmdp.randomness import stream
 from switchmdp.simulation import loop
 from switchmdp.simulation.loop import EpisodeLog, Position, Trace, World
 from switchmdp.simulation.record import Episodes, Record, Trajectory
+from switchmdp.simulation.resume import grid_to_continue, joined
 
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
@@ -80,7 +81,7 @@ def simulate(
         if hasattr(agent, "reseed"):
             agent.reseed(roles[2])
     else:
-        every = _continued(resume, agent, problem, horizon, every, episodes, trajectory)
+        every = grid_to_continue(resume, agent, problem, horizon, every, episodes, trajectory)
         if horizon == resume.horizon:
             return resume
         seed, position = resume.seed, resume.position
@@ -120,7 +121,7 @@ def simulate(
         seed=seed, every=every, final_state=position.state,
         position=position, words=words, problem=problem,
     )  # fmt: skip
-    return fresh if resume is None else _joined(resume, fresh)
+    return fresh if resume is None else joined(resume, fresh)
 
 
 Runner = Callable[[EpisodeLog, World, Trace, Position, int, int], Position]
@@ -246,57 +247,3 @@ def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
             f"action {bad[1]} in state {bad[0]} exists for only one of the agent and the problem; "
             "give the agent available=problem.available"
         )
-
-
-def _continued(
-    record: Record, agent: Any, problem: SwitchingMDP, horizon: int, every: int | None,
-    episodes: bool, trajectory: bool,
-) -> int:  # fmt: skip
-    if record.problem is not problem and not _same(record.problem, problem):
-        raise Mismatch("the record to resume was made on another problem")
-    if horizon < record.horizon:
-        raise InvalidParameter(
-            "horizon", horizon, f"at least the {record.horizon} steps run before"
-        )
-    if every is not None and every != record.every:
-        raise Mismatch(f"the record to resume has a grid of every={record.every}, not {every}")
-    if episodes != (record.episodes is not None) or trajectory != (record.trajectory is not None):
-        raise Mismatch("resume with the same episodes= and trajectory= as before")
-    if getattr(agent, "t", record.position.t) != record.position.t:
-        raise Mismatch(
-            f"the agent is before step {agent.t}, the record to resume ends before step "
-            f"{record.position.t}: resume with the agent that made it"
-        )
-    return record.every
-
-
-def _same(a: SwitchingMDP, b: SwitchingMDP) -> bool:
-    theirs: list[tuple[Any, Any]] = list(zip(a.model, b.model, strict=True))
-    theirs += zip(a.patches, b.patches, strict=True)
-    theirs.append((a.change_points, b.change_points))
-    theirs.append((a.pairs.actions, b.pairs.actions))
-    return a.law == b.law and all(np.array_equal(x, y) for x, y in theirs)
-
-
-def _joined(before: Record, after: Record) -> Record:
-    """One record of both pieces; the first one's end is no grid point unless it falls on one."""
-    keep = len(before.times) - (before.horizon % before.every != 0)
-    parts: dict[str, Any] = {
-        name: np.concatenate([getattr(before, name)[:keep], getattr(after, name)])
-        for name in ("times", "regret", "pseudo_regret")
-    }
-    if before.episodes is not None and after.episodes is not None:
-        joined = {
-            name: np.concatenate([getattr(before.episodes, name), getattr(after.episodes, name)])
-            for name in ("start", "gain", "sweeps", "policy")
-        }
-        length = np.diff(joined["start"], append=after.horizon + 1)
-        parts["episodes"] = Episodes(length=length, **joined)
-    if before.trajectory is not None and after.trajectory is not None:
-        one, two = before.trajectory, after.trajectory
-        parts["trajectory"] = Trajectory(
-            np.concatenate([one.states, two.states]),
-            np.concatenate([one.actions, two.actions]),
-            np.concatenate([one.rewards, two.rewards]),
-        )
-    return Record(**{**vars(after), **parts})
