@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw
-from switchmdp.mdp.pairs import whole
+from switchmdp.mdp.pairs import probability, whole
 
 
 def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
@@ -46,7 +46,8 @@ def ring_with_shortcuts(
     from scipy.sparse import csr_array
 
     n = whole("n_states", n_states, 2)
-    rng = np.random.default_rng(seed)
+    slip = probability("slip", slip)
+    rng = np.random.default_rng(whole("seed", seed, 0))
     here = np.arange(n)
     targets = np.stack([(here + 1) % n, (here - 1) % n, *rng.integers(0, n, (2, n))], axis=1)
     pairs = np.arange(4 * n)

@@ -1,0 +1,121 @@
+"""Problems have the properties that their names promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp import problems
+from switchmdp.errors import InvalidParameter, InvalidProblem
+
+
+def test_rows_are_uniform_on_the_simplex() -> None:
+    """Dirichlet(1) in three states: a coordinate has mean 1/3, variance 1/18."""
+    rows = problems.dirichlet_rows(np.random.default_rng(0), 200_000, 3)
+    assert np.allclose(rows.sum(axis=1), 1.0)
+    assert rows[:, 0].mean() == pytest.approx(1 / 3, abs=0.002)
+    assert rows[:, 0].var() == pytest.approx(1 / 18, abs=0.001)
+
+
+def test_uniform_normalised_rows_are_nearer_to_the_centre() -> None:
+    rows = problems.uniform_rows(np.random.default_rng(0), 200_000, 3)
+    assert np.allclose(rows.sum(axis=1), 1.0)
+    assert rows[:, 0].var() < 0.7 / 18
+
+
+@pytest.mark.parametrize(("changes", "horizon"), [(1, 10), (2, 100_000), (3, 100_000), (4, 99_999)])
+def test_the_papers_changes_come_every_ceil_t_over_l_steps(changes: int, horizon: int) -> None:
+    points = problems.paper_change_points(changes, horizon)
+    step = -(-horizon // changes)
+    assert np.diff([0, *points]).tolist() == [step] * changes
+    assert points[-1] >= horizon
+
+
+@pytest.mark.parametrize(("changes", "horizon"), [(1, 10), (2, 100_000), (7, 1000)])
+def test_even_changes_are_all_felt(changes: int, horizon: int) -> None:
+    points = problems.even_change_points(changes, horizon)
+    lengths = np.diff([1, *points, horizon + 1])
+    assert len(points) == changes
+    assert lengths.max() - lengths.min() <= 1
+
+
+def test_random_switching_is_the_papers_setting_by_default() -> None:
+    problem = problems.random_switching(seed=3)
+    assert (problem.n_states, problem.n_actions) == (5, 3)
+    assert problem.change_points.tolist() == [50_000, 100_000]
+    gains = sm.optimal_gains(problem)
+    assert len(set(gains.tolist())) == 3
+
+
+def test_a_seed_gives_one_problem_and_another_seed_another() -> None:
+    a, b, c = (problems.random_switching(horizon=100, seed=s) for s in (1, 1, 2))
+    assert a.model.mean.tolist() == b.model.mean.tolist()
+    assert a.model.probabilities.tolist() == b.model.probabilities.tolist()
+    assert not np.array_equal(a.model.mean, c.model.mean)
+
+
+def test_more_changes_leave_the_first_configurations_as_they_are() -> None:
+    few, many = (problems.random_switching(changes=n, horizon=100, seed=1) for n in (1, 5))
+    assert np.array_equal(few.configuration(1).rewards, many.configuration(1).rewards)
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 10, 300])
+def test_a_sparse_mdp_is_connected_and_has_as_many_successors_as_asked_for(n_states: int) -> None:
+    width = min(4, n_states)
+    mdp = problems.random_sparse_mdp(n_states, 3, width, seed=5)
+    assert sm.is_communicating(mdp)
+    assert (mdp.model.stop - mdp.model.start == width).all()
+
+
+def test_riverswim_has_the_published_numbers() -> None:
+    mdp = problems.riverswim(6)
+    assert mdp.successors(3, 0) == ([2], [1.0])
+    assert mdp.successors(0, 1) == ([0, 1], [0.4, 0.6])
+    assert mdp.successors(2, 1) == ([1, 2, 3], [0.05, 0.6, 0.35])
+    assert mdp.successors(5, 1) == ([4, 5], [0.4, 0.6])
+    assert mdp.rewards[0, 0] == 0.005
+    assert mdp.rewards[5, 1] == 1.0
+    assert mdp.rewards.sum() == 1.005
+    assert sm.optimal_gain(mdp).policy.tolist() == [1] * 6
+
+
+def test_riverswims_gain_is_that_of_its_birth_death_chain() -> None:
+    """Swimming right always: stationary weights by detailed balance."""
+    weights = np.cumprod([1.0, 0.6 / 0.05, 0.35 / 0.05, 0.35 / 0.05, 0.35 / 0.05, 0.35 / 0.4])
+    expected = weights[5] / weights.sum()
+    assert sm.optimal_gain(problems.riverswim(6)).gain == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_ring_with_shortcuts_goes_where_its_actions_say() -> None:
+    mdp = problems.ring_with_shortcuts(50, slip=0.2)
+    assert mdp.successors(49, 0) == ([0, 49], [0.8, 0.2])
+    assert mdp.successors(0, 1) == ([0, 49], [0.2, 0.8])
+    assert sm.is_communicating(mdp)
+    assert sm.diameter(mdp) < 15
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+def test_every_problem_in_the_list_keeps_the_contract(name: str) -> None:
+    arguments: dict[str, Any] = {
+        "random-switching": {"horizon": 100},
+        "random-sparse": {"n_states": 30, "n_actions": 2, "successors": 3},
+        "ring-with-shortcuts": {"n_states": 30},
+    }.get(name, {})
+    made = problems.PROBLEMS[name](**arguments)
+    sm.check_problem(made if isinstance(made, sm.SwitchingMDP) else sm.SwitchingMDP([made]))
+
+
+def test_bad_parameters_are_named() -> None:
+    with pytest.raises(InvalidParameter, match="n_states"):
+        problems.random_mdp(0, 3)
+    with pytest.raises(InvalidParameter, match="changes"):
+        problems.random_switching(changes=100, horizon=100)
+    with pytest.raises(InvalidParameter, match="successors"):
+        problems.random_sparse_mdp(5, 2, 6)
+    with pytest.raises(InvalidParameter, match="slip"):
+        problems.ring_with_shortcuts(5, slip=1.5)
+    with pytest.raises(InvalidProblem, match="first change point"):
+        problems.random_switching(changes=1, horizon=3, change_points=lambda n, t: [1])
