@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from switchmdp.compiled import JIT, is_compiled
-from switchmdp.errors import ContractViolation, InvalidInteraction
+from switchmdp.errors import ContractViolation, InvalidInteraction, InvalidParameter
 from switchmdp.mdp import MDP, Beta, SwitchingMDP
+from switchmdp.mdp.pairs import whole
 from switchmdp.planning.gain import optimal_gain_brackets
 from switchmdp.simulation import Record, simulate
 
@@ -52,21 +53,25 @@ def check_agent(
     >>> from switchmdp.agents import SWUCRL
     >>> check_agent(lambda: SWUCRL(3, 2, window=50), steps=300, memory_steps=2000)
     """
+    if not callable(make):
+        raise InvalidParameter("make", make, "a function that makes an agent")
+    steps, memory_steps = whole("steps", steps, 10), whole("memory_steps", memory_steps, 10)
     agent = make()
     for verb in ("act", "observe"):
         _require(callable(getattr(agent, verb, None)), f"the agent has no verb {verb!r}")
     for size in ("n_states", "n_actions"):
-        _require(isinstance(getattr(agent, size, None), int), f"the agent has no integer {size}")
+        has = getattr(agent, size, None)
+        _require(isinstance(has, (int, np.integer)), f"the agent has no integer {size}")
     problem = _problem_for(agent, steps, seed) if problem is None else problem
 
-    whole = _run(make(), problem, steps, seed)
-    _same(whole, _run(make(), problem, steps, seed), "two runs with the same seed")
+    entire = _run(make(), problem, steps, seed)
+    _same(entire, _run(make(), problem, steps, seed), "two runs with the same seed")
     _check_randomness(make, problem)
     if JIT and is_compiled(agent):
         plain = _run(make(), problem, steps, seed, interpreted=True)
-        _same(whole, plain, "machine code and interpreted code")
-    _check_pieces(make, problem, whole, seed)
-    _check_pickle(make, problem, whole, seed)
+        _same(entire, plain, "machine code and interpreted code")
+    _check_pieces(make, problem, entire, seed)
+    _check_pickle(make, problem, entire, seed)
     _check_refusals(make(), problem, seed)
     _check_memory(make, problem, memory_steps, seed)
 

@@ -1,7 +1,7 @@
 """The typed errors.
 
 Every error names the field or place that is wrong, the value that was found there and what is
-allowed. Nothing is changed before an error is raised: a refused call leaves its object as it was.
+allowed. A call that is refused for its arguments leaves its object as it was.
 """
 
 from __future__ import annotations

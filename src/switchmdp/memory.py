@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled, jit
+from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import Pairs, whole
 
-FULL_ROWS_UP_TO = 64
 HIGH = 2.0**31
 FIRST_RING = 1024
 

@@ -54,7 +54,8 @@ class L1Ball:
         visits, reward, radius = counts.visits, self.reward, self.radius
         log_r = math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
         log_p = math.log(2.0 * self.n_actions * t / self.delta)
-        # Most pairs of a large problem were never visited: they share N⁺ = 1 and r̂ = 0.
+        # Eq. 1 and 2 again, with the logarithms outside the loop. Most pairs of a large problem
+        # were never visited: they share N⁺ = 1 and r̂ = 0.
         unseen_reward = min(1.0, math.sqrt(7.0 * log_r / 2.0))
         unseen_radius = max(2.0, math.sqrt(14.0 * self.n_states * log_p))
         for pair in range(visits.size):
@@ -65,6 +66,7 @@ class L1Ball:
                 reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(7.0 * log_r / (2.0 * n)))
                 radius[pair] = math.sqrt(14.0 * self.n_states * log_p / n)
         self.optimism.estimate(counts, radius)
+        # All rows give the best state at least d/2 > 0, so this converges long before it gives up.
         self.optimism.iterate(
             starts, counts.offset, counts.used, counts.target, counts.full,
             reward, radius, 1.0 / math.sqrt(t), choice,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import whole
+from switchmdp.mdp.pairs import increasing_steps, whole
 
 NEVER = 2**62
 
@@ -71,14 +71,11 @@ class Told:
     i: int
 
     def __init__(self, times: Any) -> None:
-        values = np.asarray(times)
-        if values.size == 0:
-            values = np.empty(0, np.int64)
-        if values.ndim != 1 or values.dtype.kind not in "iu" or (np.diff(values) <= 0).any():
-            raise InvalidParameter("restart times", times, "strictly increasing integers")
-        if values.size and values[0] < 2:
-            raise InvalidParameter("restart times", times, "integers >= 2")
-        self.times = values.astype(np.int64)
+        try:
+            self.times = increasing_steps(times)
+        except ValueError:
+            allowed = "integers from 2 on that increase strictly"
+            raise InvalidParameter("restart times (change_points)", times, allowed) from None
         self.i = 0
 
     def after(self, t: int) -> int:

@@ -59,7 +59,9 @@ def test_only_available_actions_are_chosen() -> None:
         record = sm.simulate(agent, problem, 3000, seed=2, trajectory=True)
         assert record.trajectory is not None
         assert MASK[record.trajectory.states, record.trajectory.actions].all()
-    random = sm.simulate(makers[1], problem, 3000, seed=3, trajectory=True)
+    random = sm.simulate(
+        sm.agents.Random(4, 3, available=MASK), problem, 3000, seed=3, trajectory=True
+    )
     assert random.trajectory is not None
     taken = np.zeros((4, 3), bool)
     taken[random.trajectory.states, random.trajectory.actions] = True
@@ -197,3 +199,41 @@ def test_numpy_scalars_are_welcome() -> None:
     action = agent.act(np.int64(1))
     agent.observe(np.int32(1), np.int8(action), np.float32(0.5), np.uint8(2))
     assert agent.visits.sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "component"),
+    [
+        ("memory", 100), ("memory", Window), ("memory", L1Ball(0.1)), ("plausible", 0.1),
+        ("plausible", Window(5)), ("restarts", None), ("episodes", 5),
+    ],
+)  # fmt: skip
+def test_what_is_no_component_is_refused_by_name(name: str, component: Any) -> None:
+    parts: dict[str, Any] = {"memory": Window(5), "plausible": L1Ball(0.1), "restarts": Never()}
+    with pytest.raises(InvalidParameter, match=name):
+        Episodic(3, 2, **{**parts, name: component})
+
+
+def test_a_component_belongs_to_one_agent() -> None:
+    window = Window(50)
+    first = Episodic(3, 2, memory=window, plausible=L1Ball(0.1), restarts=Never())
+    first.observe(0, 0, 1.0, 1)
+    with pytest.raises(InvalidParameter, match="belongs to another agent"):
+        Episodic(3, 2, memory=window, plausible=L1Ball(0.1), restarts=Never())
+    assert first.visits.sum() == 1
+
+
+@pytest.mark.parametrize(
+    "times",
+    [np.array([9, 5], np.uint64), np.array([2**63 + 5], np.uint64), [[1], [2, 3]], [1], "ab"],
+)
+def test_restart_times_that_do_not_increase_are_refused(times: Any) -> None:
+    with pytest.raises(InvalidParameter, match="change_points"):
+        sm.agents.Oracle(3, 2, change_points=times)
+
+
+def test_an_agent_believes_nothing_before_its_first_episode() -> None:
+    agent = sm.agents.UCRL2(3, 2)
+    assert np.isnan(agent.gain)
+    agent.act(0)
+    assert agent.gain == 1.0

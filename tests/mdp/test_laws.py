@@ -120,9 +120,9 @@ def test_a_share_outside_its_range_is_refused_by_value(value: Any) -> None:
 
 
 def test_beta_wants_a_variance_or_a_share() -> None:
-    with pytest.raises(InvalidParameter, match="not both"):
+    with pytest.raises(InvalidParameter, match="exactly one of"):
         Beta()
-    with pytest.raises(InvalidParameter, match="not both"):
+    with pytest.raises(InvalidParameter, match="exactly one of"):
         Beta(0.1, share=0.5)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
+from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.planning import extended_value_iteration, optimal_gain, optimism
 from switchmdp.problems import random_mdp, random_sparse_mdp
 
@@ -122,7 +123,7 @@ def test_an_action_that_draws_level_with_a_later_one_takes_its_place(
 @pytest.mark.parametrize("seed", range(4))
 def test_successor_lists_agree_with_the_reference_too(seed: int) -> None:
     mdp = random_sparse_mdp(80, 3, 4, seed=seed)
-    assert mdp.n_states > optimism.FULL_ROWS_UP_TO
+    assert mdp.n_states > FULL_ROWS_UP_TO
     rng = np.random.default_rng(seed)
     assert_same(mdp, rng.random((80, 3)) * 0.2, rng.uniform(0.05, 2.5, (80, 3)), 0.01)
 

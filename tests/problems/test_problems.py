@@ -117,5 +117,5 @@ def test_bad_parameters_are_named() -> None:
         problems.random_sparse_mdp(5, 2, 6)
     with pytest.raises(InvalidParameter, match="slip"):
         problems.ring_with_shortcuts(5, slip=1.5)
-    with pytest.raises(InvalidProblem, match="first change point"):
+    with pytest.raises(InvalidProblem, match="change points must be >= 2"):
         problems.random_switching(changes=1, horizon=3, change_points=lambda n, t: [1])

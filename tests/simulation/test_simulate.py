@@ -234,3 +234,39 @@ class TestRefusals:
         with pytest.raises(Mismatch, match="the agent that made it"):
             sm.simulate(sm.agents.UCRL2(5, 3), problem, 200, resume=record)
         assert agent.t == 101
+
+    def test_an_agent_that_has_run_before_is_refused_unless_it_is_meant(
+        self, problem: sm.SwitchingMDP
+    ) -> None:
+        agent = sm.agents.Omniscient(problem)
+        sm.simulate(agent, problem, 100)
+        with pytest.raises(Mismatch, match="already run 100 steps"):
+            sm.simulate(agent, problem, 100)
+        assert agent.t == 101
+        assert sm.simulate(agent, problem, 100, experienced=True).horizon == 100
+
+    def test_a_resumed_run_keeps_its_agent_its_seed_and_its_state(
+        self, problem: sm.SwitchingMDP
+    ) -> None:
+        agent, other = sm.agents.UCRL2(5, 3), sm.agents.SWUCRL(5, 3, window=50)
+        record = sm.simulate(agent, problem, 100, seed=4)
+        sm.simulate(other, problem, 100, seed=4)
+        with pytest.raises(Mismatch, match="made by UCRL2, not SWUCRL"):
+            sm.simulate(other, problem, 200, resume=record)
+        with pytest.raises(Mismatch, match="keeps its seed"):
+            sm.simulate(agent, problem, 200, seed=5, resume=record)
+        with pytest.raises(Mismatch, match="keeps its seed"):
+            sm.simulate(agent, problem, 200, initial_state=1, resume=record)
+        with pytest.raises(InvalidParameter, match="resume"):
+            sm.simulate(agent, problem, 200, resume="record")  # type: ignore[arg-type]
+        assert sm.simulate(agent, problem, 200, seed=4, resume=record).horizon == 200
+
+    def test_what_is_no_agent_or_no_progress_is_refused_before_the_run(
+        self, problem: sm.SwitchingMDP
+    ) -> None:
+        with pytest.raises(InvalidParameter, match="agent"):
+            sm.simulate(sm.agents.UCRL2, problem, 10)
+        agent = sm.agents.UCRL2(5, 3)
+        with pytest.raises(InvalidParameter, match="progress"):
+            sm.simulate(agent, problem, 10, progress=True)  # type: ignore[arg-type]
+        assert agent.t == 1

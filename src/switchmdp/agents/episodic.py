@@ -13,6 +13,7 @@ the policy and the quotas are fixed by then, so nothing of the episode depends o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,20 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.restarts import NEVER
 
 LOG_SIZE = 2048
+
+
+def _component(name: str, component: Any, verbs: tuple[str, ...]) -> Any:
+    """A component must offer its verbs, and belongs to one agent: it remembers for it."""
+    if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
+        raise InvalidParameter(name, component, f"an object that offers {', '.join(verbs)}")
+    if getattr(component, "taken", False):
+        raise InvalidParameter(name, component, "a new one: this one belongs to another agent")
+    return component
 
 
 @compiled
@@ -73,8 +84,13 @@ class Episodic(Agent):
         memory: Any, plausible: Any, restarts: Any, episodes: Any = None, available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        self.memory, self.plausible, self.restarts = memory, plausible, restarts
-        self.episodes = Doubling() if episodes is None else episodes
+        self.memory = _component("memory", memory, ("allocate", "absorb", "clear"))
+        self.plausible = _component("plausible", plausible, ("allocate", "plan", "gain", "sweeps"))
+        self.restarts = _component("restarts", restarts, ("after",))
+        rule: Any = Doubling() if episodes is None else episodes
+        self.episodes = _component("episodes", rule, ("quota", "end"))
+        for component in (memory, plausible, restarts, rule):
+            component.taken = True
         pairs = self.pairs
         memory.allocate(pairs)
         plausible.allocate(pairs)
@@ -169,8 +185,8 @@ class Episodic(Agent):
 
     @property
     def gain(self) -> float:
-        """The optimistic gain of the current episode's plan."""
-        return float(self.plausible.gain())
+        """The optimistic gain of the current episode's plan; NaN before the first."""
+        return float(self.plausible.gain()) if self.episode_count else math.nan
 
     @property
     def sweeps(self) -> int:
@@ -179,7 +195,7 @@ class Episodic(Agent):
 
     @property
     def visits(self) -> NDArray[np.int64]:
-        """N(s, a): remembered visits, an (S, A) array."""
+        """N(s, a): visits remembered now, an (S, A) array; when an episode starts, its N_k."""
         return self._table(self._counts().visits, 0)
 
     @property

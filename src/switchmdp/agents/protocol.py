@@ -3,9 +3,9 @@
     action = agent.act(state)
     agent.observe(state, action, reward, next_state)
 
-Any object with these verbs, and with `n_states` and `n_actions`, can be simulated. One that draws
-random numbers also has `reseed(seed_sequence)`. States and actions count from 0, rewards lie in
-[0, 1].
+Any object with these verbs can be simulated; `n_states` and `n_actions`, where it has them, must
+fit. One that draws random numbers also has `reseed(seed_sequence)`. States and actions count from
+0, rewards lie in [0, 1].
 
 A class of ours is decorated with `@compiled` and derives from `Agent`. Its verbs then stand behind
 a door: called from Python they check what they are given, and refuse it before anything has

@@ -1,9 +1,11 @@
 """SW-UCRL (Gajane, Ortner, Auer 2018, Figure 1), beside the parts that carry it out.
 
-    Input: δ in (0,1), S, A, window size W.
+    Input: δ in (0,1), S, A, window size W.                                   SWUCRL.__init__
+    Initialization: t := 1, observe the initial state s_1.                  Episodic.__init__
     For episodes k = 1, 2, … do
       1. t_k := t.                                                        Episodic.start_episode
-      2. v_k(s,a) := 0;  N_k(s,a) := #{t_k - W <= τ < t_k : s_τ = s, a_τ = a}.     Window.absorb
+      2. v_k(s,a) := 0;                                        Episodic.start_episode (the quotas)
+         N_k(s,a) := #{t_k - W <= τ < t_k : s_τ = s, a_τ = a}.                     Window.absorb
       3. R_k, P_k over the same W steps;  r̂_k = R_k / max(1, N_k),                  Counts.mean
          p̂_k = P_k / max(1, N_k).                                            Optimism.estimate
       4. M_k: rewards and transitions within Eq. 1 and Eq. 2 of r̂_k, p̂_k.           L1Ball.plan
@@ -12,6 +14,9 @@
       6. While v_k(s_t, π_k(s_t)) < max(1, N_k(s_t, π_k(s_t))):                Doubling.quota,
          choose a_t = π_k(s_t), obtain r_t, observe s_{t+1};                   Episodic.prepare
          v_k(s_t, a_t) += 1;  t := t + 1.                                      Episodic.observe
+
+Of v_k only max(1, N_k) - v_k at the policy's action is kept, as `quota`. Pairs with N_k = 0 have a
+radius above 2 in Eq. 2, so that their p̂ is never asked for.
 
 Counts are frozen within an episode, t_k in the radii is the global time. The paper says that no
 episode is longer than W; in truth it may have W + S - 1 steps, because each pair with N_k = 0 may

@@ -18,6 +18,7 @@ from typing import Any
 
 from switchmdp.compiled import jit
 from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import real
 from switchmdp.randomness import beta, uniform
 
 BERNOULLI, DETERMINISTIC, BETA, BETA_SHARE = 0, 1, 2, 3
@@ -73,7 +74,7 @@ class Beta(RewardLaw):
     def __init__(self, variance: float | None = None, *, share: float | None = None) -> None:
         if (variance is None) == (share is None):
             raise InvalidParameter(
-                "Beta", (variance, share), "given a variance or a share, not both"
+                "Beta", (variance, share), "given exactly one of variance and share"
             )
         if variance is not None:
             super().__init__(BETA, _inside("variance", variance, 0.25))
@@ -86,7 +87,7 @@ class Beta(RewardLaw):
 
 
 def _inside(field: str, value: Any, top: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < top:
+    if not real(value) or not 0.0 < value < top:
         raise InvalidParameter(field, value, f"a number strictly between 0 and {top}")
     return float(value)
 

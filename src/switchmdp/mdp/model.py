@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry, jit
 from switchmdp.randomness import uniform
 
+FULL_ROWS_UP_TO = 64  # with more states, what is estimated of a row is kept as a list
+
 
 class Model(NamedTuple):
     """Pairs, rows, and which row each pair has at present."""

@@ -128,6 +128,26 @@ def whole(field: str, value: Any, least: int, most: int = 2**62) -> int:
     return int(value)
 
 
+def increasing_steps(values: Any) -> NDArray[np.int64]:
+    """Change points or restart times: integers from 2 on that increase, else a ValueError."""
+    try:
+        steps = np.asarray(values)
+        if steps.ndim == 1 and steps.size == 0:
+            return np.empty(0, np.int64)
+        if steps.ndim != 1 or steps.dtype.kind not in "iu" or steps.max() >= 2**62:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise ValueError(f"must be a list of integers, got {values!r}") from None
+    steps = steps.astype(np.int64)
+    if steps[0] < 2:
+        raise ValueError(f"must be >= 2, got {steps[0]} first")
+    falls = np.nonzero(np.diff(steps) <= 0)[0]
+    if len(falls):
+        i = falls[0]
+        raise ValueError(f"must increase strictly, got {steps[i]} then {steps[i + 1]}")
+    return steps
+
+
 def real(value: Any) -> bool:
     """Whether a value is a plain number: no bool, no complex, no string, no array."""
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))

@@ -86,7 +86,8 @@ def _as_dense(transitions: Any) -> NDArray[np.float64] | None:
 def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
     expected = (pairs.n_states, pairs.n_actions, pairs.n_states)
     if dense.shape != expected:
-        raise InvalidMDP(f"transitions must have shape {expected}, got {dense.shape}")
+        sizes = f"the rewards are {pairs.n_states} x {pairs.n_actions}"
+        raise InvalidMDP(f"transitions must have shape {expected} ({sizes}), got {dense.shape}")
     chosen = dense[pairs.states, pairs.actions]
     row, column = np.nonzero(chosen)
     return _compress(row, column, chosen[row, column], pairs)

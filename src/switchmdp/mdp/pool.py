@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
-from switchmdp.errors import InvalidMDP
+from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs, real
 from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, place
@@ -72,7 +72,10 @@ class Pool:
                 f"a patch is a list of (state, action, transitions, mean), got {patch!r}"
             ) from None
         for state, action, transitions, mean in changes:
-            pair = self.pairs.pair(state, action)
+            try:
+                pair = self.pairs.pair(state, action)
+            except InvalidParameter as error:
+                raise InvalidMDP(f"change {len(self.offsets)}: {error}") from None
             now = int(self.row[pair])
             successors, probabilities = self._segment_content((self.start[now], self.stop[now]))
             if transitions is not None:

@@ -22,7 +22,7 @@ from switchmdp.mdp.graph import disconnected
 from switchmdp.mdp.laws import RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pairs import Pairs, increasing_steps, whole
 from switchmdp.mdp.pool import Patches, Pool, RowChange, changes_that_rewire
 from switchmdp.mdp.stored import check_stored
 from switchmdp.storage import load_arrays, save_arrays
@@ -47,13 +47,12 @@ class SwitchingMDP:
     def __init__(
         self, configurations: Iterable[MDP], change_points: Sequence[int] | NDArray[Any] = ()
     ) -> None:
-        try:
-            iterator = iter(configurations)
-            base = next(iterator)
-        except (StopIteration, TypeError):
-            raise InvalidProblem(
-                f"a list of at least one configuration is needed, got {configurations!r}"
-            ) from None
+        if isinstance(configurations, MDP) or not isinstance(configurations, Iterable):
+            raise InvalidProblem(f"configurations must be a list of MDPs, got {configurations!r}")
+        iterator = iter(configurations)
+        base = next(iterator, None)
+        if base is None:
+            raise InvalidProblem("at least one configuration is needed")
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
@@ -263,22 +262,6 @@ def _must_be_mdp(value: Any, index: int) -> None:
 
 def _checked_points(change_points: Any) -> NDArray[np.int64]:
     try:
-        values = np.asarray(change_points)
-        if values.size == 0 and values.ndim == 1:
-            return np.empty(0, np.int64)
-        if values.ndim != 1 or values.dtype.kind not in "iu" or values.max() >= 2**62:
-            raise ValueError("not integers below 2**62")
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        raise InvalidProblem(
-            f"change points must be a list of integers, got {change_points!r}"
-        ) from None
-    values = values.astype(np.int64)
-    if values[0] < 2:
-        raise InvalidProblem(f"the first change point must be >= 2, got {values[0]}")
-    bad = np.nonzero(np.diff(values) <= 0)[0]
-    if len(bad):
-        i = bad[0]
-        raise InvalidProblem(
-            f"change points must increase strictly, got {values[i]} then {values[i + 1]}"
-        )
-    return values
+        return increasing_steps(change_points)
+    except ValueError as error:
+        raise InvalidProblem(f"change points {error}") from None

@@ -225,4 +225,6 @@ def is_communicating(mdp: MDP) -> bool:
     >>> is_communicating(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
     True
     """
+    if not isinstance(mdp, MDP):
+        raise InvalidParameter("mdp", mdp, "an MDP")
     return mdp.unconnected is None

@@ -115,6 +115,8 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
 
     Solved when first asked for, each from the policy of the one before, and remembered.
     """
+    if not isinstance(problem, SwitchingMDP):
+        raise InvalidParameter("problem", problem, "a SwitchingMDP")
     last = problem.changes if last is None else whole("last", last, 0, problem.changes)
     known = _known.get(problem, np.empty((0, 2)))
     if last >= len(known):

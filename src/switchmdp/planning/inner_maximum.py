@@ -122,8 +122,14 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
     >>> optimistic_row([0.5, 0.5], 0.2, [0.0, 1.0]).tolist()
     [0.4, 0.6]
     """
-    row = np.array(estimate, np.float64)
-    value = np.asarray(values, np.float64)
+    try:
+        row, value = np.array(estimate, np.float64), np.asarray(values, np.float64)
+        radius = float(radius)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter("estimate, radius, values", (estimate, radius, values),
+                               "numbers") from error  # fmt: skip
+    if not (row >= 0.0).all() or not abs(row.sum() - 1.0) <= 1e-6 or np.isnan(value).any():
+        raise InvalidParameter("estimate", estimate, "a distribution, and values numbers")
     if row.ndim != 1 or row.shape != value.shape or not row.size:
         raise InvalidParameter("values", values, f"as many numbers as there are states, {row.size}")
     if not radius >= 0.0:

@@ -37,11 +37,11 @@ from switchmdp.compiled import (
 )
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
+from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import positive
 from switchmdp.planning.inner_maximum import ZERO, optimistic_value, sort_by_value
 
 MAX_SWEEPS = 1_000_000
-FULL_ROWS_UP_TO = 64
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
 
 

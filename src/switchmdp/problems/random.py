@@ -3,8 +3,8 @@
 The paper (Section 5) has "random rewards and state-transition probabilities" and changes "at every
 ⌈T/l⌉ time steps", and no more. Here rows are Dirichlet(1) and means uniform on [0, 1], Bernoulli
 rewards; `rows=uniform_rows` normalises uniform numbers instead. Changes every ⌈T/l⌉ steps put the
-last one at T or just past it, so l changes are l - 1 felt ones: `spread="within"` puts them at
-⌈i T/(l+1)⌉, where all are felt.
+last one at T or just past it, so l changes are l - 1 felt ones: with
+`change_points=even_change_points` they cut the run into l + 1 segments, and all are felt.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
@@ -48,6 +49,7 @@ def paper_change_points(changes: int, horizon: int) -> list[int]:
     >>> paper_change_points(2, 100_000), paper_change_points(3, 100_000)
     ([50000, 100000], [33334, 66668, 100002])
     """
+    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
     step = -(-horizon // changes) if changes else 0
     return [i * step for i in range(1, changes + 1)]
 
@@ -58,11 +60,12 @@ def even_change_points(changes: int, horizon: int) -> list[int]:
     >>> even_change_points(1, 100_000)
     [50001]
     """
+    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
     return [1 + i * horizon // (changes + 1) for i in range(1, changes + 1)]
 
 
 def random_mdp(
-    n_states: int = 5, n_actions: int = 3, *, seed: int | np.random.SeedSequence = 0,
+    n_states: int = 5, n_actions: int = 3, *, seed: int | SeedSequence = 0,
     rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
     """A dense random MDP: every state can follow every other.
@@ -71,7 +74,9 @@ def random_mdp(
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    rng = np.random.default_rng(seed)
+    if not callable(rows):
+        raise InvalidParameter("rows", rows, "a function such as dirichlet_rows")
+    rng = np.random.default_rng(seed if isinstance(seed, SeedSequence) else whole("seed", seed, 0))
     transitions = rows(rng, n_states * n_actions, n_states)
     return MDP(
         transitions.reshape(n_states, n_actions, n_states), rng.random((n_states, n_actions)),
@@ -82,7 +87,7 @@ def random_mdp(
 def random_switching(
     n_states: int = 5, n_actions: int = 3, *, changes: int = 2, horizon: int = 100_000,
     seed: int = 0, rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
-    change_points: Callable[[int, int], list[int]] = paper_change_points,
+    change_points: Callable[[int, int], list[int]] | list[int] = paper_change_points,
 ) -> SwitchingMDP:  # fmt: skip
     """The paper's experiment: `changes` independent random MDPs after the first.
 
@@ -92,9 +97,10 @@ def random_switching(
     changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    seeds = np.random.SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
+    seeds = SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
     configurations = (random_mdp(n_states, n_actions, seed=s, rows=rows, law=law) for s in seeds)
-    return SwitchingMDP(configurations, change_points(changes, horizon))
+    points = change_points(changes, horizon) if callable(change_points) else change_points
+    return SwitchingMDP(configurations, points)
 
 
 def random_sparse_mdp(
@@ -107,7 +113,7 @@ def random_sparse_mdp(
     """
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
     width = whole("successors", successors, 1, n_states)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole("seed", seed, 0))
     n_pairs = n_states * n_actions
     targets = _distinct(rng, n_pairs, width, n_states)
     onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states

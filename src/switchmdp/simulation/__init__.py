@@ -16,7 +16,7 @@ import numpy as np
 from switchmdp.compiled import JIT, is_compiled, machine, pack, unpack
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
 from switchmdp.mdp import MDP, SwitchingMDP
-from switchmdp.mdp.pairs import integer, whole
+from switchmdp.mdp.pairs import Pairs, integer, whole
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import stream
 from switchmdp.simulation import loop
@@ -36,27 +36,29 @@ def simulate(
     agent: Any,
     problem: SwitchingMDP | MDP,
     horizon: int,
-    seed: int = 0,
-    initial_state: int = 0,
+    seed: int | None = None,
+    initial_state: int | None = None,
     *,
     every: int | None = None,
     episodes: bool = False,
     trajectory: bool = False,
     resume: Record | None = None,
     interpreted: bool = False,
+    experienced: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Record:
     """Run an agent on a problem for `horizon` steps, and record its regret.
 
     Compiled agents run as machine code, any other object with the two verbs interpreted; a compiled
-    agent gives the same record either way (`interpreted=True`). The agent goes on learning: it is
-    changed by the run.
+    agent gives the same record either way (`interpreted=True`). The agent learns: it is changed by
+    the run, and an agent that has run before is refused unless `experienced=True`. Seed and initial
+    state are 0 if not given.
 
     The record has a point every `every` steps (a thousandth of the horizon if not given) and at the
-    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy) and the
-    whole `trajectory`. `resume` continues a run to a later horizon with the agent that made it:
-    pieces equal the whole, bit for bit, where `every` is the same. `progress(done, horizon)` is
-    called about twice a second.
+    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy; none for an
+    agent that has no episodes) and the whole `trajectory`. `resume` continues a run to a later
+    horizon with the agent that made it: pieces equal the whole, bit for bit, where `every` is the
+    same. `progress(done, horizon)` is called about twice a second.
 
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)
@@ -70,17 +72,27 @@ def simulate(
         raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
     horizon = whole("horizon", horizon, 1)
     _must_fit(agent, problem)
+    if progress is not None and not callable(progress):
+        raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
+    role = None
     if resume is None:
+        if getattr(agent, "t", 1) != 1 and not experienced:
+            raise Mismatch(
+                f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
+                "resume=record to go on, or experienced=True to start with what it knows"
+            )
+        seed = 0 if seed is None else whole("seed", seed, 0)
+        start = 0 if initial_state is None else initial_state
         every = max(1, horizon // GRID_POINTS) if every is None else whole("every", every, 1)
         position = Position(
-            1, integer(initial_state, problem.n_states, "initial_state", InvalidState),
+            1, integer(start, problem.n_states, "initial_state", InvalidState),
             0, 1, 0.0, 0.0, 0.0,
         )  # fmt: skip
-        roles = np.random.SeedSequence(whole("seed", seed, 0)).spawn(3)
-        words = (stream(roles[0]), stream(roles[1]))
-        if hasattr(agent, "reseed"):
-            agent.reseed(roles[2])
+        rewards, moves, role = np.random.SeedSequence(seed).spawn(3)
+        words = (stream(rewards), stream(moves))
     else:
+        if initial_state is not None or seed not in (None, getattr(resume, "seed", None)):
+            raise Mismatch("a resumed run keeps its seed and goes on from where it stands")
         every = grid_to_continue(resume, agent, problem, horizon, every, episodes, trajectory)
         if horizon == resume.horizon:
             return resume
@@ -108,6 +120,8 @@ def simulate(
     )  # fmt: skip
     seen = 0 if resume is None else getattr(agent, "episode", 0)
     log = _empty_log(FIRST_LOG if episodes else 0, problem.n_states, seen)
+    if role is not None and hasattr(agent, "reseed"):
+        agent.reseed(role)
     as_machine = JIT and is_compiled(agent) and not interpreted
     runner = _machine_runner(agent) if as_machine else _interpreted_runner(agent, problem)
     position, log = _run_in_pieces(runner, world, log, trace, position, horizon, every, progress)
@@ -118,7 +132,7 @@ def simulate(
         pseudo_regret=trace.pseudo_regret,
         episodes=_episodes(log, horizon) if episodes else None,
         trajectory=Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None,
-        seed=seed, every=every, final_state=position.state,
+        agent=type(agent).__qualname__, seed=seed, every=every, final_state=position.state,
         position=position, words=words, problem=problem,
     )  # fmt: skip
     return fresh if resume is None else joined(resume, fresh)
@@ -162,7 +176,11 @@ class _Checked:
 
     def act(self, state: int) -> int:
         action = self._agent.act(state)
-        self._pairs.pair(state, action)
+        try:
+            self._pairs.pair(state, action)
+        except InvalidAction as error:
+            what = f"the action that the agent chose in state {state}"
+            raise InvalidAction(what, action, error.allowed) from None
         return int(action)
 
     def __getattr__(self, name: str) -> Any:
@@ -234,14 +252,14 @@ def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
 
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
     for verb in ("act", "observe"):
-        if not callable(getattr(agent, verb, None)):
+        if isinstance(agent, type) or not callable(getattr(agent, verb, None)):
             raise InvalidParameter("agent", agent, f"an object with the verb {verb!r}")
     for size in ("n_states", "n_actions"):
         has, needs = getattr(agent, size, None), getattr(problem, size)
         if has is not None and has != needs:
             raise Mismatch(f"the agent has {size} = {has}, the problem has {needs}")
     pairs = getattr(agent, "pairs", None)
-    if pairs is not None and not pairs.same_as(problem.pairs):
+    if isinstance(pairs, Pairs) and not pairs.same_as(problem.pairs):
         bad = np.argwhere(pairs.available != problem.available)[0]
         raise Mismatch(
             f"action {bad[1]} in state {bad[0]} exists for only one of the agent and the problem; "

@@ -51,6 +51,7 @@ class Record:
     pseudo_regret: NDArray[np.float64]
     episodes: Episodes | None
     trajectory: Trajectory | None
+    agent: str
     seed: int
     every: int
     final_state: int

@@ -16,6 +16,12 @@ def grid_to_continue(
     episodes: bool, trajectory: bool,
 ) -> int:  # fmt: skip
     """The grid of a record, once it is clear that this run may continue it."""
+    if not isinstance(record, Record):
+        raise InvalidParameter("resume", record, "the record of an earlier run")
+    if record.agent != type(agent).__qualname__:
+        raise Mismatch(
+            f"the record to resume was made by {record.agent}, not {type(agent).__qualname__}"
+        )
     if record.problem is not problem and not _same(record.problem, problem):
         raise Mismatch("the record to resume was made on another problem")
     if horizon < record.horizon:
