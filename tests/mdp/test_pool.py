@@ -199,9 +199,9 @@ def test_other_than_one_patch_per_change_point_is_refused(patches: Any) -> None:
 
 
 def test_a_patch_to_a_pair_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidMDP, match="change 1: state .* got 2"):
+    with pytest.raises(InvalidMDP, match=r"change 1: state .* got 2"):
         SwitchingMDP.from_patches(SWAP, [5], [[(2, 0, None, 0.5)]])
-    with pytest.raises(InvalidMDP, match="change 1: action .* got 1"):
+    with pytest.raises(InvalidMDP, match=r"change 1: action .* got 1"):
         SwitchingMDP.from_patches(SWAP, [5], [[(0, 1, None, 0.5)]])
 
 
