@@ -39,13 +39,14 @@ def steps(rivals: str | None) -> list[Row]:
         what = f"simulate {name}, S=5 A=3 T=100 000"
         row = Row(what, f"{per_second / 1e6:.1f} M steps/s")
         if name == "sw-ucrl":
+            row = Row(what, row.measured, ">= 25 M steps/s", per_second >= 25e6)
+        if name == "ucrl2":
             rate = per_second
-            row = Row(what, row.measured, ">= 25 M steps/s", rate >= 25e6)
         rows.append(row)
     for rival in run_rival(rivals, "ucrl2_steps.py", "--skip-evi"):
         theirs = rival["steps_per_second"]
         label = f"{rival['package']} {rival['version']}: UCRL2, S=5 A=3"
-        ratio = f"we: {rate / theirs:.0f} x as fast"
+        ratio = f"our UCRL2: {rate / theirs:.0f} x"
         rows.append(Row(label, f"{theirs / 1e6:.3f} M steps/s", ratio))
     return rows
 

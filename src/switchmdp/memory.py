@@ -144,6 +144,8 @@ class Counts:
         """Close the gaps that moved blocks left, and make room for `wanted` slots and a third."""
         total = 0
         for pair in range(self.used.size):
+            if self.visits[pair] == 0:  # all of it was forgotten: no step refers to its slots
+                self.used[pair] = 0
             total += block_size(self.used[pair])
         size = (total + wanted) * 4 // 3 + 4096
         target, count = np.zeros(size, np.uint32), np.zeros(size, np.int64)

@@ -52,15 +52,20 @@ class Cubic:
     i: int
 
     def __init__(self, segments: int) -> None:
-        self.segments = whole("segments", segments, 1, 10**6)
+        self.segments = whole("segments", segments, 1, 10**5)
         self.i = 1
+
+    def time(self) -> int:
+        """⌈i³/ℓ²⌉ = i q + ⌈i r/ℓ²⌉ with i² = q ℓ² + r: the cube itself would overflow."""
+        square = self.segments * self.segments
+        q, r = self.i * self.i // square, self.i * self.i % square
+        return self.i * q - (-(self.i * r) // square)
 
     def after(self, t: int) -> int:
         """The first restart after step t, which never falls."""
-        square = self.segments * self.segments
-        while -(-(self.i * self.i * self.i) // square) <= max(1, t):
+        while self.time() <= max(1, t):
             self.i += 1
-        return -(-(self.i * self.i * self.i) // square)
+        return self.time()
 
 
 @compiled

@@ -134,7 +134,7 @@ class Episodic(Agent):
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
         due = min(self.restart_at, self.end_at) - self.clock
-        return min(due, self.log_pair.size - self.logged)
+        return min(max(1, due), self.log_pair.size - self.logged)  # an episode has a first step
 
     def absorb(self) -> None:
         """Let the memory take in what was logged."""
@@ -158,7 +158,7 @@ class Episodic(Agent):
         counts, choice, quota = self.memory.counts, self.choice, self.quota
         self.plausible.plan(self.starts, counts, self.clock - self.since + 1, choice)
         for s in range(quota.size):
-            quota[s] = self.episodes.quota(counts.visits[choice[s]])
+            quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
         self.end_at = self.episodes.end(self.clock)
 
     @property

@@ -14,7 +14,6 @@ changed. Machine code, which has checked already, calls them bare.
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -56,7 +55,6 @@ def check_observe(
     if (
         isinstance(reward, (bool, np.bool_))
         or not isinstance(reward, (int, float, np.integer, np.floating))
-        or not math.isfinite(reward)
         or not 0.0 <= reward <= 1.0
     ):
         raise InvalidReward("reward", reward, "a finite number in [0, 1]")

@@ -53,8 +53,8 @@ class UCRL2R(Episodic):
         self, n_states: Any, n_actions: Any, *,
         changes: int, delta: float = 0.05, segments: int | None = None, available: Any = None,
     ) -> None:  # fmt: skip
-        changes = whole("changes", changes, 0, 10**6 - 1)
-        ell = changes + 1 if segments is None else whole("segments", segments, 1, 10**6)
+        changes = whole("changes", changes, 0, 10**5 - 1)
+        ell = changes + 1 if segments is None else whole("segments", segments, 1, 10**5)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
             plausible=L1Ball(probability("delta", delta) / ell**2), restarts=Cubic(ell),

@@ -142,7 +142,7 @@ class Optimism:
             else:
                 best = ZERO
                 for s in range(n_states):
-                    if value[s] > value[best]:
+                    if value[s] >= value[best]:
                         best = s
         return False
 

@@ -130,13 +130,14 @@ def random_sparse_mdp(
 
 
 def _distinct(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
-    """Rows of `width` different states: draw, and draw the rows with repetitions again."""
-    targets = rng.integers(0, n_states, (n_rows, width))
+    """Rows of `width` different states: draw, and draw what repeats in its row again."""
     if 2 * width > n_states:
         return np.argsort(rng.random((n_rows, n_states)), axis=1)[:, :width]
+    targets = rng.integers(0, n_states, (n_rows, width))
     while True:
-        ordered = np.sort(targets, axis=1)
-        again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        targets.sort(axis=1)
+        again = np.zeros(targets.shape, bool)
+        again[:, 1:] = targets[:, 1:] == targets[:, :-1]
         if not again.any():
             return targets
-        targets[again] = rng.integers(0, n_states, (int(again.sum()), width))
+        targets[again] = rng.integers(0, n_states, int(again.sum()))

@@ -2,7 +2,8 @@
 
 The evaluator owns all accounting: agents know nothing of regret, and one that forgets or restarts
 cannot touch it. Randomness is one `SeedSequence` per run, spawned by role (rewards, moves, agent),
-so that two agents run with one seed meet the same draws at the same step.
+so that two agents run with one seed meet the same draws at the same step (the rewards of a Beta
+law, which take a varying number of draws, only as long as the agents do the same).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def simulate(
         raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
     role = None
     if resume is None:
-        if getattr(agent, "t", 1) != 1 and not experienced:
+        if is_compiled(agent) and getattr(agent, "t", 1) != 1 and not experienced:
             raise Mismatch(
                 f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
                 "resume=record to go on, or experienced=True to start with what it knows"
@@ -132,7 +133,8 @@ def simulate(
         pseudo_regret=trace.pseudo_regret,
         episodes=_episodes(log, horizon) if episodes else None,
         trajectory=Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None,
-        agent=type(agent).__qualname__, seed=seed, every=every, final_state=position.state,
+        agent=type(agent).__qualname__, agent_t=getattr(agent, "t", None),
+        seed=seed, every=every, final_state=position.state,
         position=position, words=words, problem=problem,
     )  # fmt: skip
     return fresh if resume is None else joined(resume, fresh)

@@ -166,7 +166,16 @@ def follow(
     return t, state, rewards, means
 
 
-@stretch.when(lambda cls: hasattr(cls, "prepare"))
+def _follows_its_policy(cls: type) -> bool:
+    """Whether the class has `prepare`, and no subclass has changed its verbs since."""
+
+    def depth(name: str) -> int:
+        return next(i for i, base in enumerate(cls.__mro__) if name in vars(base))
+
+    return hasattr(cls, "prepare") and depth("prepare") <= min(depth("act"), depth("observe"))
+
+
+@stretch.when(_follows_its_policy)
 def _stretch_by_policy(
     agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
     rewards: float, means: float,

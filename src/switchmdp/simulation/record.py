@@ -52,6 +52,7 @@ class Record:
     episodes: Episodes | None
     trajectory: Trajectory | None
     agent: str
+    agent_t: int | None
     seed: int
     every: int
     final_state: int

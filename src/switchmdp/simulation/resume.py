@@ -32,10 +32,10 @@ def grid_to_continue(
         raise Mismatch(f"the record to resume has a grid of every={record.every}, not {every}")
     if episodes != (record.episodes is not None) or trajectory != (record.trajectory is not None):
         raise Mismatch("resume with the same episodes= and trajectory= as before")
-    if getattr(agent, "t", record.position.t) != record.position.t:
+    if getattr(agent, "t", None) != record.agent_t:
         raise Mismatch(
-            f"the agent is before step {agent.t}, the record to resume ends before step "
-            f"{record.position.t}: resume with the agent that made it"
+            f"the agent is at t = {getattr(agent, 't', None)}, the record to resume ends where its "
+            f"agent was at t = {record.agent_t}: resume with the agent that made it"
         )
     return record.every
 
