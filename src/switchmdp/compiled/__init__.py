@@ -108,7 +108,7 @@ def machine(function: F, instance: Any) -> F:
         copy = python_types.FunctionType(
             plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__
         )
-        shown = [c.__name__ for c in (type(instance), *classes) if is_compiled_class(c)]
+        shown = [c.__name__ for c in (type(instance), *classes) if "__state__" in vars(c)]
         label = "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
         modules = [c.__module__ for c in classes] + [plain.__module__]
         # Classes made inside a function may differ though they share their name.
@@ -116,10 +116,6 @@ def machine(function: F, instance: Any) -> F:
         sources = None if local else digest_for(modules)
         _machines[key] = _cached(copy, label, sources)
     return cast("F", _machines[key])
-
-
-def is_compiled_class(cls: type) -> bool:
-    return "__state__" in vars(cls)
 
 
 def _cached(function: Any, label: str, sources: str | None) -> Any:

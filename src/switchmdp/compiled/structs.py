@@ -8,6 +8,9 @@ machine code as a tree of named tuples and come back the same way:
 In machine code an instance is a mutable struct (Numba's `structref`) whose type is made of its
 fields' types, so one generic class is specialised for every combination of the components it
 holds. Its methods are the very functions of the Python class.
+
+What `register` adds to a class (`__fields__`, `__state__`, `__struct__`) and what Numba decorates is
+out of a type checker's sight: hence the ignores below.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""Restarts, full logs and overridden verbs: what an episodic agent must not lose or skip."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.compiled import compiled
+from switchmdp.restarts import Cubic
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("restart", [2, 500, 1234])
+def test_after_a_restart_an_agent_is_as_good_as_new(restart: int, seed: int) -> None:
+    """Told to restart, it goes on as a new agent would: no counts, and t from 1 again."""
+    mdp = sm.problems.random_mdp(3, 2, seed=seed)
+    old = sm.agents.Oracle(3, 2, change_points=[restart], delta=0.3)
+    new = sm.agents.UCRL2(3, 2, delta=0.3)
+    rng = np.random.default_rng(seed)
+    p, r, state = mdp.transitions, mdp.rewards, 0
+    for t in range(1, 4000):
+        action = old.act(state)
+        if t == restart:
+            assert old.visits.sum() == 0
+        if t >= restart:
+            assert new.act(state) == action
+            assert new.gain == old.gain
+        step = (state, action, float(rng.random() < r[state, action]),
+                int(rng.choice(3, p=p[state, action])))  # fmt: skip
+        old.observe(*step)
+        if t >= restart:
+            new.observe(*step)
+        state = step[3]
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_nothing_is_lost_where_an_episode_outgrows_the_log(interpreted: bool) -> None:
+    mdp = sm.problems.random_mdp(2, 1, seed=0)
+    ucrl2, windowed = sm.agents.UCRL2(2, 1), sm.agents.SWUCRL(2, 1, window=10_000)
+    for agent in (ucrl2, windowed):
+        record = sm.simulate(agent, mdp, 30_000, episodes=True, interpreted=interpreted)
+        assert record.episodes is not None
+        assert record.episodes.length.max() > 2048
+    assert ucrl2.visits.sum() == 30_000
+    assert windowed.visits.sum() == 10_000
+
+
+@compiled
+class Contrary(sm.agents.SWUCRL):
+    """Plans as SW-UCRL does, and does something else."""
+
+    def act(self, state: int) -> int:
+        self.prepare(state)
+        return 1
+
+
+def test_a_verb_that_is_overridden_is_overridden_in_machine_code_too() -> None:
+    problem = sm.problems.random_switching(3, 2, changes=1, horizon=500, seed=0)
+    for interpreted in (False, True):
+        agent = Contrary(3, 2, window=50)
+        record = sm.simulate(agent, problem, 500, trajectory=True, interpreted=interpreted)
+        assert record.trajectory is not None
+        assert (record.trajectory.actions == 1).all()
+
+
+def test_restart_times_far_out_do_not_overflow() -> None:
+    rule = Cubic(10**5)
+    rule.i = 3_000_000
+    assert rule.after(1) == -(-(3_000_000**3) // 10**10)
