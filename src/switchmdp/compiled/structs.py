@@ -9,8 +9,8 @@ In machine code an instance is a mutable struct (Numba's `structref`) whose type
 fields' types, so one generic class is specialised for every combination of the components it
 holds. Its methods are the very functions of the Python class.
 
-What `register` adds to a class (`__fields__`, `__state__`, `__struct__`) and what Numba decorates is
-out of a type checker's sight: hence the ignores below.
+What `register` adds to a class (`__fields__`, `__state__`, `__struct__`) and what Numba decorates
+is out of a type checker's sight: hence the ignores below.
 """
 
 from __future__ import annotations
