@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 import switchmdp as sm
-from switchmdp.reports.plots import Curve, save_regret_figure
+from switchmdp.reports.plots import Panel, regret_figure, save_figure
+from switchmdp.reports.resampling import Band
 
 S, A, T, DELTA = 5, 3, 100_000, 0.1
 
@@ -49,12 +50,12 @@ def run(changes: int, n_problems: int, seed: int) -> dict[str, np.ndarray[Any, A
     return {name: np.array(lines) for name, lines in curves.items()}
 
 
-def band(lines: np.ndarray[Any, Any], rng: np.random.Generator) -> Curve:
+def band(lines: np.ndarray[Any, Any], rng: np.random.Generator) -> Band:
     """The mean over problems and its 95 % bootstrap band over problems."""
     draws = rng.integers(0, len(lines), (400, len(lines)))
     means = np.array([lines[draw].mean(axis=0) for draw in draws])
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    return Curve(np.arange(500, T + 1, 500), lines.mean(axis=0), low, high)
+    return Band(np.arange(500, T + 1, 500), lines.mean(axis=0), low, high)
 
 
 def main() -> None:
@@ -79,11 +80,11 @@ def main() -> None:
             interval = f"{curve.low[-1]:9.0f} … {curve.high[-1]:.0f}"
             print(f"    {name:26s}{curve.middle[-1]:9.0f}   {interval}")
         points = sm.problems.paper_change_points(changes, T)
-        panels.append((f"l = {changes}, {options.problems} problems", curves, points))
-    figure = options.out / "three_algorithms.svg"
-    save_regret_figure(figure, panels)
-    save_regret_figure(figure.with_suffix(".png"), panels)
-    print(f"figure: {figure} (and .png)")
+        panels.append(Panel(f"l = {changes}, {options.problems} problems", curves, points))
+    figure, path = regret_figure(panels), options.out / "three_algorithms.svg"
+    save_figure(figure, path)
+    save_figure(figure, path.with_suffix(".png"))
+    print(f"figure: {path} (and .png)")
 
 
 if __name__ == "__main__":

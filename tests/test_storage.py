@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import DamagedFile
-from switchmdp.storage import load_arrays, save_arrays
+from switchmdp.storage import load_arrays, replacing, save_arrays, save_bytes
 
 ARRAYS: dict[str, Any] = {
     "integers": np.arange(6, dtype=np.int64).reshape(2, 3),
@@ -120,6 +120,61 @@ def test_content_reaches_the_disk_before_the_name_does(
     monkeypatch.setattr(os, "replace", noted_replace)
     save(tmp_path / "file")
     assert order[:2] == ["sync", "rename"]
+
+
+def test_bytes_are_written_as_they_are_and_replace_the_old_ones(tmp_path: Path) -> None:
+    for content in (b"first, and longer", b"", b"\x00\r\n\xff"):
+        save_bytes(tmp_path / "file", content)
+        assert (tmp_path / "file").read_bytes() == content
+        assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.replace"])
+def test_bytes_that_cannot_be_written_leave_the_old_ones(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_bytes(tmp_path / "file", b"old")
+    with monkeypatch.context() as patched:
+        patched.setattr(step, fail)
+        with pytest.raises(OSError, match="no space"):
+            save_bytes(tmp_path / "file", b"new")
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path: Path) -> None:
+    save_bytes(tmp_path / "file", b"old")
+    with replacing(tmp_path / "file") as file:
+        file.write(b"new")
+        file.flush()
+        assert (tmp_path / "file").read_bytes() == b"old"
+        (temporary,) = set(os.listdir(tmp_path)) - {"file"}
+        assert temporary.startswith(".file.")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("interruption", [ValueError, KeyboardInterrupt])
+def test_a_writer_that_is_interrupted_leaves_the_old_file(
+    interruption: type[BaseException], tmp_path: Path
+) -> None:
+    save_bytes(tmp_path / "file", b"old")
+
+    def interrupted() -> None:
+        with replacing(tmp_path / "file") as file:
+            file.write(b"half")
+            raise interruption
+
+    with pytest.raises(interruption):
+        interrupted()
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_nothing_is_written_where_there_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        save_bytes(tmp_path / "nowhere" / "file", b"content")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("objects", [np.array([{}]), [None], np.zeros(1, [("a", object)])])

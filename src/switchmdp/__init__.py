@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from switchmdp.version import __version__
 
 _MODULES = ("agents", "errors", "memory", "planning", "plausible", "problems", "restarts", "theory")
 _NAMES = {

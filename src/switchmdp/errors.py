@@ -6,6 +6,8 @@ allowed. A call that is refused for its arguments leaves its object as it was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -85,3 +87,32 @@ class ContractViolation(SwitchmdpError, AssertionError):
 
 class MissingExtra(SwitchmdpError, ImportError):
     """An optional dependency is not installed; says which extra brings it."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with a configuration."""
+
+    path: str
+    value: Any
+    allowed: str
+
+    def __str__(self) -> str:
+        shown = repr(self.value)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        return f"{self.path}: must be {self.allowed}, got {shown}"
+
+
+class InvalidExperiment(SwitchmdpError, ValueError):
+    """A configuration has faults; carries them all, with path, value and what is allowed."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(tuple(faults))
+        self.faults = tuple(faults)
+
+    def __str__(self) -> str:
+        return "\n".join(str(fault) for fault in self.faults)
+
+
+class ForeignFolder(SwitchmdpError, ValueError):
+    """A folder holds something else: another experiment's results, or none of ours."""

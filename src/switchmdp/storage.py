@@ -1,9 +1,11 @@
-"""The only way anything reaches disk: npz files that are atomic, checksummed and free of pickle.
+"""The only way anything reaches disk: whole or not at all.
 
-A file is a zip of plain `.npy` arrays and a `header.json` with the kind of file, the format's
-version, the caller's fields and a SHA-256 over every array's name, type, shape and bytes. Entries
-are stored, not compressed, so that a file can't unpack to more than it weighs. The same content
-gives the same bytes. Writing goes to a temporary name, is synced, and is renamed into place.
+Writing goes to a temporary name beside the target, is synced, and is renamed into place
+(`replacing`, `save_bytes`). Arrays are kept in npz files, checksummed and free of pickle: a zip of
+plain `.npy` arrays and a `header.json` with the kind of file, the format's version, the caller's
+fields and a SHA-256 over every array's name, type, shape and bytes. Entries are stored, not
+compressed, so that a file can't unpack to more than it weighs. The same content gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import math
 import os
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,33 +32,60 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 Arrays = dict[str, NDArray[Any]]
 
 
-def save_arrays(
-    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
-) -> None:
-    """Write arrays and JSON fields to a file that is either complete or not there."""
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write in that takes the path's place once the block ends, if nothing was raised.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "file")) as file:
+    ...         _ = file.write(b"whole")
+    ...     Path(folder, "file").read_bytes()
+    b'whole'
+    """
     target = Path(path)
-    content = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    if any(array.dtype.hasobject for array in content.values()):
-        raise TypeError("arrays of Python objects are never stored")
-    header = {
-        "kind": kind, "format": FORMAT, "fields": dict(fields), "sha256": _digest(content),
-    }  # fmt: skip
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
         with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                text = json.dumps(header, sort_keys=True, allow_nan=False)
-                archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
-                for name, array in sorted(content.items()):
-                    entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
-                    with archive.open(entry, "w", force_zip64=True) as stream:
-                        np.lib.format.write_array(stream, array, allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
+
+
+def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that is either complete or not there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_bytes(Path(folder, "file"), b"whole")
+    ...     Path(folder, "file").read_bytes()
+    b'whole'
+    """
+    with replacing(path) as file:
+        file.write(content)
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write arrays and JSON fields to a file that is either complete or not there."""
+    content = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    if any(array.dtype.hasobject for array in content.values()):
+        raise TypeError("arrays of Python objects are never stored")
+    header = {
+        "kind": kind, "format": FORMAT, "fields": dict(fields), "sha256": _digest(content),
+    }  # fmt: skip
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(header, sort_keys=True, allow_nan=False)
+        archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
+        for name, array in sorted(content.items()):
+            entry = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            with archive.open(entry, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:

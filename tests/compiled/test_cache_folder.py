@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ from typing import Any
 import pytest
 
 from switchmdp.compiled import cache
-from switchmdp.compiled.cache import cache_folder, digest_for, digest_of_sources
+from switchmdp.compiled.cache import (
+    PACKAGE,
+    PLAIN,
+    cache_folder,
+    digest_for,
+    digest_of_sources,
+)
 
 
 @pytest.fixture
@@ -92,3 +99,12 @@ def test_code_of_scripts_and_of_modules_without_a_file_has_no_digest(
     assert digest_for(["sys"]) is None
     assert digest_for(["switchmdp.memory"]) == digest_for(["switchmdp.mdp", "switchmdp"])
     assert digest_for([__name__]) is not None
+
+
+def test_the_layers_left_out_of_the_digest_hold_nothing_to_compile() -> None:
+    for name in PLAIN:
+        place = PACKAGE / name
+        for path in place.rglob("*.py") if place.is_dir() else [place]:
+            assert not re.search(r"@(jit|entry|inlined|compiled|specialised)", path.read_text()), (
+                path
+            )

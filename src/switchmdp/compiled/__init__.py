@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from switchmdp.compiled.cache import DiskCache, digest_for
+from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
 from switchmdp.compiled.structs import (
     classes_in,
     freeze,
@@ -31,7 +31,7 @@ from switchmdp.compiled.structs import (
 
 __all__ = [
     "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted",
-    "is_compiled", "jit", "machine", "pack", "specialised", "thaw", "unpack",
+    "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised", "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -108,14 +108,24 @@ def machine(function: F, instance: Any) -> F:
         copy = python_types.FunctionType(
             plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__
         )
-        shown = [c.__name__ for c in (type(instance), *classes) if "__state__" in vars(c)]
-        label = "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
+        label = _label(plain, instance)
         modules = [c.__module__ for c in classes] + [plain.__module__]
         # Classes made inside a function may differ though they share their name.
         local = any("<locals>" in c.__qualname__ for c in classes)
         sources = None if local else digest_for(modules)
         _machines[key] = _cached(copy, label, sources)
     return cast("F", _machines[key])
+
+
+def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
+    """Whether machine code for this combination was kept by an earlier compilation."""
+    return JIT and any(cache_folder().glob(f"{_label(interpreted(function), instance)}.*"))
+
+
+def _label(plain: Callable[..., Any], instance: Any) -> str:
+    classes = (type(instance), *classes_in(instance))
+    shown = [c.__name__ for c in classes if "__state__" in vars(c)]
+    return "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
 
 
 def _cached(function: Any, label: str, sources: str | None) -> Any:

@@ -20,6 +20,8 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
 from switchmdp.mdp.pairs import whole
 
+MOST_ENTRIES = 10**8  # probabilities drawn for one problem: 0.8 GB
+
 RowLaw = Callable[[np.random.Generator, int, int], NDArray[np.float64]]
 
 
@@ -76,6 +78,7 @@ def random_mdp(
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
     if not callable(rows):
         raise InvalidParameter("rows", rows, "a function such as dirichlet_rows")
+    _must_fit(n_states, n_actions, 1)
     rng = np.random.default_rng(seed if isinstance(seed, SeedSequence) else whole("seed", seed, 0))
     transitions = rows(rng, n_states * n_actions, n_states)
     return MDP(
@@ -97,6 +100,7 @@ def random_switching(
     changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
+    _must_fit(whole("n_states", n_states, 1), whole("n_actions", n_actions, 1), changes + 1)
     seeds = SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
     configurations = (random_mdp(n_states, n_actions, seed=s, rows=rows, law=law) for s in seeds)
     points = change_points(changes, horizon) if callable(change_points) else change_points
@@ -127,6 +131,14 @@ def random_sparse_mdp(
         csr_array(entries, (n_pairs, n_states)), rng.random((n_states, n_actions)),
         law=Bernoulli() if law is None else law,
     )  # fmt: skip
+
+
+def _must_fit(n_states: int, n_actions: int, configurations: int) -> None:
+    entries = n_states * n_states * n_actions * configurations
+    if entries > MOST_ENTRIES:
+        size = f"n_states² n_actions (changes + 1) = {entries:.3g}"
+        allowed = f"at most {MOST_ENTRIES:.0e}, or sparse (random_sparse_mdp)"
+        raise InvalidParameter("n_states", n_states, f"smaller: {size} may be {allowed}")
 
 
 def _distinct(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:

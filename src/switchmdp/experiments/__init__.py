@@ -1,0 +1,1 @@
+"""Experiments: problems × agents as data, run anywhere, kept on disk."""

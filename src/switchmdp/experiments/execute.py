@@ -1,0 +1,215 @@
+"""Getting chunks done: in threads, in processes, as one shard of many, or on a cluster.
+
+An executor is a function from chunks to a stream of accounts. Machine code lets go of Python's
+lock, so compiled agents run in threads; plain Python agents run in processes of their own. One that
+dies costs its chunk, which is tried again; the others go on. What a chunk contains is the same
+whoever computes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.chunks import Chunk
+from switchmdp.experiments.store import Store
+from switchmdp.experiments.warm import warm_up
+from switchmdp.experiments.worker import Account, work
+from switchmdp.mdp.pairs import whole
+
+ATTEMPTS = 3
+GRACE = 10.0  # seconds for running chunks to end once a stop is asked for
+EXECUTORS = ("auto", "threads", "processes")
+
+Executor = Callable[[list[Chunk], threading.Event], Iterator[Account]]
+
+
+@dataclass
+class Tally:
+    """How far an experiment has come."""
+
+    runs: int  # in all, of this shard
+    done: int = 0
+    failed: int = 0
+    lost: list[Account] = field(default_factory=list)  # chunks that could not be committed
+    disk_full: bool = False
+    interrupted: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing left to do."""
+        return not self.lost and not self.interrupted and not self.disk_full
+
+
+def cores() -> int:
+    """The number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_chunks(
+    store: Store, plan: Plan, *, jobs: int | None = None, executor: str = "auto",
+    shard: tuple[int, int] = (1, 1), dask: str | None = None, stop: threading.Event | None = None,
+    watch: Callable[[Tally], None] | None = None,
+) -> Tally:  # fmt: skip
+    """Do what is still to be done of this shard; `watch` is called whenever a chunk is."""
+    stop = stop or threading.Event()
+    jobs = cores() if jobs is None else whole("jobs", jobs, 1, 1024)
+    mine = store.chunks()[shard[0] - 1 :: shard[1]]
+    undone = [chunk for chunk in mine if not store.is_done(chunk)]
+    tally = Tally(sum(_runs(chunk) for chunk in mine))
+    tally.done = tally.runs - sum(_runs(chunk) for chunk in undone)
+    failed = [store.sidecar("failures", c) or [] for c in mine if c not in undone]
+    tally.failed = sum(map(len, failed))
+    if watch:
+        watch(tally)
+    if dask is None and executor != "processes" and undone:
+        warm_up(store, plan, jobs)
+    for use, chunks in _assigned(store, plan, undone, jobs, executor, dask):
+        for account in use(chunks, stop):
+            tally.done += account.runs
+            tally.failed += account.failed
+            tally.disk_full |= account.disk_full
+            if account.error:
+                tally.lost.append(account)
+            if account.disk_full:
+                stop.set()
+            if watch:
+                watch(tally)
+        if stop.is_set():
+            break
+    tally.interrupted = stop.is_set() and not tally.disk_full and tally.done < tally.runs
+    if tally.complete and shard == (1, 1):
+        store.tidy()
+    return tally
+
+
+def _runs(chunk: Chunk) -> int:
+    return 0 if chunk.agent is None else len(chunk)
+
+
+def _assigned(
+    store: Store, plan: Plan, chunks: list[Chunk], jobs: int, executor: str, dask: str | None
+) -> list[tuple[Executor, list[Chunk]]]:
+    if dask is not None:
+        from switchmdp.experiments.cluster import on_dask
+
+        return [(on_dask(store, dask, jobs), chunks)]
+    if executor not in EXECUTORS:
+        raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
+    threads, processes = in_threads(store, plan, jobs), in_processes(store, jobs)
+    if executor != "auto":
+        return [(threads if executor == "threads" else processes, chunks)]
+    fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
+    slow = [c for c in chunks if c.agent is not None and not plan.compiled[c.agent]]
+    return [(use, some) for use, some in ((threads, fast), (processes, slow)) if some]
+
+
+def in_threads(store: Store, plan: Plan, jobs: int) -> Executor:
+    """Chunks computed here, in threads of this process."""
+
+    class Hand:
+        def __call__(self, chunk: Chunk) -> Account:
+            return work(store, plan, chunk)
+
+        def close(self) -> None:
+            pass
+
+    return lambda chunks, stop: _hands(Hand, chunks, jobs, stop)
+
+
+def in_processes(store: Store, jobs: int) -> Executor:
+    """Chunks computed in processes of their own, each served by a thread of this one."""
+    return lambda chunks, stop: _hands(lambda: _Process(store), chunks, jobs, stop)
+
+
+class _Process:
+    """A worker process, replaced when it dies."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.process: Any = None
+        self.closed = False
+
+    def __call__(self, chunk: Chunk) -> Account:
+        how = ""
+        for _ in range(ATTEMPTS):
+            if self.closed:
+                break
+            if self.process is None or self.process.poll() is not None:
+                self._start()
+            try:
+                self.process.stdin.write(f"{chunk.id}\n")
+                self.process.stdin.flush()
+                reply = self.process.stdout.readline()
+            except (OSError, ValueError):
+                reply = ""
+            if reply.endswith("\n"):
+                return Account(**json.loads(reply))
+            how = f"its worker ended with code {self.process.wait()}"
+        return Account(chunk.id, error=how or "stopped")
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "switchmdp.experiments.worker", str(self.store.path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the worker, in the middle of its work if need be."""
+        self.closed = True
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _hands(
+    make: Callable[[], Any], chunks: list[Chunk], jobs: int, stop: threading.Event
+) -> Iterator[Account]:
+    """Threads that take chunks in turn until none is left or a stop is asked for."""
+    todo: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
+    for chunk in chunks:
+        todo.put(chunk)
+    accounts: queue.SimpleQueue[Account | BaseException | None] = queue.SimpleQueue()
+    hands = [make() for _ in range(min(jobs, len(chunks)))]
+
+    def take(hand: Callable[[Chunk], Account]) -> None:
+        try:
+            while not stop.is_set():
+                accounts.put(hand(todo.get_nowait()))
+        except queue.Empty:
+            pass
+        except BaseException as error:  # ours, not an agent's: it ends the whole run
+            accounts.put(error)
+        accounts.put(None)
+
+    for hand in hands:
+        threading.Thread(target=take, args=(hand,), daemon=True).start()
+    working, waited = len(hands), 0.0
+    try:
+        while working and waited < GRACE:
+            try:
+                account = accounts.get(timeout=0.1)
+            except queue.Empty:
+                waited += 0.1 if stop.is_set() else 0.0
+                continue
+            if account is None:
+                working -= 1
+            elif isinstance(account, BaseException):
+                raise account
+            elif not (stop.is_set() and account.error == "stopped"):
+                yield account
+    finally:
+        stopping = stop.is_set() or working
+        if stopping:
+            stop.set()
+        for hand in hands:
+            hand.close()

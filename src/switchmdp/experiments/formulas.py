@@ -1,0 +1,99 @@
+"""Formulas by name: an agent's parameters that depend on the problem it is about to meet.
+
+    window = { formula = "optimal-window", diameter = 1, times = 0.5 }
+
+A formula is a function of the problem, the horizon and δ; what else it takes is written beside its
+name. A new one is one line in FORMULAS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from switchmdp import theory
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp import SwitchingMDP
+from switchmdp.mdp.pairs import positive
+from switchmdp.planning import diameter as exact_diameter
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a formula may look at."""
+
+    problem: SwitchingMDP
+    horizon: int
+    delta: float
+
+
+def optimal_window(
+    context: Context, *, diameter: float | str = "lower-bound", times: float = 1.0
+) -> int:
+    """W* of Eq. 3 of Gajane, Ortner and Auer (2018), for the problem's number of changes.
+
+    `diameter`: a number, "lower-bound" (max(1, log_A S - 3)) or "exact" (the largest of the
+    problem's configurations); `times`: a factor on the result. Without a change, all the steps.
+
+    >>> from switchmdp.problems import random_switching
+    >>> optimal_window(Context(random_switching(changes=2, seed=0), 100_000, 0.1), diameter=1)
+    89119
+    """
+    problem, horizon = context.problem, context.horizon
+    factor = positive("times", times)
+    if problem.changes == 0:
+        return horizon
+    window = theory.optimal_window(
+        horizon=horizon, diameter=_diameter(problem, diameter), n_states=problem.n_states,
+        n_actions=problem.n_actions, changes=problem.changes, delta=context.delta,
+    )  # fmt: skip
+    return int(min(max(round(window * factor), problem.pairs.n_pairs), horizon))
+
+
+def _diameter(problem: SwitchingMDP, given: float | str) -> float:
+    if given == "lower-bound":
+        return theory.diameter_lower_bound(n_states=problem.n_states, n_actions=problem.n_actions)
+    if given == "exact":
+        return max(exact_diameter(mdp) for mdp in problem.configurations())
+    if isinstance(given, str):
+        raise InvalidParameter("diameter", given, "a number, 'lower-bound' or 'exact'")
+    return positive("diameter", given)
+
+
+def changes(context: Context, *, plus: int = 0) -> int:
+    """The number of changes that the problem was made with, felt within the horizon or not."""
+    return context.problem.changes + plus
+
+
+def change_points(context: Context) -> Any:
+    """The steps at which the problem changes."""
+    return context.problem.change_points
+
+
+def horizon(context: Context, *, times: float = 1.0) -> int:
+    """The number of steps, or a multiple of it."""
+    return max(1, round(context.horizon * positive("times", times)))
+
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "optimal-window": optimal_window,
+    "changes": changes,
+    "change-points": change_points,
+    "horizon": horizon,
+}
+
+
+def plain(value: Any) -> Any:
+    """A parameter's value as JSON can hold it."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return str(getattr(value, "__name__", value))

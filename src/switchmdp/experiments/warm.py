@@ -1,0 +1,69 @@
+"""Compiling before the clock runs: on two cores, each agent once.
+
+Machine code is made once per machine and kept on disk. Where more than one kind of agent is still
+to be compiled, a second process starts from the other end of the list; whoever comes to an agent
+that the other has finished finds it on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from switchmdp.compiled import is_compiled, is_on_disk
+from switchmdp.experiments.build import make_agent
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.chunks import problem_of
+from switchmdp.experiments.store import Store, open_store
+from switchmdp.experiments.worker import end_with_the_coordinator
+from switchmdp.simulation import loop, simulate
+
+
+def warm_up(store: Store, plan: Plan, jobs: int) -> None:
+    """Compile every agent that is not yet on disk."""
+    new: dict[type, int] = {}
+    for a in range(len(plan.agents)):
+        agent = _agent(plan, a)
+        if agent is not None and is_compiled(agent) and not is_on_disk(loop.run, agent):
+            new.setdefault(type(agent), a)
+    if not new:
+        return
+    helper = None
+    if jobs > 1 and len(new) > 1:
+        command = [sys.executable, "-m", "switchmdp.experiments.warm", str(store.path)]
+        backwards = [str(a) for a in reversed(new.values())]
+        with contextlib.suppress(OSError):  # then we do all of it
+            helper = subprocess.Popen([*command, *backwards], stdin=subprocess.PIPE)
+    try:
+        compile_agents(plan, list(new.values()))
+    finally:
+        if helper is not None:
+            helper.kill()
+            helper.communicate()
+
+
+def compile_agents(plan: Plan, agents: Sequence[int]) -> None:
+    """Run each for one step."""
+    for a in agents:
+        agent = _agent(plan, a)
+        if agent is not None:
+            simulate(agent, problem_of(plan, 0, 0), 1, seed=0, episodes=True)
+
+
+def _agent(plan: Plan, a: int) -> Any:
+    variant = plan.agents[a]
+    try:
+        problem = problem_of(plan, 0, 0)
+        factory = plan.factories[variant.source]
+        return make_agent(variant, factory, problem, plan.experiment.horizon, 0)[0]
+    except Exception:  # its runs will tell
+        return None
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_the_coordinator, daemon=True).start()
+    compile_agents(open_store(sys.argv[1]).plan(), [int(a) for a in sys.argv[2:]])

@@ -1,0 +1,97 @@
+"""What computes one chunk and commits it: the same function in a thread, a process or a cluster.
+
+Nothing but the folder's path and a chunk's id reaches a worker, and nothing but a short account
+leaves it: the results go straight to disk. Run as a program (`python -m`), this module serves a
+coordinator: chunk ids come in on standard input, accounts go out as lines of JSON. When the input
+ends, the coordinator is gone, and the worker ends at once, whatever it was doing.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from switchmdp.errors import ForeignFolder
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.chunks import Chunk, compute
+from switchmdp.experiments.store import Store, open_store
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What is said of a chunk that was worked on."""
+
+    chunk: str
+    runs: int = 0
+    failed: int = 0
+    error: str = ""  # why it could not be committed
+    disk_full: bool = False
+
+
+def work(store: Store, plan: Plan, chunk: Chunk) -> Account:
+    """Compute a chunk and commit it."""
+    runs = 0 if chunk.agent is None else len(chunk)
+    try:
+        outcome = compute(plan, chunk)
+        store.commit(chunk, outcome)
+    except (OSError, MemoryError) as error:
+        full = isinstance(error, OSError) and error.errno in FULL
+        return Account(chunk.id, error=f"{type(error).__name__}: {error}", disk_full=full)
+    return Account(chunk.id, runs, len(outcome.failures))
+
+
+_opened: dict[str, tuple[bytes, Store, Plan, dict[str, Chunk]]] = {}
+_lock = threading.Lock()
+
+
+def work_on(folder: str, chunk_id: str) -> Account:
+    """The same for a worker that knows only the folder."""
+    with _lock:
+        manifest = (Path(folder) / "experiment.json").read_bytes()
+        if folder not in _opened or _opened[folder][0] != manifest:
+            store = open_store(folder)
+            known = {chunk.id: chunk for chunk in store.chunks()}
+            _opened[folder] = (manifest, store, store.plan(), known)
+        _, store, plan, chunks = _opened[folder]
+    if chunk_id not in chunks:
+        raise ForeignFolder(f"{folder} has no chunk {chunk_id}")
+    return work(store, plan, chunks[chunk_id])
+
+
+def main() -> None:
+    """Serve a coordinator until it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when to stop
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an agent prints must not be taken for a reply
+    folder = sys.argv[1]
+    asked: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=end_with_the_coordinator, args=(asked.put,), daemon=True).start()
+    while True:
+        chunk = asked.get()
+        try:
+            account = work_on(folder, chunk)
+        except Exception as error:  # told to the coordinator, who decides
+            account = Account(chunk, error=f"{type(error).__name__}: {error}")
+        replies.write(json.dumps(asdict(account)) + "\n")
+        replies.flush()
+
+
+def end_with_the_coordinator(heard: Callable[[str], None] = lambda line: None) -> None:
+    """Hear what comes in; when nothing can come any more, the coordinator is gone, and so are we."""
+    for line in sys.stdin:
+        heard(line.strip())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

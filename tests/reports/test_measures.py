@@ -1,0 +1,104 @@
+"""The measures on curves whose answers are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.results import Setting
+from switchmdp.reports import measures
+from switchmdp.reports.measures import as_setting
+from switchmdp.reports.resampling import Interval
+
+NAN = float("nan")
+
+
+def finals(**regret: list[float]) -> Setting:
+    """Agents known by their final regret on each problem alone."""
+    return as_setting([100], {name: [[value] for value in row] for name, row in regret.items()})
+
+
+def test_pseudo_regret_has_its_own_band() -> None:
+    setting = as_setting([1, 2], {"a": [[1, 2], [3, 4]]})
+    runs = replace(setting.agents["a"], pseudo_regret=np.array([[10.0, 20.0], [30.0, 40.0]]))
+    setting = replace(setting, agents={"a": runs})
+    assert measures.regret_band(setting, "a").middle.tolist() == [2, 3]
+    assert measures.regret_band(setting, "a", pseudo=True).middle.tolist() == [20, 30]
+
+
+def test_a_run_marked_as_failed_counts_nowhere() -> None:
+    setting = finals(a=[1, 2, 600], b=[4, 4, 4])
+    runs = replace(
+        setting.agents["a"],
+        failed=np.array([False, False, True]),
+        episodes=np.array([3, 5, 100]),
+        seconds=np.array([1.0, 3.0, 100.0]),
+    )
+    setting = replace(setting, agents={**setting.agents, "a": runs})
+    assert measures.final_regret(setting, "a").middle == 1.5
+    assert measures.final_iqm(setting, "a").middle == 1.5
+    assert measures.final_quantiles(setting, "a", (0.0, 1.0)) == (1.0, 2.0)
+    assert measures.difference(setting, "a", "b").middle == -2.5
+    assert measures.ratio(setting, "b", "a").middle == pytest.approx(8 / 3)
+    assert measures.probability_of_improvement(setting, "a", "b").middle == 1.0
+    assert measures.shared_problems(setting, "a", "b") == 2
+    assert measures.episodes(setting, "a").middle == 4
+    assert measures.seconds_per_million_steps(setting, "a").middle == 2 * 1e6 / 100
+
+
+def test_an_agent_that_always_failed_has_nan_everywhere() -> None:
+    setting = finals(a=[NAN, NAN], b=[1, 2])
+    for found in (
+        measures.final_regret(setting, "a"),
+        measures.final_iqm(setting, "a"),
+        measures.difference(setting, "a", "b"),
+        measures.ratio(setting, "b", "a"),
+        measures.probability_of_improvement(setting, "b", "a"),
+    ):
+        assert np.isnan([found.middle, found.low, found.high]).all()
+    assert np.isnan(measures.final_quantiles(setting, "a")).all()
+    assert np.isnan(measures.regret_band(setting, "a").middle).all()
+
+
+def test_counts_that_are_not_known_are_nan_and_known_ones_are_averaged() -> None:
+    setting = finals(a=[1, 1, 1])
+    runs = replace(
+        setting.agents["a"],
+        episodes=np.array([-1, 4, 8]),
+        sweeps=np.array([0, 0, 3]),
+        bad_steps=np.array([NAN, 10.0, 20.0]),
+    )
+    setting = replace(setting, agents={"a": runs})
+    assert measures.episodes(setting, "a").middle == 6
+    assert measures.sweeps(setting, "a").middle == 1
+    assert measures.bad_steps(setting, "a").middle == 15
+    assert math.isnan(measures.seconds_per_million_steps(setting, "a").middle)
+
+
+def test_the_interquartile_mean_ignores_a_disaster_and_the_mean_does_not() -> None:
+    setting = finals(a=[1, 2, 3, 4, 5, 6, 7, 1e6])
+    assert measures.final_iqm(setting, "a").middle == 4.5
+    assert measures.final_regret(setting, "a").middle > 1e5
+
+
+def test_differences_are_taken_problem_by_problem() -> None:
+    hard = np.random.default_rng(1).exponential(1000.0, size=200)
+    setting = finals(a=list(hard), b=list(hard + 1.0))
+    found = measures.difference(setting, "a", "b")
+    assert found.low == pytest.approx(-1.0)
+    assert found.high == pytest.approx(-1.0)
+
+
+def test_a_tie_is_half_an_improvement() -> None:
+    setting = finals(a=[1, 2, 3, 9], b=[1, 2, 4, 4])
+    assert measures.probability_of_improvement(setting, "a", "b").middle == 0.5
+    assert measures.probability_of_improvement(setting, "a", "a") == Interval(0.5, 0.5, 0.5)
+
+
+def test_an_unknown_agent_is_named_with_those_there_are() -> None:
+    with pytest.raises(InvalidParameter, match="agent must be one of 'a', 'b', got 'c'"):
+        measures.final_regret(finals(a=[1], b=[2]), "c")

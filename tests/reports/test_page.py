@@ -1,0 +1,311 @@
+"""The page as text: whole, small, the same every time, and closed to what names may try."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import MissingExtra
+from switchmdp.experiments.results import Results
+from switchmdp.reports.page import render_page, write_page
+from switchmdp.reports.plots import COLOURS
+from switchmdp.reports.table import Table
+
+Maker = Callable[..., Results]
+FILES = Path(__file__).parents[2] / "src/switchmdp/reports/page_files"
+
+
+class Read(HTMLParser):
+    """The elements of a page with their attributes, and the text in each kind of element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open.append(tag)
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self._open):
+            self.texts[tag][-1] += data
+
+    def names(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+
+def charts(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
+def test_the_same_results_give_the_same_bytes(make_results: Maker, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_page(make_results(), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_text(encoding="utf-8") == render_page(make_results())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> None:
+    read = Read(render_page(make_results(settings=("first", "second"))))
+    text = "".join(read.texts["body"])
+    assert read.texts["h1"] == ["A window against restarts"]
+    assert "2 agents in 2 settings, on 8 problems each, for 10\u00a0000 steps." in text
+    assert "1 of 1 claim reproduced" in text
+    for words in ("The window wins.", "its mean final regret is lower", "✓ reproduced"):
+        assert words in text
+    headings = read.texts["h3"]
+    for title in ("Final regret", "Paired comparisons", "Regret by segment", "Steps to adapt"):
+        assert headings.count(title) == 2
+    assert "Hardness of the problems" in headings
+    assert "the changes: step 2\u00a0501, 7\u00a0501." in text
+    for words in ("switchmdp run experiment.toml", "1.2.3", "horizon = 10_000"):
+        assert words in text
+    anchors = {f"#{attributes['id']}" for _, attributes in read.elements if "id" in attributes}
+    links = {attributes["href"] for tag, attributes in read.elements if tag == "a"}
+    assert links <= anchors
+    assert len(links) >= 5
+
+
+def test_what_there_is_none_of_has_no_section(make_results: Maker) -> None:
+    page = render_page(make_results(claims=False, configuration="", provenance={}))
+    for section in ("claims", "failures", "parameters", "further", "origin"):
+        assert f'id="{section}"' not in page
+
+
+def test_results_without_a_setting_still_make_a_page() -> None:
+    page = render_page(Results("nothing yet", 0.1, {}))
+    assert "Nothing was run." in page
+    assert charts(page) == []
+
+
+def test_a_policy_allows_the_two_scripts_of_the_page_and_nothing_else(make_results: Maker) -> None:
+    page = render_page(make_results())
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
+    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert found
+    rules = dict(rule.strip().split(" ", 1) for rule in html.unescape(found.group(1)).split(";"))
+    assert len(hashes) == 2
+    assert rules == {
+        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:",
+        "script-src": " ".join(f"'sha256-{each}'" for each in hashes),
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+
+
+def test_a_page_fetches_nothing(make_results: Maker) -> None:
+    page = render_page(make_results())
+    for _, attributes in Read(page).elements:
+        assert "src" not in attributes
+        assert "srcset" not in attributes
+        assert str(attributes.get("href", "#")).startswith("#")
+    for style in re.findall(r"<style>(.*?)</style>", page, re.S):
+        assert not re.search(r"url\(|@import", style)
+    assert not re.search(r"fetch\(|XMLHttpRequest|import\(", (FILES / "page.js").read_text("utf-8"))
+
+
+def test_names_cannot_make_an_element(hostile_results: Results, hostile: tuple[str, str]) -> None:
+    page = render_page(hostile_results)
+    for name in hostile:
+        assert name not in page
+    read = Read(page)
+    assert read.names("script") == 3
+    assert read.names("img") == 0
+    assert not [a for _, attributes in read.elements for a in attributes if a.startswith("on")]
+    assert read.texts["h1"] == ["".join(hostile)]
+    assert read.texts["title"] == ["".join(hostile)]
+    assert "".join(hostile) in read.texts["pre"]
+    assert charts(page)[0]["names"] == list(hostile)
+
+
+def test_no_byte_of_the_data_could_end_its_element(make_results: Maker) -> None:
+    names = ("</ScRiPt >", "<!--", "&amp;", "\u2028\u2029")
+    page = render_page(make_results(agents=names))
+    found = re.search(r'id="charts">(.*?)</script>', page, re.S)
+    assert found
+    assert not re.search("[<>&\u2028\u2029]", found.group(1))
+    assert charts(page)[0]["names"] == list(names)
+
+
+def test_ten_agents_in_two_settings_make_less_than_a_megabyte(make_results: Maker) -> None:
+    agents = [f"agent number {i}" for i in range(10)]
+    page = render_page(make_results(agents=agents, settings=("first", "second"), points=200))
+    assert len(page.encode()) < 1_000_000
+
+
+def test_many_points_and_many_agents_are_thinned(make_results: Maker) -> None:
+    page = render_page(make_results(points=5_000, n=3))
+    assert len(charts(page)[0]["x"]) <= 250
+    many = make_results(agents=[f"agent {i}" for i in range(40)], points=2_000, n=2)
+    (setting,) = many.settings.values()
+    thinned = charts(render_page(replace(many, claims=())))[0]
+    assert len(thinned["x"]) < 250
+    assert thinned["x"][-1] == setting.horizon
+    assert len(thinned["names"]) == 40
+
+
+def test_a_curve_starts_at_nothing_and_ends_at_the_final_mean(make_results: Maker) -> None:
+    results = make_results()
+    (setting,) = results.settings.values()
+    chart = charts(render_page(results))[0]
+    regret, pseudo, _ = chart["views"]
+    runs = setting.agents["window"]
+    for view, rows in ((regret, runs.regret), (pseudo, runs.pseudo_regret)):
+        middle, low, high = (np.array(line) for line in view["curves"][0])
+        assert middle[0] == 0
+        assert middle[-1] == pytest.approx(rows[:, -1].mean(), rel=1e-5)
+        assert (low <= middle).all()
+        assert (middle <= high).all()
+
+
+def test_within_each_segment_regret_starts_anew(make_results: Maker) -> None:
+    results = make_results()
+    (setting,) = results.settings.values()
+    chart = charts(render_page(results))[0]
+    regret, _, within = (np.array(view["curves"][0][0]) for view in chart["views"])
+    x = chart["x"]
+    for start, end in ((2_500, 7_500), (7_500, 10_000)):
+        earned = regret[x.index(end)] - regret[x.index(start)]
+        assert within[x.index(end)] == pytest.approx(earned, abs=0.1)
+        assert within[x.index(start + 1)] < 0.01 * earned
+    assert [mark["x"] for mark in chart["marks"]] == [2_501, 7_501]
+    assert setting.name in chart["title"]
+
+
+def test_changes_that_differ_between_problems_are_not_marked(make_results: Maker) -> None:
+    results = make_results(n=6)
+    (setting,) = results.settings.values()
+    apart = tuple(np.array([1_000 * (i + 2)]) for i in range(6))
+    page = render_page(
+        replace(results, settings={"two changes": replace(setting, change_points=apart)})
+    )
+    assert charts(page)[0]["marks"] == []
+    assert "no change is marked" in page
+
+
+def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: Maker) -> None:
+    results = make_results(n=30)
+    (setting,) = results.settings.values()
+    runs = setting.agents["restarts"]
+    broken = replace(runs, regret=runs.regret * np.nan, failed=~runs.failed)
+    failures = tuple(
+        {"setting": "s", "agent": "restarts", "problem": i, "error": "E", "traceback": "line 7"}
+        for i in range(30)
+    )
+    page = render_page(
+        replace(
+            results,
+            settings={
+                "two changes": replace(setting, agents={**setting.agents, "restarts": broken})
+            },
+            failures=failures,
+        )
+    )
+    assert set(charts(page)[0]["views"][0]["curves"][1][0]) == {None}
+    assert "30 runs failed" in page
+    assert page.count("line 7") == 1
+    assert "problem 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more" in page
+
+
+def test_what_was_swept_is_an_axis_and_may_be_marked(make_results: Maker) -> None:
+    results = make_results(settings=("few", "many"))
+    settings = {
+        name: replace(setting, base="random", swept={"changes": c}, parameters={"changes": c})
+        for (name, setting), c in zip(results.settings.items(), (1, 100), strict=True)
+    }
+    page = render_page(
+        replace(results, settings=settings), marks={"changes": {"as in the paper": 4.0}}
+    )
+    chart = charts(page)[-1]
+    assert chart["x"] == [1, 100]
+    assert chart["log"]
+    assert chart["names"] == ["window", "restarts"]
+    assert chart["marks"] == [{"x": 4.0, "label": "as in the paper"}]
+    assert "as in the paper = 4." in page
+
+
+def test_further_tables_are_shown(make_results: Maker) -> None:
+    table = Table("sensitivity", ("choice", "regret"), (("a & b", "1 234"),), "a note")
+    read = Read(render_page(make_results(), tables=[table]))
+    assert "Sensitivity" in read.texts["h3"]
+    assert "a & b" in read.texts["th"]
+    assert "1\u00a0234" in read.texts["td"]
+
+
+def test_text_that_is_not_unicode_does_not_stop_the_page(
+    make_results: Maker, tmp_path: Path
+) -> None:
+    failure = {
+        "setting": "s", "agent": "a", "problem": 0, "error": "E", "traceback": "in \udcff.py",
+    }  # fmt: skip
+    write_page(make_results(failures=(failure,)), tmp_path / "page.html")
+    assert "in \\udcff.py" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_that_could_not_be_made_leaves_the_old_one(
+    make_results: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_page(make_results(), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_jinja_the_extra_is_named(
+    make_results: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtra, match=r"switchmdp\[plot\]"):
+        render_page(make_results())
+
+
+def test_colours_are_those_of_the_figures_and_stand_out_in_the_dark() -> None:
+    light, dark = (FILES / "page.css").read_text("utf-8").split("prefers-color-scheme: dark", 1)
+    series = [re.findall(r"--series-\d: (#\w{6});", part) for part in (light, dark)]
+    assert [colour.lower() for colour in series[0]] == [colour.lower() for colour in COLOURS]
+    (paper,) = re.findall(r"--paper: (#\w{6});", dark)
+    assert len(set(series[1])) == len(COLOURS)
+    for colour in series[1]:
+        assert _contrast(colour, paper) >= 4.5
+
+
+def _contrast(first: str, second: str) -> float:
+    """The ratio of two colours' relative luminances (WCAG 2)."""
+    values = []
+    for colour in (first, second):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        values.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(values) + 0.05) / (min(values) + 0.05)
+
+
+def test_the_vendored_library_comes_with_its_licence(make_results: Maker) -> None:
+    licence = (FILES / "uPlot-LICENSE.txt").read_text("utf-8")
+    assert "MIT License" in licence
+    assert licence in "".join(Read(render_page(make_results())).texts["pre"])

@@ -1,0 +1,334 @@
+"""The page in a real browser: drawn, read by keyboard and mouse, narrow, dark, printed, attacked.
+
+Debian's `chromium` and `chromium-driver` are used where they are. Where they are not, the tests are
+skipped, and say so; under `CI` they fail.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from switchmdp.experiments.results import Results
+from switchmdp.reports.page import write_page
+
+Maker = Callable[..., Results]
+Open = Callable[[Results], None]
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chrome]:
+    missing = [str(path) for path in (CHROMIUM, DRIVER) if not path.exists()]
+    if missing:
+        reason = f"THE PAGE WAS NOT TRIED IN A BROWSER: there is no {' and no '.join(missing)}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+        if terminal:
+            terminal.write_line(f"\n{reason}", yellow=True, bold=True)
+        pytest.skip(reason)
+    options = ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = Service(str(DRIVER))
+    try:
+        driver = Chrome(options=options, service=service)
+        try:
+            yield driver
+        finally:
+            driver.quit()
+    finally:
+        service.stop()
+
+
+@pytest.fixture
+def show(browser: Chrome, tmp_path: Path) -> Iterator[Open]:
+    """Open the page of some results, at 1400 × 900 in the light; nothing may be complained of."""
+
+    def show(results: Results) -> None:
+        write_page(results, tmp_path / "page.html")
+        resize(browser, 1400)
+        scheme(browser, "light")
+        browser.get((tmp_path / "page.html").as_uri())
+
+    complaints(browser)
+    yield show
+    assert complaints(browser) == []
+
+
+def complaints(browser: Chrome) -> list[str]:
+    """What the browser's console was told since it was last asked."""
+    entries = browser.get_log("browser")  # type: ignore[no-untyped-call]  # Selenium's lacks types
+    return [str(entry["message"]) for entry in entries]
+
+
+def resize(browser: Chrome, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def scheme(browser: Chrome, value: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": value}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def settle(browser: Chrome) -> None:
+    """Wait until what was asked for is drawn."""
+    browser.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+    )
+
+
+def ask(browser: Chrome, script: str, *arguments: Any) -> Any:
+    settle(browser)
+    return browser.execute_script(f"return {script}", *arguments)
+
+
+def one(browser: Chrome, selector: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def drawing(browser: Chrome) -> str:
+    return str(ask(browser, "document.querySelector('canvas').toDataURL()"))
+
+
+def readout(browser: Chrome) -> str:
+    return str(ask(browser, "document.querySelector('.readout').textContent"))
+
+
+def values(browser: Chrome) -> list[str]:
+    script = "[...document.querySelectorAll('figure')[0].querySelectorAll('.value')]"
+    return [str(text) for text in ask(browser, f"{script}.map((v) => v.textContent)")]
+
+
+def test_every_chart_is_drawn(browser: Chrome, show: Open, make_results: Maker) -> None:
+    show(make_results(settings=("first", "second")))
+    figures = browser.find_elements(By.CSS_SELECTOR, "figure")
+    assert len(figures) == 4
+    coloured = """[...document.querySelectorAll('canvas')].map((canvas) => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const blue = (i) => data[i + 2] > data[i] + 100 && data[i + 3] === 255;
+        return Array.from({ length: data.length / 4 }, (_, i) => 4 * i).filter(blue).length;
+    })"""
+    counts = ask(browser, coloured)
+    assert len(counts) == 4
+    assert min(counts) > 200
+
+
+def test_names_are_shown_as_they_are_and_run_nothing(
+    browser: Chrome, show: Open, hostile_results: Results, hostile: tuple[str, str]
+) -> None:
+    show(hostile_results)
+    both = "".join(hostile)
+    assert browser.title == both
+    assert one(browser, "h1").text == both
+    assert one(browser, "blockquote").text == both
+    figure = browser.find_elements(By.CSS_SELECTOR, "figure")[0]
+    buttons = figure.find_elements(By.CSS_SELECTOR, ".agent")
+    assert [button.text for button in buttons] == list(hostile)
+    assert ask(browser, "document.querySelectorAll('img').length") == 0
+    assert ask(browser, "document.querySelectorAll('script').length") == 3
+    plots = browser.find_elements(By.CSS_SELECTOR, ".plot")
+    assert any(hostile[0] in str(plot.get_attribute("aria-label")) for plot in plots)
+    plots[0].send_keys(Keys.ARROW_LEFT)
+    assert all(name in readout(browser) for name in hostile)
+    assert ask(browser, "document.querySelectorAll('img').length") == 0
+
+
+def test_a_script_that_was_not_put_there_does_not_run(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results())
+    browser.execute_script(
+        "const script = document.createElement('script');"
+        "script.textContent = 'window.ran = true'; document.body.append(script)"
+    )
+    assert ask(browser, "window.ran === undefined")
+    (complaint,) = complaints(browser)
+    assert "Content Security Policy" in complaint
+
+
+def test_the_legend_hides_and_shows_agents_by_keyboard(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results())
+    before = drawing(browser)
+    button = one(browser, ".agent")
+    assert button.tag_name == "button"
+    button.send_keys(Keys.ENTER)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert values(browser)[0] == "hidden"
+    assert drawing(browser) != before
+    assert ask(browser, "document.activeElement === arguments[0]", button)
+    assert ask(browser, "getComputedStyle(arguments[0]).outlineStyle", button) == "solid"
+    button.send_keys(Keys.SPACE)
+    assert button.get_attribute("aria-pressed") == "true"
+    assert drawing(browser) == before
+
+
+def test_arrow_keys_read_the_chart_step_by_step(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(points=50))
+    plot = one(browser, ".plot")
+    assert one(browser, ".readout").get_attribute("aria-live") == "polite"
+    assert "at step 10\u00a0000" in readout(browser)
+    last = values(browser)
+    steps = []
+    for key in (Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.END):
+        plot.send_keys(key)
+        steps.append(readout(browser).split("at step ")[1].split(".")[0].replace("\u00a0", ""))
+    assert steps == ["0", "200", "400", "200", "10000"]
+    assert "window: " in readout(browser)
+    plot.send_keys(Keys.HOME)
+    assert values(browser)[0].startswith("0 ")
+    plot.send_keys(Keys.TAB)
+    assert values(browser) == last
+
+
+def test_every_recorded_step_can_be_reached(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(points=200))
+    plot = one(browser, ".plot")
+    plot.send_keys(Keys.HOME)
+    seen = {readout(browser)}
+    for _ in range(60):
+        plot.send_keys(Keys.ARROW_RIGHT)
+        seen.add(readout(browser))
+    assert len(seen) == 61
+
+
+def test_hovering_reads_the_chart(browser: Chrome, show: Open, make_results: Maker) -> None:
+    show(make_results())
+    last = values(browser)
+    over = one(browser, ".u-over")
+    ActionChains(browser).move_to_element(over).perform()
+    assert "at step 5\u00a0000" in readout(browser)
+    assert values(browser) != last
+    ActionChains(browser).move_to_element(one(browser, "h2")).perform()
+    assert values(browser) == last
+
+
+def test_dragging_zooms_and_the_button_or_escape_resets(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results())
+    reset, plot = one(browser, ".reset"), one(browser, ".plot")
+    assert not reset.is_enabled()
+    for undo in (reset.click, lambda: plot.send_keys(Keys.ESCAPE)):
+        whole = drawing(browser)
+        over = one(browser, ".u-over")
+        drag = ActionChains(browser).move_to_element(over).click_and_hold()
+        drag.move_by_offset(200, 0).release().perform()
+        assert drawing(browser) != whole
+        assert reset.is_enabled()
+        plot.send_keys(Keys.HOME)
+        assert "at step 5\u00a0000" in readout(browser)
+        undo()
+        assert not reset.is_enabled()
+        plot.send_keys(Keys.HOME)
+        assert "at step 0" in readout(browser)
+        plot.send_keys(Keys.TAB)
+    plot.send_keys("+")
+    assert reset.is_enabled()
+    plot.send_keys(Keys.HOME)
+    assert "at step 2\u00a0500" in readout(browser)
+    plot.send_keys("-")
+    assert "at step 2\u00a0500" in readout(browser)
+    plot.send_keys("-")
+    assert not reset.is_enabled()
+
+
+def test_the_view_within_segments_starts_anew_at_a_change(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(points=50))
+    before = drawing(browser)
+    views = browser.find_elements(By.CSS_SELECTOR, ".views input")
+    views[0].send_keys(Keys.ARROW_LEFT)  # round to the last one
+    assert "Mean regret within each segment" in readout(browser)
+    assert drawing(browser) != before
+    plot = one(browser, ".plot")
+    plot.send_keys(Keys.HOME)
+    while "at step 2\u00a0501" not in readout(browser):
+        plot.send_keys(Keys.ARROW_RIGHT)
+    assert float(values(browser)[0].split(" ")[0]) < 5
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_does_not_scroll_sideways(
+    width: int, browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(agents=[f"agent{'x' * 30}{i}" for i in range(10)]))
+    resize(browser, width)
+    assert ask(browser, "document.documentElement.scrollWidth") <= width
+    canvas = ask(browser, "document.querySelector('canvas').getBoundingClientRect().right")
+    assert width / 2 < canvas <= width
+
+
+def test_charts_follow_light_and_dark(browser: Chrome, show: Open, make_results: Maker) -> None:
+    show(make_results())
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = drawing(browser)
+    assert ask(browser, background) == "rgb(255, 255, 255)"
+    scheme(browser, "dark")
+    assert ask(browser, background) == "rgb(20, 23, 27)"
+    assert drawing(browser) != light
+    scheme(browser, "light")
+    assert drawing(browser) == light
+
+
+def test_on_paper_all_is_open_light_and_sharp(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results())
+    scheme(browser, "dark")
+    dark = drawing(browser)
+    closed = "document.querySelectorAll('main details:not([open])').length"
+    assert ask(browser, closed) == 1
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert ask(browser, closed) == 0
+    canvas = "document.querySelector('canvas')"
+    shown = ask(browser, f"{canvas}.getBoundingClientRect().width")
+    assert shown == pytest.approx(640, abs=1)
+    assert ask(browser, f"{canvas}.width") >= 3 * 639
+    assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert ask(browser, closed) == 1
+    assert drawing(browser) == dark
+    pdf = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
+    assert drawing(browser) == dark
+
+
+def test_without_scripts_the_tables_are_there_and_the_charts_say_why_not(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(make_results())
+        text = one(browser, "main").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "This chart needs JavaScript" in text
+    assert "interquartile mean" in text
+    assert browser.find_elements(By.CSS_SELECTOR, "canvas") == []

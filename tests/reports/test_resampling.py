@@ -1,0 +1,139 @@
+"""The bootstrap: against closed forms, against theory, against drawing rows one by one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from switchmdp.reports import resampling
+from switchmdp.reports.resampling import (
+    band,
+    interquartile_mean,
+    interval,
+    mean,
+    ratio_of_means,
+)
+
+NAN = float("nan")
+
+
+def test_the_band_of_one_problem_is_its_own_curve() -> None:
+    curve = [0.1, 0.7, 1 / 3]
+    found = band([1, 2, 3], [curve])
+    assert found.times.tolist() == [1, 2, 3]
+    assert found.low.tolist() == found.middle.tolist() == found.high.tolist() == curve
+
+
+def test_an_interval_of_many_normal_rows_is_two_standard_errors_wide() -> None:
+    rows = np.random.default_rng(1).normal(5.0, 2.0, size=1000)
+    found = interval(rows)
+    error = rows.std() / math.sqrt(len(rows))
+    assert found.middle == pytest.approx(rows.mean())
+    assert found.low == pytest.approx(rows.mean() - 1.96 * error, abs=0.25 * error)
+    assert found.high == pytest.approx(rows.mean() + 1.96 * error, abs=0.25 * error)
+
+
+def test_intervals_hold_the_true_mean_about_95_times_in_a_hundred() -> None:
+    generator = np.random.default_rng(2)
+    held = 0
+    for _ in range(400):
+        found = interval(generator.exponential(1.0, size=200), resamples=500)
+        held += found.low <= 1.0 <= found.high
+    assert 0.90 < held / 400 < 0.98
+
+
+def test_every_resample_draws_as_many_rows_as_there_are_and_all_are_as_likely() -> None:
+    counts = resampling._counts(50, 4000, 7, 0)
+    assert (counts.sum(axis=1) == 50).all()
+    assert np.abs(counts.mean(axis=0) - 1).max() < 0.1
+    assert counts.var() == pytest.approx(1 - 1 / 50, abs=0.02)
+
+
+def test_the_same_rows_give_the_same_interval_and_another_seed_gives_another() -> None:
+    rows = np.random.default_rng(3).normal(size=40)
+    assert interval(rows) == interval(rows.copy())
+    assert interval(rows) != interval(rows, seed=1)
+
+
+def test_columns_are_resampled_together() -> None:
+    rows = np.random.default_rng(4).normal(size=(30, 1))
+    found = band([1, 2, 3], np.hstack([rows, 2 * rows, rows]))
+    assert found.low[0] == pytest.approx(found.low[2])
+    assert found.low[1] == pytest.approx(2 * found.low[0])
+    assert found.low[0] == pytest.approx(interval(rows[:, 0]).low)
+
+
+def test_rows_with_a_nan_are_left_out() -> None:
+    complete = [[1.0, 2.0], [3.0, 5.0]]
+    found = band([1, 2], [complete[0], [NAN, 9.0], complete[1], [9.0, NAN]])
+    expected = band([1, 2], complete)
+    assert found.middle.tolist() == expected.middle.tolist() == [2.0, 3.5]
+    assert found.high.tolist() == expected.high.tolist()
+
+
+@pytest.mark.parametrize("rows", [[], [NAN], [NAN, NAN]])
+def test_with_no_row_left_all_is_nan(rows: list[float]) -> None:
+    found = interval(rows)
+    assert all(map(math.isnan, (found.middle, found.low, found.high)))
+    curve = band([1, 2], np.array([[row, row] for row in rows]).reshape(-1, 2))
+    assert curve.middle.shape == (2,)
+    assert np.isnan([curve.middle, curve.low, curve.high]).all()
+
+
+def test_rows_that_are_all_alike_have_an_interval_that_holds_them() -> None:
+    for value in (0.1, 1 / 3, -7.7, 1e9 / 7):
+        found = interval([value] * 37)
+        assert found.low <= found.middle <= found.high
+        assert found.high - found.low <= 1e-12 * abs(value)
+
+
+def test_many_rows_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(5).normal(size=100)
+    largest = 0
+    seen = set()
+
+    def watched(counts: resampling.Floats, data: resampling.Floats) -> resampling.Floats:
+        nonlocal largest
+        largest = max(largest, counts.size)
+        seen.add(counts.tobytes())
+        return mean(counts, data)
+
+    monkeypatch.setattr(resampling, "BLOCK", 1050)
+    found = interval(rows, watched, resamples=1999)
+    assert largest == 1000
+    assert len(seen) == 200 + 1  # the blocks, all different, and every row once for the middle
+    error = rows.std() / 10
+    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_a_resampled_interquartile_mean_is_that_of_the_rows_drawn() -> None:
+    generator = np.random.default_rng(6)
+    for n in range(1, 12):
+        rows = generator.integers(-5, 5, size=n).astype(float)
+        drawn = generator.integers(n, size=(20, n))
+        counts = np.array([np.bincount(row, minlength=n) for row in drawn], dtype=float)
+        expected = []
+        for row in drawn:
+            # Each row four times: a quarter of them is then a whole number.
+            fine = np.sort(np.repeat(rows[row], 4))
+            expected.append(fine[n : 3 * n].mean())
+        assert interquartile_mean(counts, rows) == pytest.approx(np.array(expected))
+
+
+def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
+    rows = np.array([[1.0, 1.0], [9.0, 3.0]])
+    assert ratio_of_means(np.ones((1, 2)), rows).tolist() == [2.5]
+
+
+def test_rows_compared_with_themselves_have_the_ratio_one_exactly() -> None:
+    rows = np.random.default_rng(7).exponential(size=333)
+    assert interval(np.column_stack([rows, rows]), ratio_of_means) == resampling.Interval(1, 1, 1)
+
+
+def test_a_ratio_to_what_may_not_be_positive_has_no_interval() -> None:
+    found = interval([[1.0, 3.0], [1.0, -1.0]], ratio_of_means)
+    assert found.middle == 1.0
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
