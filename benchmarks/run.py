@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+import engine
 import large
 import speed
 import startup
@@ -36,6 +37,7 @@ def main() -> int:
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,
         "large": large.ring,
+        "the paper's experiment": engine.figure_1,
     }
     print(
         f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "

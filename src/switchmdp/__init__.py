@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from switchmdp.version import __version__
 
-_MODULES = ("agents", "errors", "memory", "planning", "plausible", "problems", "restarts", "theory")
+_MODULES = (
+    "agents", "errors", "experiments", "memory", "planning", "plausible", "problems", "reports",
+    "restarts", "theory",
+)  # fmt: skip
 _NAMES = {
     "MDP": "mdp", "SwitchingMDP": "mdp", "Bernoulli": "mdp", "Beta": "mdp", "Deterministic": "mdp",
     "optimal_gain": "planning", "optimal_gains": "planning", "policy_gain": "planning",
@@ -25,18 +28,32 @@ _NAMES = {
     "extended_value_iteration": "planning",
     "simulate": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
+    "Experiment": "experiments", "compare": "reports.compare",
 }  # fmt: skip
 
 __all__ = [
-    "MDP", "Bernoulli", "Beta", "Deterministic", "Record", "SwitchingMDP", "__version__", "agents",
-    "check_agent", "check_problem", "diameter", "errors", "extended_value_iteration", "hardness",
-    "is_communicating", "memory", "optimal_gain", "optimal_gains", "planning", "plausible",
-    "policy_gain", "problems", "restarts", "simulate", "theory",
+    "MDP", "Bernoulli", "Beta", "Deterministic", "Experiment", "Record", "SwitchingMDP",
+    "__version__", "agents", "check_agent", "check_problem", "compare", "diameter", "errors",
+    "experiments", "extended_value_iteration", "hardness", "is_communicating", "memory",
+    "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems", "reports",
+    "restarts", "simulate", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from switchmdp import agents, errors, memory, planning, plausible, problems, restarts, theory
+    from switchmdp import (
+        agents,
+        errors,
+        experiments,
+        memory,
+        planning,
+        plausible,
+        problems,
+        reports,
+        restarts,
+        theory,
+    )
     from switchmdp.contract import check_agent, check_problem
+    from switchmdp.experiments import Experiment
     from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, SwitchingMDP
     from switchmdp.planning import (
         diameter,
@@ -47,6 +64,7 @@ if TYPE_CHECKING:
         optimal_gains,
         policy_gain,
     )
+    from switchmdp.reports.compare import compare
     from switchmdp.simulation import Record, simulate
 
 

@@ -12,6 +12,7 @@ import pytest
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import measures
+from switchmdp.reports.against import fixed_values
 from switchmdp.reports.measures import as_setting
 
 NAN = float("nan")
@@ -51,10 +52,13 @@ def test_regret_against_a_swept_parameter_of_the_agents() -> None:
     )
     results = Results("", 0.1, {"s": setting})
     assert measures.swept_parameters(results) == ("window",)
-    lines = measures.against(results, "window")
+    panels = measures.against(results, "window")
+    assert list(panels) == ["s"]
+    lines = panels["s"]
     assert list(lines) == ["a"]
     assert lines["a"].times.tolist() == [100, 321, 500]
     assert lines["a"].middle.tolist() == lines["a"].low.tolist() == [9, 5, 7]
+    assert fixed_values(results, "window") == {"s": {"b": 50.0}}
 
 
 def test_regret_against_a_swept_parameter_of_the_problems() -> None:
@@ -65,19 +69,21 @@ def test_regret_against_a_swept_parameter_of_the_problems() -> None:
         )
         for changes in (4, 2)
     }
-    lines = measures.against(Results("", 0.1, settings), "changes")
+    lines = measures.against(Results("", 0.1, settings), "changes")["s"]
+    assert fixed_values(Results("", 0.1, settings), "changes") == {}
     assert list(lines) == ["a", "b [law=x]"]
     assert lines["a"].times.tolist() == [2, 4]
     assert lines["a"].middle.tolist() == [20, 40]
 
 
-def test_lines_of_several_settings_are_told_apart() -> None:
+def test_several_settings_are_panels_of_their_own() -> None:
     settings = {
         name: swept({"a1": ("a", {"w": 1, "δ": 0.1}, {}, 3.0)}, name) for name in ("s", "t")
     }
     results = Results("", 0.1, settings)
-    assert list(measures.against(results, "w")) == ["a [δ=0.1] · s", "a [δ=0.1] · t"]
-    assert list(measures.against(results, "δ")) == ["a [w=1] · s", "a [w=1] · t"]
+    for parameter, line in (("w", "a [δ=0.1]"), ("δ", "a [w=1]")):
+        panels = measures.against(results, parameter)
+        assert {name: list(lines) for name, lines in panels.items()} == {"s": [line], "t": [line]}
 
 
 def test_only_a_parameter_swept_over_numbers_can_be_an_axis() -> None:

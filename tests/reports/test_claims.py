@@ -9,7 +9,7 @@ import pytest
 
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.claims import FEWEST, Verdict, judge, judge_all
+from switchmdp.reports.claims import FEWEST, Verdict, by_sentence, judge, judge_all
 from switchmdp.reports.measures import as_setting
 
 NAN = float("nan")
@@ -160,3 +160,23 @@ def test_all_claims_are_judged_in_their_order() -> None:
     verdicts = judge_all(Results("", 0.1, {"s": setting}, claims))
     assert [verdict.claim for verdict in verdicts] == list(claims)
     assert [verdict.outcome for verdict in verdicts] == ["not measured", "reproduced"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "overall"),
+    [
+        (["reproduced", "reproduced"], "reproduced"),
+        (["reproduced", "not reproduced"], "reproduced in part"),
+        (["undecided", "reproduced"], "reproduced in part"),
+        (["not reproduced", "undecided"], "not reproduced"),
+        (["undecided", "not measured"], "undecided"),
+        (["not measured"], "not measured"),
+    ],
+)
+def test_a_sentence_is_reproduced_if_all_that_it_says_is(outcomes: list[Any], overall: str) -> None:
+    verdicts = [Verdict(a_claim("better"), "", (), outcome) for outcome in outcomes]
+    other = Verdict(a_claim("better", quote="and so is that"), "", (), "undecided")
+    first, second = by_sentence([verdicts[0], other, *verdicts[1:]])
+    assert first.outcome == overall
+    assert first.verdicts == tuple(verdicts)
+    assert second.outcome == "undecided"

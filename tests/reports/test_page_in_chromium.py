@@ -39,9 +39,9 @@ def browser(
         reason = f"THE PAGE WAS NOT TRIED IN A BROWSER: there is no {' and no '.join(missing)}"
         if os.environ.get("CI"):
             pytest.fail(reason)
-        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
-        if terminal:
-            terminal.write_line(f"\n{reason}", yellow=True, bold=True)
+        plugins: Any = request.config.pluginmanager
+        with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
+            plugins.get_plugin("terminalreporter").write_line(reason, yellow=True, bold=True)
         pytest.skip(reason)
     options = ChromeOptions()
     options.binary_location = str(CHROMIUM)
@@ -120,7 +120,7 @@ def values(browser: Chrome) -> list[str]:
 
 
 def test_every_chart_is_drawn(browser: Chrome, show: Open, make_results: Maker) -> None:
-    show(make_results(settings=("first", "second")))
+    show(make_results(settings=("first", "second"), n=40))
     figures = browser.find_elements(By.CSS_SELECTOR, "figure")
     assert len(figures) == 4
     coloured = """[...document.querySelectorAll('canvas')].map((canvas) => {

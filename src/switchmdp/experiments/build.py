@@ -14,6 +14,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from numpy.random import SeedSequence
@@ -83,6 +84,7 @@ def run_seed(seed: int, i: int) -> int:
     return _seed(seed, RUN_ROLE, i)
 
 
+@lru_cache(maxsize=4096)
 def _seed(seed: int, role: int, i: int) -> int:
     low, high = SeedSequence(seed, spawn_key=(role, i)).generate_state(2)
     return int(low) | (int(high) & 0x3FFFFFFF) << 32
@@ -152,6 +154,7 @@ def resolve(
     return found
 
 
+@lru_cache(maxsize=1024)
 def parameters_of(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """What a class or function can be called with."""
     try:

@@ -19,6 +19,7 @@ import numpy as np
 from switchmdp.errors import SwitchmdpError
 from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.check import Plan
+from switchmdp.experiments.faults import described
 from switchmdp.experiments.results import HARDNESS
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.planning import hardness
@@ -165,7 +166,7 @@ def _write(arrays: Arrays, row: int, record: Record, agent: Any, bad: float | No
 def _failure(plan: Plan, chunk: Chunk, agent: str, i: int, error: BaseException) -> dict[str, Any]:
     return {
         "setting": plan.settings[chunk.setting].name, "agent": agent, "problem": i,
-        "error": f"{type(error).__name__}: {error}",
+        "error": described(error),
         "traceback": "".join(traceback.format_exception(error)),
     }  # fmt: skip
 
@@ -220,13 +221,13 @@ class _Kept:
         self.problem: SwitchingMDP | None = None
 
 
-_kept: OrderedDict[tuple[int, int, int], _Kept] = OrderedDict()
+_kept: OrderedDict[tuple[Plan, int, int], _Kept] = OrderedDict()
 _kept_lock = threading.Lock()
 
 
 def problem_of(plan: Plan, setting: int, i: int) -> SwitchingMDP:
     """Problem i of a setting, made once for all the agents that meet it soon."""
-    key = (id(plan), setting, i)
+    key = (plan, setting, i)
     with _kept_lock:
         entry = _kept.setdefault(key, _Kept())
         _kept.move_to_end(key)
@@ -236,7 +237,7 @@ def problem_of(plan: Plan, setting: int, i: int) -> SwitchingMDP:
         if entry.problem is None:
             variant, experiment = plan.settings[setting], plan.experiment
             seed = problem_seed(experiment.seed, i)
-            factory = plan.factories[variant.source]
+            factory = plan.generators[variant.source]
             problem = make_problem(variant, factory, experiment.horizon, seed)
             if problem.pairs.n_pairs * (problem.changes + 1) > 10_000:
                 return problem

@@ -7,13 +7,14 @@ others then do.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from switchmdp.errors import MissingExtra
+from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments.chunks import Chunk
 from switchmdp.experiments.execute import ATTEMPTS, Executor
 from switchmdp.experiments.store import Store
@@ -21,6 +22,7 @@ from switchmdp.experiments.worker import Account, work_on
 
 LOCAL = "local"
 AHEAD = 4  # chunks submitted for each thread of the cluster
+PATIENCE = 30.0  # seconds for the scheduler to answer
 
 
 def on_dask(store: Store, address: str, jobs: int) -> Executor:
@@ -39,7 +41,7 @@ def on_dask(store: Store, address: str, jobs: int) -> Executor:
                 n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None
             )
         try:
-            with distributed.Client(cluster or address, timeout=30) as client:
+            with _client(distributed, cluster or address) as client:
                 yield from _stream(client, distributed, folder, chunks, stop)
         finally:
             if cluster is not None:
@@ -48,34 +50,40 @@ def on_dask(store: Store, address: str, jobs: int) -> Executor:
     return use
 
 
+def _client(distributed: Any, where: Any) -> Any:
+    try:
+        return distributed.Client(where, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        allowed = f"the address of a running Dask scheduler ({error})"
+        raise InvalidParameter("dask", where, allowed) from error
+
+
 def _stream(
     client: Any, distributed: Any, folder: str, chunks: list[Chunk], stop: threading.Event
 ) -> Iterator[Account]:
     waiting = [chunk.id for chunk in reversed(chunks)]
     attempts = dict.fromkeys(waiting, 0)
     running: dict[Any, str] = {}
-    while (waiting or running) and not (stop.is_set() and not running):
+    while (waiting or running) and not stop.is_set():
         room = AHEAD * max(1, sum(client.nthreads().values()))
-        while waiting and len(running) < room and not stop.is_set():
+        while waiting and len(running) < room:
             chunk = waiting.pop()
             attempts[chunk] += 1
             running[client.submit(work_on, folder, chunk, pure=False)] = chunk
-        if stop.is_set():
-            idle = [f for f in running if f.status == "pending"]
-            client.cancel(idle)
-            for future in idle:
-                del running[future]
-            continue
-        try:
-            finished = distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            continue
-        for future in finished.done:
+        with contextlib.suppress(TimeoutError, distributed.CancelledError):
+            distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
+        for future in [future for future in running if future.done()]:
             chunk = running.pop(future)
-            error = future.exception() if future.status == "error" else None
-            if future.status == "finished":
-                yield future.result()
-            elif attempts[chunk] < ATTEMPTS:
+            account = _account(future, chunk)
+            if account.error and not account.disk_full and attempts[chunk] < ATTEMPTS:
                 waiting.append(chunk)
             else:
-                yield Account(chunk, error=f"{type(error).__name__}: {error}")
+                yield account
+    client.cancel(list(running))
+
+
+def _account(future: Any, chunk: str) -> Account:
+    try:
+        return future.result()  # type: ignore[no-any-return]
+    except Exception as error:  # what was raised there, or the worker's own end
+        return Account(chunk, error=f"{type(error).__name__}: {error}")

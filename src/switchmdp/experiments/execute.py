@@ -8,6 +8,7 @@ whoever computes it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmdp.errors import InvalidParameter
+from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.chunks import Chunk
 from switchmdp.experiments.store import Store
@@ -63,18 +64,26 @@ def run_chunks(
     """Do what is still to be done of this shard; `watch` is called whenever a chunk is."""
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else whole("jobs", jobs, 1, 1024)
-    mine = store.chunks()[shard[0] - 1 :: shard[1]]
-    undone = [chunk for chunk in mine if not store.is_done(chunk)]
+    last = whole("the number of shards", shard[1], 1)
+    mine = store.chunks()[whole("shard", shard[0], 1, last) - 1 :: last]
     tally = Tally(sum(_runs(chunk) for chunk in mine))
-    tally.done = tally.runs - sum(_runs(chunk) for chunk in undone)
-    failed = [store.sidecar("failures", c) or [] for c in mine if c not in undone]
-    tally.failed = sum(map(len, failed))
+    undone = []
+    for chunk in mine:
+        try:
+            _, arrays = store.load(chunk)
+        except (FileNotFoundError, DamagedFile):
+            undone.append(chunk)
+            continue
+        tally.done += _runs(chunk)
+        tally.failed += int(arrays["failed"].sum()) if _runs(chunk) else 0
+    left = len(undone)
     if watch:
         watch(tally)
     if dask is None and executor != "processes" and undone:
         warm_up(store, plan, jobs)
     for use, chunks in _assigned(store, plan, undone, jobs, executor, dask):
         for account in use(chunks, stop):
+            left -= 1
             tally.done += account.runs
             tally.failed += account.failed
             tally.disk_full |= account.disk_full
@@ -86,7 +95,7 @@ def run_chunks(
                 watch(tally)
         if stop.is_set():
             break
-    tally.interrupted = stop.is_set() and not tally.disk_full and tally.done < tally.runs
+    tally.interrupted = stop.is_set() and not tally.disk_full and left > 0
     if tally.complete and shard == (1, 1):
         store.tidy()
     return tally
@@ -136,39 +145,54 @@ class _Process:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.process: Any = None
+        self.process: subprocess.Popen[str] | None = None
         self.closed = False
+        self.lock = threading.Lock()  # no worker is started once this is closed
 
     def __call__(self, chunk: Chunk) -> Account:
-        how = ""
+        how = "stopped"
         for _ in range(ATTEMPTS):
-            if self.closed:
+            process = self._running()
+            if process is None:
                 break
-            if self.process is None or self.process.poll() is not None:
-                self._start()
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
-                self.process.stdin.write(f"{chunk.id}\n")
-                self.process.stdin.flush()
-                reply = self.process.stdout.readline()
+                process.stdin.write(f"{chunk.id}\n")
+                process.stdin.flush()
+                reply = process.stdout.readline()
             except (OSError, ValueError):
                 reply = ""
             if reply.endswith("\n"):
                 return Account(**json.loads(reply))
-            how = f"its worker ended with code {self.process.wait()}"
-        return Account(chunk.id, error=how or "stopped")
+            how = f"its worker ended with code {process.wait()}"
+        return Account(chunk.id, error="stopped" if self.closed else how)
 
-    def _start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "switchmdp.experiments.worker", str(self.store.path)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+    def _running(self) -> subprocess.Popen[str] | None:
+        with self.lock:
+            if not self.closed and (self.process is None or self.process.poll() is not None):
+                _end(self.process)
+                program = f"from {work.__module__} import main; main()"
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", program, str(self.store.path)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                )  # fmt: skip
+            return None if self.closed else self.process
 
     def close(self) -> None:
         """End the worker, in the middle of its work if need be."""
-        self.closed = True
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+        with self.lock:
+            self.closed = True
+            _end(self.process)
+
+
+def _end(process: subprocess.Popen[str] | None) -> None:
+    if process is not None:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):  # what it was told last may never have left
+                pipe.close()  # type: ignore[union-attr]  # both are pipes of ours
 
 
 def _hands(

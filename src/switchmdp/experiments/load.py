@@ -41,6 +41,15 @@ def load_results(store: Store) -> Results:
     )
 
 
+def versions() -> dict[str, str]:
+    """What else results may depend on."""
+    return {
+        "Python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "numba", "scipy")},
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
+
 def assemble(
     experiment: Experiment, parts: Any, seconds: Any, failures: Any, text: str,
     origin: dict[str, str],
@@ -113,8 +122,6 @@ def provenance(store: Store, missing: int) -> dict[str, str]:
         "seed": str(experiment.seed),
         "problems per setting": str(experiment.n_problems),
         "runs": f"{total}" if not missing else f"{total - missing} of {total}: not complete",
-        "Python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba", "scipy")},
-        "platform": f"{platform.system()} {platform.machine()}",
+        **versions(),
         "rerun": "switchmdp run experiment.toml --out results",
     }

@@ -2,22 +2,27 @@
 
 A name is one of the package's own (`AGENTS`, `PROBLEMS`) or "module:Name" of the user's, imported
 from the configuration's folder or wherever Python finds it. The text of such modules, and of those
-beside them that they use, is part of what an experiment's results depend on.
+beside them that they import, is part of what an experiment's results depend on.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import difflib
 import hashlib
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.faults import described
 
 USERS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -56,7 +61,7 @@ def find(
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever the user's module does when imported
-        reason = f"a module that can be imported ({type(error).__name__}: {error})"
+        reason = f"a module that can be imported ({described(error)})"
         raise InvalidParameter(field, name, reason) from error
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -67,29 +72,75 @@ def find(
     return found  # type: ignore[no-any-return]  # callable() has just said so
 
 
+_loaded: dict[str, tuple[Path, str]] = {}  # the user's modules: their files, as they were imported
+
+
 def _import(name: str, folder: Path | None) -> ModuleType:
-    if folder is not None and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-        importlib.invalidate_caches()
-    return importlib.import_module(name)
+    """Import a module, again if it or one beside it that it uses is not what was imported before.
+
+    A process may live long (a notebook, a cluster's worker) and meet many experiments, whose
+    modules are edited meanwhile or share their names with those in other folders.
+    """
+    if folder is not None:
+        first = str(folder.resolve())
+        sys.path[:] = [first, *(entry for entry in sys.path if entry != first)]
+    importlib.invalidate_caches()
+    now = {m: (file, hashlib.sha256(text).hexdigest()) for m, file, text in _files(name, folder)}
+    if any(m in sys.modules and _loaded.get(m) != seen for m, seen in now.items()):
+        for module in now:
+            sys.modules.pop(module, None)
+    found = importlib.import_module(name)
+    _loaded.update(now)
+    return found
 
 
-def digests(names: list[str], folder: Path | None) -> dict[str, str]:
-    """SHA-256 of the text of each user's module named, and of those beside it that it uses."""
-    found: dict[str, str] = {}
-    for name in names:
-        if is_users(name):
-            _visit(name.partition(":")[0], found)
-    return dict(sorted(found.items()))
+def digests(names: Iterable[str], folder: Path | None) -> dict[str, str]:
+    """SHA-256 of the text of each user's module named, and of those beside it that it imports."""
+    users = [name.partition(":")[0] for name in names if is_users(name)]
+    modules = sorted({module for name in users for module, _, _ in _files(name, folder)})
+    return {module: _loaded[module][1] for module in modules if module in _loaded}
 
 
-def _visit(name: str, found: dict[str, str], beside: Path | None = None) -> None:
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if name in found or file is None or (beside and beside not in Path(file).parents):
-        return
-    found[name] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    for value in list(vars(module).values()):
-        used = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", 0)
-        if isinstance(used, str) and used != name:
-            _visit(used, found, beside or Path(file).parent)
+def _files(name: str, folder: Path | None) -> list[tuple[str, Path, bytes]]:
+    """A module and those beside it that it imports, directly or not: name, file and text."""
+    places = [Path(entry).resolve() for entry in ([folder] if folder else []) + sys.path]
+    root = next((place for place in places if _file(name, place)), None)
+    installed = {Path(sysconfig.get_path(p)).resolve() for p in ("stdlib", "purelib", "platlib")}
+    top = name.partition(".")[0]
+    found: dict[str, tuple[str, Path, bytes]] = {}
+    waiting = [name] if root else []
+    while waiting:
+        module = waiting.pop()
+        first = module.partition(".")[0]
+        foreign = first in sys.stdlib_module_names or first == "switchmdp" or root in installed
+        file = None if module in found or (foreign and first != top) else _file(module, root)
+        if file is not None:
+            text = file.read_bytes()
+            found[module] = (module, file, text)
+            waiting += _imports(text, module, file.name == "__init__.py")
+    return list(found.values())
+
+
+def _file(module: str, root: Path | None) -> Path | None:
+    base = Path(root or ".", *module.split("."))
+    files = (base / "__init__.py", base.with_name(f"{base.name}.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _imports(text: bytes, name: str, is_package: bool) -> set[str]:
+    """What a module may import, wherever in its text that stands, and the packages around it."""
+    package = name if is_package else name.rpartition(".")[0]
+    found = {package}
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):  # importing it will tell
+        nodes = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            with contextlib.suppress(ImportError):  # beyond the top
+                base = resolve_name("." * node.level + (node.module or ""), package)
+                found.update((base, *(f"{base}.{alias.name}" for alias in node.names)))
+    around = {".".join(m.split(".")[:i]) for m in found for i in range(1, m.count(".") + 1)}
+    return (found | around) - {""}

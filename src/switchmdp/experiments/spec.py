@@ -32,6 +32,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from switchmdp.errors import Fault, InvalidExperiment
+from switchmdp.experiments.faults import NOTHING, Words, fault_of
 
 LARGEST_SEED = 2**62
 POINTS = 200
@@ -146,7 +147,8 @@ class Experiment(_Strict):
 
 def canonical(value: Any) -> bytes:
     """JSON with one way to write each value; tables keep their order."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")  # what UTF-8 can't hold, as JSON escapes it
 
 
 def parse(data: Mapping[str, Any]) -> Experiment:
@@ -161,7 +163,7 @@ def parse(data: Mapping[str, Any]) -> Experiment:
     agent: must be left out: no such key (did you mean 'agents'?), got {}
     """
     try:
-        return Experiment.model_validate(dict(data))
+        return Experiment.model_validate(dict(data) if isinstance(data, Mapping) else data)
     except ValidationError as error:
         raise InvalidExperiment([_fault(e) for e in error.errors()]) from None
 
@@ -170,8 +172,8 @@ def loads(text: str) -> Experiment:
     """An experiment from TOML text."""
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidExperiment([Fault("the file", _Nothing(), f"TOML ({error})")]) from None
+    except (ValueError, RecursionError) as error:  # numbers of 5000 digits are a ValueError
+        raise InvalidExperiment([Fault("the file", NOTHING, f"TOML ({error})")]) from None
     return parse(data)
 
 
@@ -180,13 +182,13 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     name = str(path)
     try:
         if os.path.getsize(path) > MOST_BYTES:
-            raise InvalidExperiment([Fault(name, _Nothing("a larger file"), "at most 1 MB")])
+            raise InvalidExperiment([Fault(name, Words("a larger file"), "at most 1 MB")])
         text = Path(path).read_bytes().decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InvalidExperiment([Fault(name, _Nothing(reason), "a file to read")]) from None
+        raise InvalidExperiment([Fault(name, Words(reason), "a file to read")]) from None
     except UnicodeDecodeError as error:
-        raise InvalidExperiment([Fault(name, _Nothing(str(error)), "UTF-8 text")]) from None
+        raise InvalidExperiment([Fault(name, Words(str(error)), "UTF-8 text")]) from None
     return loads(text), text
 
 
@@ -200,42 +202,10 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
-class _Nothing:
-    """Stands for a value where there is none to show."""
-
-    def __init__(self, text: str = "nothing") -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-_MESSAGES = {"missing": "given", "dict_type": "a table", "model_type": "a table"}
-
-
 def _fault(error: Any) -> Fault:
-    path = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    kind, message = error["type"], error["msg"]
-    value = _Nothing() if kind == "missing" else error["input"]
-    if kind == "extra_forbidden":
-        allowed = "left out: no such key" + _suggestion(error["loc"])
-    elif kind == "string_pattern_mismatch":
-        allowed = "a name without control characters"
-    elif kind == "literal_error":
-        allowed = f"one of {error['ctx']['expected']}"
-    else:
-        allowed = _MESSAGES.get(kind) or message.removeprefix("Value error, ").removeprefix(
-            "Input should be "
-        ).replace("a valid integer", "an integer").replace("a valid ", "a ")
-    return Fault(path, value, allowed)
-
-
-def _suggestion(place: tuple[Any, ...]) -> str:
-    import difflib
-
+    place = error["loc"]
     models: dict[str, type[BaseModel]] = {
         "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
     }  # fmt: skip
     model = models.get(str(place[0]), Experiment) if len(place) > 1 else Experiment
-    close = difflib.get_close_matches(str(place[-1]), model.model_fields, 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return fault_of(error, model.model_fields)

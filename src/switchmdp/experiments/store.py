@@ -16,8 +16,9 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from switchmdp.version import __version__
 FORMAT = 1
 KIND = "chunk of runs"
 MANIFEST, TEXT, ORIGIN = "experiment.json", "experiment.toml", "origin.json"
+FOLDERS = ("runs", "failures", "timings")
+LEFT = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # by a writer that was interrupted
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,12 @@ class Store:
 
     def sidecar(self, folder: str, chunk: Chunk) -> Any:
         """The failures or timings of a chunk; None where there are none to read."""
-        try:
-            return json.loads((self.path / folder / f"{chunk.id}.json").read_bytes())
-        except (OSError, ValueError):
-            return None
+        wanted = dict if folder == "failures" else (int, float)
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((self.path / folder / f"{chunk.id}.json").read_bytes())
+            if isinstance(found, list) and all(isinstance(entry, wanted) for entry in found):
+                return found
+        return None
 
     def forget(self, chunk: Chunk) -> None:
         """Make a chunk undone."""
@@ -93,21 +98,21 @@ class Store:
 
     def tidy(self) -> None:
         """Remove what interrupted writers left; for when everything is done."""
-        for folder in (self.path, *(self.path / name for name in ("runs", "failures", "timings"))):
-            for left in folder.glob(".*.npz.*"), folder.glob(".*.json.*"):
-                for file in left:
+        for folder in (self.path, *(self.path / name for name in FOLDERS)):
+            for file in folder.iterdir():
+                if LEFT.fullmatch(file.name):
                     file.unlink(missing_ok=True)
 
     def plan(self) -> Plan:
         """All that runs need, once it is clear that they would be the same as those here."""
-        plan = check(self.experiment, self.module_folder())
         if self.version != __version__:
             raise ForeignFolder(
                 f"{self.path} was made by switchmdp {self.version}, this is "
                 f"{__version__}: results of two versions are never mixed"
             )
+        plan = check(self.experiment, self.module_folder())
         if digest_of(plan) != self.digest:
-            changed = [m for m in plan.modules if plan.modules[m] != self.modules.get(m)]
+            changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
             raise ForeignFolder(
                 f"{self.path} was made with other code: {', '.join(changed)} changed since"
             )
@@ -144,28 +149,32 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
         folder, plan.experiment, digest_of(plan), __version__, plan.modules,
         block_sizes(plan),
     )  # fmt: skip
-    if (folder / MANIFEST).exists():
-        there = open_store(folder)
-        if there.digest != store.digest:
-            raise ForeignFolder(
-                f"{folder} holds the results of another configuration ({there.experiment.title!r}, "
-                f"{there.digest[:12]}); choose another folder"
-            )
-    elif folder.exists() and any(not _ours(entry) for entry in folder.iterdir()):
+    there = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else []
+    # In this order, or the manifest of one who makes the same folder now could come in between.
+    if not all(map(_ours, there)) and not (folder / MANIFEST).exists():
         raise ForeignFolder(f"{folder} is not empty, and holds no experiment of ours")
-    for name in ("runs", "failures", "timings"):
+    if (folder / MANIFEST).exists():
+        found = open_store(folder)
+        if found.digest != store.digest:
+            raise ForeignFolder(
+                f"{folder} holds the results of another configuration ({found.experiment.title!r}, "
+                f"{found.digest[:12]}); choose another folder"
+            )
+        store = replace(store, blocks=found.blocks)
+    for name in FOLDERS:
         (folder / name).mkdir(parents=True, exist_ok=True)
     if modules is not None and plan.modules:
         save_bytes(folder / ORIGIN, canonical({"modules": str(modules.resolve())}))
-    save_bytes(folder / TEXT, text.encode())
     save_bytes(folder / MANIFEST, _manifest(store))
+    save_bytes(folder / TEXT, text.encode())
     return store
 
 
 def _ours(entry: Path) -> bool:
     """What a writer that was interrupted before the manifest may have left."""
-    made_first = ("runs", "failures", "timings", TEXT, ORIGIN)
-    return entry.name in made_first or entry.name.startswith(".")
+    if entry.name in FOLDERS:
+        return entry.is_dir() and not any(entry.iterdir())
+    return entry.name == ORIGIN or LEFT.fullmatch(entry.name) is not None
 
 
 def _manifest(store: Store) -> bytes:

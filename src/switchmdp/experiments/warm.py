@@ -34,7 +34,7 @@ def warm_up(store: Store, plan: Plan, jobs: int) -> None:
         return
     helper = None
     if jobs > 1 and len(new) > 1:
-        command = [sys.executable, "-m", "switchmdp.experiments.warm", str(store.path)]
+        command = [sys.executable, "-c", f"from {__name__} import main; main()", str(store.path)]
         backwards = [str(a) for a in reversed(new.values())]
         with contextlib.suppress(OSError):  # then we do all of it
             helper = subprocess.Popen([*command, *backwards], stdin=subprocess.PIPE)
@@ -51,7 +51,8 @@ def compile_agents(plan: Plan, agents: Sequence[int]) -> None:
     for a in agents:
         agent = _agent(plan, a)
         if agent is not None:
-            simulate(agent, problem_of(plan, 0, 0), 1, seed=0, episodes=True)
+            with contextlib.suppress(Exception):  # its runs will tell
+                simulate(agent, problem_of(plan, 0, 0), 1, seed=0, episodes=True)
 
 
 def _agent(plan: Plan, a: int) -> Any:
@@ -64,6 +65,7 @@ def _agent(plan: Plan, a: int) -> Any:
         return None
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The second process: sys.argv holds the folder and the agents' numbers."""
     threading.Thread(target=end_with_the_coordinator, daemon=True).start()
     compile_agents(open_store(sys.argv[1]).plan(), [int(a) for a in sys.argv[2:]])

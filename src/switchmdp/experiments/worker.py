@@ -1,7 +1,7 @@
 """What computes one chunk and commits it: the same function in a thread, a process or a cluster.
 
 Nothing but the folder's path and a chunk's id reaches a worker, and nothing but a short account
-leaves it: the results go straight to disk. Run as a program (`python -m`), this module serves a
+leaves it: the results go straight to disk. Run as a program (`main`), this module serves a
 coordinator: chunk ids come in on standard input, accounts go out as lines of JSON. When the input
 ends, the coordinator is gone, and the worker ends at once, whatever it was doing.
 """
@@ -47,7 +47,7 @@ def work(store: Store, plan: Plan, chunk: Chunk) -> Account:
     except (OSError, MemoryError) as error:
         full = isinstance(error, OSError) and error.errno in FULL
         return Account(chunk.id, error=f"{type(error).__name__}: {error}", disk_full=full)
-    return Account(chunk.id, runs, len(outcome.failures))
+    return Account(chunk.id, runs, len(outcome.failures) if runs else 0)
 
 
 _opened: dict[str, tuple[bytes, Store, Plan, dict[str, Chunk]]] = {}
@@ -87,11 +87,9 @@ def main() -> None:
 
 
 def end_with_the_coordinator(heard: Callable[[str], None] = lambda line: None) -> None:
-    """Hear what comes in; when nothing can come any more, the coordinator is gone, and so are we."""
-    for line in sys.stdin:
+    """Hear what comes in; when the input ends, the coordinator is gone, and so are we."""
+    asking = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what we are told is not for an agent to read
+    for line in asking:
         heard(line.strip())
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,7 @@
 """Regret against a parameter: of the agents (window), of the problems (changes), of their hardness.
 
-A line is a `Band` whose `times` are the parameter's values, from left to right.
+A line is a `Band` whose `times` are the parameter's values, from left to right. Lines of different
+problems don't belong into one picture: they come in panels.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ def swept_parameters(results: Results) -> tuple[str, ...]:
     return tuple(dict.fromkeys(point.parameter for point in _points(results)))
 
 
-def against(results: Results, parameter: str) -> dict[str, Band]:
+def against(results: Results, parameter: str) -> dict[str, dict[str, Band]]:
     """Mean final regret against a swept parameter of the agents or of the problems.
 
-    One line for each agent of the experiment, and for each value of whatever else was swept. A
-    formula's value is the one it had on the first problem. Where agent and problem both swept a
-    parameter of that name, the agent's is taken.
+    A panel for each setting (without the parameter, if it is the problems'), and in it a line for
+    each agent, and for each value of whatever else was swept. A formula's value is the one it had
+    on the first problem. Where agent and problem both swept a parameter of that name, the agent's
+    is taken.
 
     >>> from dataclasses import replace
     >>> from switchmdp.reports.curves import as_setting
@@ -52,24 +54,37 @@ def against(results: Results, parameter: str) -> dict[str, Band]:
     ...     name: replace(setting.agents[name], base="a", swept={"w": w})
     ...     for name, w in [("a [w=8]", 8), ("a [w=4]", 4)]
     ... }
-    >>> lines = against(Results("", 0.1, {"s": replace(setting, agents=agents)}), "w")
-    >>> lines["a"].times.tolist(), lines["a"].middle.tolist()
+    >>> panels = against(Results("", 0.1, {"s": replace(setting, base="s", agents=agents)}), "w")
+    >>> panels["s"]["a"].times.tolist(), panels["s"]["a"].middle.tolist()
     ([4.0, 8.0], [5.0, 3.0])
     """
     allowed = swept_parameters(results)
     if parameter not in allowed:
         known = ", ".join(map(repr, allowed)) or "(none here)"
         raise InvalidParameter("parameter", parameter, f"one that was swept over numbers: {known}")
-    lines: dict[tuple[str, str], list[tuple[float, Interval]]] = {}
+    panels: dict[str, dict[str, list[tuple[float, Interval]]]] = {}
     for point in _points(results):
         if point.parameter == parameter:
-            line = lines.setdefault((point.agent_line, point.setting_line), [])
-            line.append((point.value, interval(final(point.setting, point.agent))))
-    several = len({setting_line for _, setting_line in lines}) > 1
+            lines = panels.setdefault(point.setting_line, {})
+            found = interval(final(point.setting, point.agent))
+            lines.setdefault(point.agent_line, []).append((point.value, found))
     return {
-        f"{agent_line} · {setting_line}" if several else agent_line: _joined(line)
-        for (agent_line, setting_line), line in lines.items()
+        panel: {name: _joined(line) for name, line in lines.items()}
+        for panel, lines in panels.items()
     }
+
+
+def fixed_values(results: Results, parameter: str) -> dict[str, dict[str, float]]:
+    """Where agents stand that have a parameter which others sweep: panel -> agent -> value."""
+    found: dict[str, dict[str, float]] = {}
+    for setting in results.settings.values():
+        swept = any(parameter in runs.swept for runs in setting.agents.values())
+        for name, runs in setting.agents.items():
+            value = runs.parameters.get(parameter)
+            if swept and parameter not in runs.swept and isinstance(value, int | float):
+                panel = _label(setting.base or setting.name, setting.swept)
+                found.setdefault(panel, {})[name] = float(value)
+    return found
 
 
 def against_hardness(setting: Setting, name: str = "diameter", bins: int = 8) -> dict[str, Band]:

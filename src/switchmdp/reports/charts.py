@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.reports.against import against, against_hardness
+from switchmdp.reports.against import against, against_hardness, fixed_values
 from switchmdp.reports.curves import curves, regret_at
 from switchmdp.reports.resampling import Band, Floats, band
 
@@ -26,6 +26,7 @@ MOST_NUMBERS = 75_000  # in all regret charts of a page, which keeps it well und
 MOST_CHANGES = 40  # that are marked
 LOG_FROM = 20  # the ratio of largest to smallest value from which an axis is logarithmic
 DIGITS = 6
+ENOUGH = 40  # problems, to show regret against their hardness
 
 
 def regret_chart(results: Results, setting: Setting) -> Chart:
@@ -66,20 +67,28 @@ def regret_chart(results: Results, setting: Setting) -> Chart:
     }  # fmt: skip
 
 
-def parameter_chart(results: Results, parameter: str, marks: Mapping[str, float]) -> Chart:
-    """Mean final regret against a swept parameter, with values worth a line marked by name."""
-    lines = against(results, parameter)
-    order = results.agents if set(lines) <= set(results.agents) else list(lines)
-    return _points_chart(f"Final regret against {parameter}", parameter, lines, order, marks)
+def parameter_charts(results: Results, parameter: str) -> list[Chart]:
+    """Mean final regret against a swept parameter; agents that have it fixed are marked."""
+    marks = fixed_values(results, parameter)
+    panels = against(results, parameter)
+    order = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    return [
+        _points_chart(
+            f"Final regret against {parameter}: {panel}", parameter, lines, order,
+            marks.get(panel, {}),
+        )
+        for panel, lines in panels.items()
+    ]  # fmt: skip
 
 
 def hardness_chart(results: Results, setting: Setting, name: str) -> Chart | None:
-    """Mean final regret against the problems' hardness; None where that hardly differs."""
-    lines = against_hardness(setting, name) if name in setting.hardness else {}
-    if any(len(np.unique(line.times)) < 2 for line in lines.values()) or not lines:
+    """Mean final regret against the problems' hardness, where enough of them differ in it."""
+    known = setting.hardness.get(name, np.empty(0))
+    known = known[np.isfinite(known)]
+    if len(known) < ENOUGH or known.min() == known.max() or not setting.agents:
         return None
     title = f"Final regret against {name}: {setting.name}"
-    return _points_chart(title, name, lines, results.agents, {})
+    return _points_chart(title, name, against_hardness(setting, name), results.agents, {})
 
 
 def _points_chart(

@@ -8,6 +8,7 @@ does one from fewer than six problems: that n of them agree by chance alone has 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +41,38 @@ def judge_all(results: Results) -> list[Verdict]:
     []
     """
     return [judge(results, claim) for claim in results.claims]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence as it was printed, and what became of everything that was read into it."""
+
+    quote: str
+    outcome: str
+    verdicts: tuple[Verdict, ...]
+
+
+def by_sentence(verdicts: Sequence[Verdict]) -> list[Sentence]:
+    """Verdicts on one sentence together; it is reproduced if all that it says is.
+
+    >>> by_sentence([])
+    []
+    """
+    together: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        together.setdefault(verdict.claim.quote, []).append(verdict)
+    return [
+        Sentence(quote, _overall({v.outcome for v in found}), tuple(found))
+        for quote, found in together.items()
+    ]
+
+
+def _overall(outcomes: set[Outcome]) -> str:
+    if len(outcomes) == 1:
+        return next(iter(outcomes))
+    if "reproduced" in outcomes:
+        return "reproduced in part"
+    return "not reproduced" if "not reproduced" in outcomes else "undecided"
 
 
 def judge(results: Results, claim: Claim) -> Verdict:

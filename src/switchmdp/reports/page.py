@@ -13,13 +13,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results
-from switchmdp.reports.page_content import Marks, page_content
+from switchmdp.reports.page_content import page_content
 from switchmdp.reports.table import Table
 from switchmdp.storage import save_bytes
 
@@ -32,7 +32,6 @@ def write_page(
     path: str | os.PathLike[str],
     *,
     tables: Sequence[Table] = (),
-    marks: Mapping[str, Marks] | None = None,
 ) -> None:
     """Write the page (see `render_page`) to a file, which is then complete or not there.
 
@@ -43,18 +42,15 @@ def write_page(
     ...     Path(folder, "page.html").read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    page = render_page(results, tables=tables, marks=marks)
+    page = render_page(results, tables=tables)
     # A traceback may hold what is not text, such as a path of stray bytes.
     save_bytes(path, page.encode("utf-8", errors="backslashreplace"))
 
 
-def render_page(
-    results: Results, *, tables: Sequence[Table] = (), marks: Mapping[str, Marks] | None = None
-) -> str:
+def render_page(results: Results, *, tables: Sequence[Table] = ()) -> str:
     """The page as text: claims, settings, problems, what was swept, and where it all comes from.
 
-    `tables` are shown after those of the results. `marks` are values worth a line in the charts
-    against swept parameters, by parameter and then by label: `{"window": {"W*": 1234.0}}`.
+    `tables` are shown after those of the results.
 
     >>> page = render_page(Results("A <b>bold</b> title", 0.1, {}))
     >>> "<title>A &lt;b&gt;bold&lt;/b&gt; title</title>" in page
@@ -65,7 +61,7 @@ def render_page(
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtra("the page needs Jinja2: pip install 'switchmdp[plot]'") from error
-    content, charts = page_content(results, tables, marks or {})
+    content, charts = page_content(results, tables)
     scripts = [_file(name) for name in SCRIPTS]
     # Not escaped: our own files, and JSON in which no markup is left.
     verbatim = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,43 +12,45 @@ from switchmdp.reports import tables as made
 from switchmdp.reports.charts import (
     Chart,
     hardness_chart,
-    parameter_chart,
+    parameter_charts,
     regret_chart,
     shared_changes,
 )
-from switchmdp.reports.claims import Verdict, judge_all
+from switchmdp.reports.claims import Sentence, by_sentence, judge_all
 from switchmdp.reports.measures import swept_parameters
 from switchmdp.reports.numbers import UNKNOWN, number
 from switchmdp.reports.table import Table
 
-Marks = Mapping[str, float]  # label -> value
 Part = dict[str, Any]
 
 MOST_FAILURES = 20
 LONGEST_TRACEBACK = 8000
 LISTED = 10
-BADGES = {"reproduced": ("✓", "good"), "not reproduced": ("✗", "bad"), "undecided": ("?", "open")}
+BADGES = {
+    "reproduced": ("✓", "good"),
+    "reproduced in part": ("◐", "open"),
+    "not reproduced": ("✗", "bad"),
+    "undecided": ("?", "open"),
+}
 
 
-def page_content(
-    results: Results, tables: Sequence[Table], marks: Mapping[str, Marks]
-) -> tuple[Part, list[Chart]]:
+def page_content(results: Results, tables: Sequence[Table]) -> tuple[Part, list[Chart]]:
     """The template's variables, and the charts that they point to by number.
 
-    >>> content, charts = page_content(Results("nothing yet", 0.1, {}), (), {})
+    >>> content, charts = page_content(Results("nothing yet", 0.1, {}), ())
     >>> content["summary"], charts
     ('Nothing was run.', [])
     """
     charts: list[Chart] = []
-    verdicts = judge_all(results)
+    sentences = by_sentence(judge_all(results))
     content: Part = {
         "title": results.title,
-        "summary": _summary(results, verdicts),
-        "claims": [_claim(verdict) for verdict in verdicts],
+        "summary": _summary(results, sentences),
+        "claims": [_sentence(sentence) for sentence in sentences],
         "settings": list(_settings(results, charts)),
         "hardness": [_table(table) for table in [made.hardness_table(results)] if table.rows],
         "hardness_charts": list(_hardness_charts(results, charts)),
-        "sweeps": list(_sweeps(results, marks, charts)),
+        "sweeps": list(_sweeps(results, charts)),
         "further": [_table(table) for table in tables],
         "failures": _failures(results.failures),
         "n_failures": len(results.failures),
@@ -59,7 +62,7 @@ def page_content(
     return content, charts
 
 
-def _summary(results: Results, verdicts: Sequence[Verdict]) -> str:
+def _summary(results: Results, sentences: Sequence[Sentence]) -> str:
     settings = results.settings.values()
     if not settings:
         return "Nothing was run."
@@ -67,9 +70,10 @@ def _summary(results: Results, verdicts: Sequence[Verdict]) -> str:
     steps = _from_to({setting.horizon for setting in settings}, "step")
     agents, places = _count(len(results.agents), "agent"), _count(len(settings), "setting")
     summary = f"{agents} in {places}, on {problems} each, for {steps}."
-    if verdicts:
-        held = sum(verdict.outcome == "reproduced" for verdict in verdicts)
-        summary += f" {held} of {_count(len(verdicts), 'claim')} reproduced."
+    if sentences:
+        found = Counter(sentence.outcome for sentence in sentences)
+        listed = ", ".join(f"{n} {outcome}" for outcome, n in found.items())
+        summary += f" {_count(len(sentences), 'claim')}: {listed}."
     return _unbroken(summary)
 
 
@@ -100,14 +104,18 @@ def _contents(content: Part) -> Iterator[tuple[str, str]]:
         yield "origin", "Where this comes from"
 
 
-def _claim(verdict: Verdict) -> Part:
-    symbol, mood = BADGES.get(verdict.outcome, (UNKNOWN, "open"))
-    claim = verdict.claim
-    facts = {"Tested": claim.reading, "Setting": claim.setting, "Measured": _unbroken(verdict.text)}
-    return {
-        "quote": claim.quote, "outcome": verdict.outcome, "symbol": symbol, "mood": mood,
-        "facts": list(facts.items()),
-    }  # fmt: skip
+def _sentence(sentence: Sentence) -> Part:
+    """A sentence, and under it what was tested, each with its own verdict."""
+    tested = [
+        {"reading": v.claim.reading, "measured": _unbroken(v.text), **_badge(v.outcome)}
+        for v in sentence.verdicts
+    ]
+    return {"quote": sentence.quote, "tested": tested, **_badge(sentence.outcome)}
+
+
+def _badge(outcome: str) -> Part:
+    symbol, mood = BADGES.get(outcome, (UNKNOWN, "open"))
+    return {"outcome": outcome, "symbol": symbol, "mood": mood}
 
 
 def _settings(results: Results, charts: list[Chart]) -> Iterator[Part]:
@@ -148,13 +156,12 @@ def _hardness_charts(results: Results, charts: list[Chart]) -> Iterator[Part]:
             yield {"title": chart["title"], "chart": _add(chart, charts), "caption": caption}
 
 
-def _sweeps(results: Results, marks: Mapping[str, Marks], charts: list[Chart]) -> Iterator[Part]:
+def _sweeps(results: Results, charts: list[Chart]) -> Iterator[Part]:
     for parameter in swept_parameters(results):
-        marked = marks.get(parameter, {})
-        chart = parameter_chart(results, parameter, marked)
-        listed = ", ".join(f"{label} = {number(_whole(x))}" for label, x in marked.items())
-        caption = f"Dashed vertical lines: {listed}." if listed else ""
-        yield {"title": chart["title"], "chart": _add(chart, charts), "caption": caption}
+        for chart in parameter_charts(results, parameter):
+            marked = [f"{m['label']} = {number(_whole(m['x']))}" for m in chart["marks"]]
+            caption = f"Dashed vertical lines: {', '.join(marked)}." if marked else ""
+            yield {"title": chart["title"], "chart": _add(chart, charts), "caption": caption}
 
 
 def _whole(value: float) -> float:

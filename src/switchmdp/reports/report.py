@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ import numpy as np
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import measures, plots, tables
-from switchmdp.reports.against import against, against_hardness, swept_parameters
-from switchmdp.reports.claims import judge_all
+from switchmdp.reports.against import against, against_hardness, fixed_values, swept_parameters
+from switchmdp.reports.charts import shared_changes
+from switchmdp.reports.claims import by_sentence, judge_all
 from switchmdp.reports.page import write_page
 from switchmdp.reports.table import Table
 from switchmdp.storage import save_bytes
 
 FORMATS = ("svg", "pdf", "png")
 SIDE_BY_SIDE = 4
+MANY = 3  # settings, to be worth a table of their own
 ENOUGH = 40  # problems, to show regret against their diameter
 
 
@@ -33,7 +36,7 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     target = Path(folder)
     (target / "figures").mkdir(parents=True, exist_ok=True)
     files = [target / "index.html", target / "tables.md"]
-    write_page(results, files[0])
+    write_page(results, files[0], tables=overview(results))
     save_bytes(files[1], markdown(results).encode())
     for name, figure in figures(results):
         for kind in FORMATS:
@@ -60,15 +63,7 @@ def figures(results: Results) -> Iterator[tuple[str, Any]]:
 def regret_panel(setting: Setting) -> plots.Panel:
     """Mean regret over time, with the change points that all problems share."""
     curves = {agent: measures.regret_band(setting, agent) for agent in setting.agents}
-    return plots.Panel(setting.name, curves, shared_change_points(setting))
-
-
-def shared_change_points(setting: Setting) -> list[int]:
-    """The change points felt, if they are the same in every problem; else none can be marked."""
-    known = [points for points in setting.change_points if len(points)]
-    if not known or any(not np.array_equal(points, known[0]) for points in known):
-        return []
-    return [int(c) for c in known[0] if c < setting.horizon]
+    return plots.Panel(setting.name, curves, shared_changes(setting) or ())
 
 
 def _quantiles(setting: Setting) -> tuple[str, dict[str, tuple[float, ...]]]:
@@ -77,24 +72,11 @@ def _quantiles(setting: Setting) -> tuple[str, dict[str, tuple[float, ...]]]:
 
 def parameter_figure(results: Results, parameter: str) -> Any:
     """Final regret against a swept parameter; agents that have it fixed are marked at its value."""
-    lines = against(results, parameter)
-    values = np.concatenate([line.times for line in lines.values()])
+    found, marks = against(results, parameter), fixed_values(results, parameter)
+    values = np.concatenate([line.times for lines in found.values() for line in lines.values()])
     wide = values.min() > 0 and values.max() / values.min() > 20
-    panel = plots.Panel("", lines)
-    marks = fixed_values(results, parameter)
-    return plots.parameter_figure([panel], xlabel=parameter, log=bool(wide), marks=marks)
-
-
-def fixed_values(results: Results, parameter: str) -> dict[str, float]:
-    """Where agents stand that have this parameter but do not sweep it: what a scan compares to."""
-    found: dict[str, float] = {}
-    for setting in results.settings.values():
-        for name, runs in setting.agents.items():
-            value = runs.parameters.get(parameter)
-            if parameter not in runs.swept and isinstance(value, (int, float)):
-                label = f"{name}, {setting.name}" if len(results.settings) > 1 else name
-                found[label] = float(value)
-    return found
+    panels = [plots.Panel(name, lines, (), marks.get(name, {})) for name, lines in found.items()]
+    return plots.parameter_figure(panels[:SIDE_BY_SIDE], xlabel=parameter, log=bool(wide))
 
 
 def _by_diameter(setting: Setting) -> plots.Panel | None:
@@ -112,12 +94,18 @@ def all_tables(results: Results) -> Iterator[Table]:
     """Every table, in the order of the report."""
     if results.claims:
         yield tables.claims_table(results)
+    yield from overview(results)
     for setting in results.settings.values():
         yield tables.summary_table(setting)
         yield tables.paired_table(setting)
         yield tables.segment_table(setting)
         yield tables.adaptation_table(setting, results.epsilon)
     yield tables.hardness_table(results)
+
+
+def overview(results: Results) -> list[Table]:
+    """All settings beside each other, where there are many."""
+    return [tables.overview_table(results)] if len(results.settings) >= MANY else []
 
 
 def markdown(results: Results) -> str:
@@ -132,6 +120,7 @@ def summary(results: Results) -> str:
     parts = [results.title]
     for setting in results.settings.values():
         parts.append(_short(setting).text())
+    parts += [table.text() for table in overview(results)]
     if results.claims:
         parts.append(_verdicts(results))
     return "\n\n".join(parts)
@@ -146,12 +135,12 @@ def _short(setting: Setting) -> Table:
 
 
 def _verdicts(results: Results) -> str:
-    lines = ["What the paper says, and what was measured here:"]
-    quote = ""
-    for verdict in judge_all(results):
-        if verdict.claim.quote != quote:
-            quote = verdict.claim.quote
-            lines.append(f"\n  “{quote}”")
-        lines.append(f"    {verdict.outcome.upper()}: {verdict.claim.reading}")
-        lines.append(f"      {verdict.text}")
+    lines = ["What is claimed, and what was measured here:"]
+    for sentence in by_sentence(judge_all(results)):
+        lines += ["", *textwrap.wrap(f"“{sentence.quote}”", 96, initial_indent="  ",
+                                     subsequent_indent="  ")]  # fmt: skip
+        lines.append(f"  {sentence.outcome.upper()}")
+        for verdict in sentence.verdicts:
+            lines.append(f"    {verdict.outcome}: {verdict.claim.reading}")
+            lines.append(f"      {verdict.text}")
     return "\n".join(lines)

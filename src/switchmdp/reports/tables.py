@@ -132,6 +132,27 @@ def adaptation_table(setting: Setting, epsilon: float) -> Table:
     return _by_segment(setting, "steps to adapt", note, cells)
 
 
+def overview_table(results: Results) -> Table:
+    """Mean final regret of every agent in every setting; the lowest of a setting is starred.
+
+    >>> setting = measures.as_setting([10], {"a": [[2]], "b": [[1]]})
+    >>> overview_table(Results("", 0.1, {"s": setting})).rows
+    (('s', '2.00', '* 1.00'),)
+    """
+    rows = []
+    for name, setting in results.settings.items():
+        means = {a: measures.final_regret(setting, a).middle for a in setting.agents}
+        known = [mean for mean in means.values() if not math.isnan(mean)]
+        cells = []
+        for agent in results.agents:
+            mean = means.get(agent, math.nan)
+            star = "* " if known and mean == min(known) else ""
+            cells.append(UNKNOWN if math.isnan(mean) else star + number(mean))
+        rows.append((name, *cells))
+    note = "Mean final regret over problems; * marks the lowest of a setting."
+    return Table("Overview", ("setting", *results.agents), tuple(rows), note)
+
+
 def claims_table(results: Results) -> Table:
     """Each claim, what was tested, what was measured, and what follows.
 

@@ -30,7 +30,7 @@ __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 GRID_POINTS = 1000
 PIECE_SECONDS = 0.5
 FIRST_PIECE = 200_000
-FIRST_LOG = 256
+FIRST_LOG = 20_480  # policies' entries: room for the first episodes
 
 
 def simulate(
@@ -120,7 +120,8 @@ def simulate(
         np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
     )  # fmt: skip
     seen = 0 if resume is None else getattr(agent, "episode", 0)
-    log = _empty_log(FIRST_LOG if episodes else 0, problem.n_states, seen)
+    room = max(256, FIRST_LOG // problem.n_states) if episodes else 0
+    log = _empty_log(room, problem.n_states, seen)
     if role is not None and hasattr(agent, "reseed"):
         agent.reseed(role)
     as_machine = JIT and is_compiled(agent) and not interpreted

@@ -4,7 +4,7 @@
    the page only as text nodes, attribute values and canvas text, never as markup. */
 (() => {
   const COLOURS = 7;
-  const DASHES = [[], [9, 4], [9, 4, 2, 4], [2, 3], [15, 4], [5, 3, 2, 3, 2, 3], [5, 3]];
+  const DASHES = [[], [9, 4], [9, 4, 2, 4], [2, 3], [15, 4], [5, 3, 2, 3, 2, 3], [14, 4, 2, 4]];
   const PAPER = { width: 640, height: 290, scale: 3 };
   const POWERS = Array.from({ length: 25 }, (_, i) => i - 12);
   const INTEGERS = POWERS.slice(12).flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power));
@@ -228,17 +228,17 @@
       ctx.lineWidth = pixels;
       ctx.setLineDash([4 * pixels, 4 * pixels]);
       ctx.font = `${12 * pixels}px system-ui, sans-serif`;
-      for (const { x, label } of this.spec.marks) {
+      this.spec.marks.forEach(({ x, label }, i) => {
         const at = Math.round(u.valToPos(this.place(x), "x", true));
-        if (at < left || at > left + width) continue;
+        if (at < left || at > left + width) return;
         ctx.beginPath();
         ctx.moveTo(at, top);
         ctx.lineTo(at, top + height);
         ctx.stroke();
         ctx.textAlign = at > left + width / 2 ? "right" : "left";
         const aside = ctx.textAlign === "left" ? 5 * pixels : -5 * pixels;
-        ctx.fillText(label, at + aside, top + 12 * pixels);
-      }
+        ctx.fillText(label, at + aside, top + (12 + 14 * (i % 8)) * pixels);
+      });
       ctx.restore();
     }
 
