@@ -11,7 +11,7 @@ RIVALS_READY := $(RIVALS)/.ready
 .PHONY: help reproduce test check bench soak lock clean
 
 help:
-	@echo "make reproduce   the paper's algorithms on random problems: a table and a figure (results/)"
+	@echo "make reproduce   the paper's experiment: figures, claims judged, one page (results/figure-1)"
 	@echo "make test        the tests"
 	@echo "make check       style, types and the direction of imports"
 	@echo "make bench       speed and memory, beside other packages"
@@ -35,7 +35,7 @@ $(RIVALS_READY): benchmarks/rivals/requirements.txt
 	@touch $@
 
 reproduce: $(READY)
-	$(RUN) examples/three_algorithms.py --out results
+	$(VENV)/bin/switchmdp reproduce --out results/figure-1
 
 test: $(READY)
 	$(RUN) -m pytest -m "not soak"

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from switchmdp.errors import InvalidExperiment
+from switchmdp.experiments import check, loads
+
 ROOT = Path(__file__).resolve().parent.parent
 GIVEN = """
 import numpy as np, switchmdp as sm
@@ -19,7 +22,11 @@ other = sm.MDP(rng.dirichlet(np.ones(2), (2, 2)), rng.random((2, 2)))
 
 @pytest.mark.parametrize(
     ("page", "last_words"),
-    [("README.md", ""), ("docs/guide.md", "ContractViolation: act(-1) is not refused")],
+    [
+        ("README.md", ""),
+        ("docs/guide.md", "ContractViolation: act(-1) is not refused"),
+        ("docs/experiments.md", ""),
+    ],
 )
 def test_the_code_on_a_page_runs(page: str, last_words: str, tmp_path: Path) -> None:
     """The guide's last line is there to be refused, and says so."""
@@ -33,3 +40,21 @@ def test_the_code_on_a_page_runs(page: str, last_words: str, tmp_path: Path) -> 
         assert done.stderr.strip().endswith(last_words)
     else:
         assert done.returncode == 0, done.stderr
+
+
+def test_the_configurations_on_the_page_are_in_order() -> None:
+    page = (ROOT / "docs/experiments.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        check(loads(block))
+
+
+def test_the_faults_on_the_page_are_what_is_said() -> None:
+    page = (ROOT / "docs/experiments.md").read_text(encoding="utf-8")
+    block = re.findall(r"```toml\n(.*?)```", page, re.S)[0]
+    wrong = block.replace("window = { sweep = [1000, 4000, 16_000] }", "windw = { sweep = [1000] }")
+    with pytest.raises(InvalidExperiment) as caught:
+        check(loads(wrong))
+    for fault in caught.value.faults:
+        assert f"  {fault}\n" in page

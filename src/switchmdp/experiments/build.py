@@ -68,10 +68,11 @@ def is_table(value: Any, key: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    if is_table(value, "formula"):
-        rest = ", ".join(f"{k}={v}" for k, v in value.items() if k != "formula")
-        return f"{value['formula']}({rest})" if rest else str(value["formula"])
-    return str(value["choice"]) if is_table(value, "choice") else str(value)
+    for key in ("formula", "choice"):
+        if is_table(value, key):
+            rest = ", ".join(f"{k}={v}" for k, v in value.items() if k != key)
+            return f"{value[key]}({rest})" if rest else str(value[key])
+    return str(value)
 
 
 def problem_seed(seed: int, i: int) -> int:

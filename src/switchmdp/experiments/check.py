@@ -143,8 +143,9 @@ def _claims(experiment: Experiment, problems: _Sound, agents: _Sound) -> list[Fa
             if value is None and claim.measure != "bumps":
                 faults.append(Fault(f"claims.{i}.{field}", NOTHING, "given"))
             elif value is not None and not group.may_have(value):
-                known = ", ".join(repr(variant.name) for variant in group.variants[:20])
-                faults.append(Fault(f"claims.{i}.{field}", value, f"one of {known}"))
+                names = [variant.name for variant in group.variants[:20]] + group.others
+                allowed = f"one of {', '.join(map(repr, names))}"
+                faults.append(Fault(f"claims.{i}.{field}", value, allowed))
     return faults
 
 

@@ -17,8 +17,10 @@ import numpy as np
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import SwitchingMDP
-from switchmdp.mdp.pairs import positive
+from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning import diameter as exact_diameter
+
+MOST_CHANGES = 10**9
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def _diameter(problem: SwitchingMDP, given: float | str) -> float:
 
 def changes(context: Context, *, plus: int = 0) -> int:
     """The number of changes that the problem was made with, felt within the horizon or not."""
-    return context.problem.changes + plus
+    return context.problem.changes + whole("plus", plus, -MOST_CHANGES, MOST_CHANGES)
 
 
 def change_points(context: Context) -> Any:

@@ -92,9 +92,9 @@ class Claim(_Strict):
     quote: str
     reading: str
     measure: Literal["better", "slightly-worse", "bumps"]
-    setting: Name
-    agent: Name
-    than: Name | None = None
+    setting: str
+    agent: str
+    than: str | None = None
     margin: float = Field(default=0.25, gt=0.0, le=100.0)
     span: int = Field(default=5000, ge=1)
 

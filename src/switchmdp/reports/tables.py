@@ -137,20 +137,17 @@ def overview_table(results: Results) -> Table:
 
     >>> setting = measures.as_setting([10], {"a": [[2]], "b": [[1]]})
     >>> overview_table(Results("", 0.1, {"s": setting})).rows
-    (('s', '2.00', '* 1.00'),)
+    (('a', '2.00'), ('b', '1.00*'))
     """
-    rows = []
-    for name, setting in results.settings.items():
+    columns = []
+    for setting in results.settings.values():
         means = {a: measures.final_regret(setting, a).middle for a in setting.agents}
-        known = [mean for mean in means.values() if not math.isnan(mean)]
-        cells = []
-        for agent in results.agents:
-            mean = means.get(agent, math.nan)
-            star = "* " if known and mean == min(known) else ""
-            cells.append(UNKNOWN if math.isnan(mean) else star + number(mean))
-        rows.append((name, *cells))
+        lowest = min((mean for mean in means.values() if not math.isnan(mean)), default=math.nan)
+        found = [means.get(agent, math.nan) for agent in results.agents]
+        columns.append([number(mean) + "*" * (mean == lowest) for mean in found])
+    rows = tuple(zip(results.agents, *columns, strict=True))
     note = "Mean final regret over problems; * marks the lowest of a setting."
-    return Table("Overview", ("setting", *results.agents), tuple(rows), note)
+    return Table("Overview", ("agent", *results.settings), rows, note)
 
 
 def claims_table(results: Results) -> Table:

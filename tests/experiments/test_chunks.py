@@ -1,0 +1,246 @@
+"""Chunks: pure functions of the experiment and their id, whatever an agent does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
+from switchmdp.experiments.check import Plan, check
+from switchmdp.experiments.chunks import (
+    MOST_PROBLEMS,
+    Chunk,
+    Outcome,
+    block_sizes,
+    compute,
+    layout,
+    problem_of,
+)
+from switchmdp.experiments.results import HARDNESS
+from switchmdp.experiments.spec import parse
+from switchmdp.planning import hardness, optimal_gains
+
+Small = Callable[..., dict[str, Any]]
+
+
+def plan_of(data: dict[str, Any], folder: Path | None = None) -> Plan:
+    return check(parse(data), folder)
+
+
+def lane(plan: Plan, setting: int, agent: int | None, first: int = 0) -> Outcome:
+    return compute(plan, Chunk(setting, agent, 0, first, plan.experiment.n_problems))
+
+
+def same(one: Outcome, two: Outcome) -> bool:
+    return one.fields == two.fields and all(
+        a.dtype == two.arrays[name].dtype and a.tobytes() == two.arrays[name].tobytes()
+        for name, a in one.arrays.items()
+    )
+
+
+@pytest.mark.parametrize("n_problems", [1, 2, 7, 500, 1234])
+@pytest.mark.parametrize("blocks", [((1,),), ((2, 3), (500, 7)), ((4, 1, 2), (1, 1, 1), (9, 9, 9))])
+def test_chunks_cover_every_run_and_every_problem_exactly_once(
+    n_problems: int, blocks: tuple[tuple[int, ...], ...]
+) -> None:
+    chunks = layout(n_problems, blocks)
+    covered = Counter((c.setting, c.agent, i) for c in chunks for i in range(c.first, c.last))
+    lanes = [(s, a) for s, sizes in enumerate(blocks) for a in (None, *range(len(sizes)))]
+    assert covered == Counter((s, a, i) for s, a in lanes for i in range(n_problems))
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    limits = {(s, a): MOST_PROBLEMS if a is None else blocks[s][a] for s, a in lanes}
+    assert all(0 < len(c) <= limits[c.setting, c.agent] for c in chunks)
+
+
+def test_blocks_depend_on_sizes_alone_and_shrink_with_the_horizon(small: Small, toys: Path) -> None:
+    agents = small()["agents"] | {"T": {"agent": "toys:Toy"}}
+    sizes = [
+        block_sizes(plan_of(small(agents=agents, horizon=horizon), toys))
+        for horizon in (300, 300, 10**5, 10**9)
+    ]
+    assert sizes[0] == sizes[1]
+    assert sizes[0][0] == (500, 500, 400)
+    assert sizes[2][0][0] > sizes[2][0][2] == 1
+    assert sizes[3] == ((1, 1, 1), (1, 1, 1))
+
+
+def test_a_chunk_computed_twice_in_any_order_or_company_is_the_same(small: Small) -> None:
+    first, second = plan_of(small()), plan_of(small())
+    chunks = layout(4, ((1, 3), (2, 4)))
+    forwards = [compute(first, chunk) for chunk in chunks]
+    backwards = [compute(second, chunk) for chunk in reversed(chunks)]
+    assert all(map(same, forwards, reversed(backwards)))
+    with ThreadPoolExecutor(4) as pool:
+        assert all(map(same, forwards, pool.map(lambda chunk: compute(second, chunk), chunks)))
+
+
+def test_a_run_does_not_depend_on_the_number_of_problems_or_its_chunk(small: Small) -> None:
+    few, many = plan_of(small(n_problems=2)), plan_of(small(n_problems=6))
+    whole = lane(many, 1, 1).arrays
+    assert all((a == whole[name][:2]).all() for name, a in lane(few, 1, 1).arrays.items())
+    alone = compute(many, Chunk(1, 1, 5, 5, 6)).arrays
+    assert all((a == whole[name][5:]).all() for name, a in alone.items())
+
+
+def test_adding_agents_or_settings_changes_no_other_run(small: Small, toys: Path) -> None:
+    data = small()
+    alone = plan_of(small(agents={"U": data["agents"]["U"]}))
+    more = {"first": {"agent": "toys:Toy"}, **data["agents"], "last": {"agent": "omniscient"}}
+    problems = {"Q": {"problem": "toys:two_states"}, **data["problems"]}
+    crowd = plan_of(small(agents=more, problems=problems), toys)
+    assert [v.name for v in crowd.settings][1:] == [v.name for v in alone.settings]
+    for setting in (0, 1):
+        assert same(lane(alone, setting, 0), lane(crowd, setting + 1, 2))
+        assert same(lane(alone, setting, None), lane(crowd, setting + 1, None))
+
+
+def test_every_agent_meets_the_same_problems_and_the_same_draws(small: Small) -> None:
+    twice = {name: {"agent": "ucrl2", "parameters": {"delta": 0.1}} for name in ("A", "B")}
+    plan = plan_of(small(agents=twice))
+    assert same(lane(plan, 0, 0), lane(plan, 0, 1))
+    assert same(lane(plan, 0, 0), lane(plan_of(small()), 0, 1))
+
+
+def test_problems_and_runs_differ_by_index_and_by_seed(small: Small) -> None:
+    plan, other = plan_of(small()), plan_of(small(seed=6))
+    diameters = [lane(p, 0, None).arrays["hardness"][:, 0] for p in (plan, other)]
+    regrets = [lane(p, 0, 0).arrays["regret"][:, -1] for p in (plan, other)]
+    assert len(np.unique(diameters)) == len(np.unique(regrets)) == 8
+
+
+def test_settings_that_differ_in_changes_begin_with_the_same_mdp(small: Small) -> None:
+    plan = plan_of(small())
+    one, two = (problem_of(plan, s, 3).configuration(0) for s in (0, 1))
+    assert (one.rewards == two.rewards).all()
+
+
+def test_problems_of_one_plan_are_never_taken_for_those_of_another(small: Small) -> None:
+    for seed in range(20):
+        plan = plan_of(small(seed=seed, agents={"R": {"agent": "random"}}))
+        variant = plan.settings[0]
+        made = make_problem(
+            variant, plan.generators[variant.source], 300, problem_seed(seed, 0)
+        )  # fmt: skip
+        assert (problem_of(plan, 0, 0).model.mean == made.model.mean).all()
+        assert problem_of(plan, 0, 0) is problem_of(plan, 0, 0)
+        del plan
+
+
+def test_facts_are_changes_gains_and_hardness_of_each_problem(small: Small) -> None:
+    plan = plan_of(small())
+    arrays = lane(plan, 1, None).arrays
+    problems = [problem_of(plan, 1, i) for i in range(4)]
+    assert arrays["counts"].tolist() == [[2, 3]] * 4
+    assert arrays["change_points"].tolist() == [150, 300] * 4
+    gains = [optimal_gains(problem).tolist() for problem in problems]
+    assert arrays["gains"].reshape(4, 3).tolist() == gains
+    found = hardness(problems[2])
+    row = dict(zip(HARDNESS, arrays["hardness"][2], strict=True))
+    assert row["diameter"] == found.diameter
+    assert (row["span"], row["gap"]) == (max(found.spans), min(found.gaps))
+    assert row["reward_variation"] == found.reward_variation
+    assert row["transition_variation"] == found.transition_variation
+
+
+def test_gains_of_configurations_never_met_are_left_out(small: Small) -> None:
+    late = {"n_states": 3, "n_actions": 2, "changes": 2, "change_points": [301, 302]}
+    plan = plan_of(small(problems={"P": {"problem": "random-switching", "parameters": late}}))
+    arrays = lane(plan, 0, None).arrays
+    assert arrays["counts"].tolist() == [[2, 1]] * 4
+
+
+def seeds_of_agents(plan: Plan) -> list[int]:
+    """What a constructor that asks for its seed is given on each problem."""
+
+    class Asking:
+        def __init__(self, seed: int) -> None:
+            self.seed = seed
+
+    n, seed = plan.experiment.n_problems, plan.experiment.seed
+    variant = plan.agents[0]
+    asked = type(variant)(variant.name, variant.base, variant.source, {}, {})
+    return [
+        make_agent(asked, Asking, problem_of(plan, 0, i), 300, run_seed(seed, i))[0].seed
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("constructor", "RuntimeError: not this one"),
+        ("act", "RuntimeError: not this one"),
+        ("observe", "RuntimeError: not this one"),
+        ("exit", "SystemExit: 7"),
+        ("action", "InvalidAction: the action that the agent chose in state 0 must be"),
+        ("unspeakable", "Unspeakable, which can't be shown"),
+        ("surrogate", "RuntimeError: \ud800"),
+    ],
+)
+def test_a_failing_agent_fails_its_own_runs_and_the_others_go_on(
+    small: Small, toys: Path, where: str, error: str
+) -> None:
+    agents = {"X": {"agent": "toys:Picky", "parameters": {"where": where}}}
+    plan = plan_of(small(agents=agents | small()["agents"], n_problems=6), toys)
+    failing = [i for i, seed in enumerate(seeds_of_agents(plan)) if seed % 2]
+    assert 0 < len(failing) < 6
+    outcome = lane(plan, 1, 0)
+    arrays = outcome.arrays
+    assert np.flatnonzero(arrays["failed"]).tolist() == failing
+    for name in ("regret", "pseudo_regret"):
+        assert np.isnan(arrays[name][failing]).all()
+        assert not np.isnan(np.delete(arrays[name], failing, axis=0)).any()
+    assert np.isnan(arrays["bad_steps"]).all()
+    assert (arrays["episodes"] == -1).all()
+    assert [f["problem"] for f in outcome.failures] == failing
+    first = outcome.failures[0]
+    assert (first["agent"], first["setting"]) == ("X", "P [changes=2]")
+    assert first["error"].startswith(error)
+    assert where == "action" or "toys.py" in first["traceback"]
+    assert not lane(plan, 1, 1).failures
+
+
+def test_a_problem_that_can_not_be_made_fails_the_runs_on_it(small: Small, toys: Path) -> None:
+    problems = {"P": {"problem": "toys:sometimes"}}
+    seed = next(s for s in range(100) if [problem_seed(s, i) % 2 for i in range(4)] == [0, 1, 0, 1])
+    plan = plan_of(small(problems=problems, seed=seed), toys)
+    facts, runs = lane(plan, 0, None), lane(plan, 0, 1)
+    assert runs.arrays["failed"].tolist() == [False, True, False, True]
+    assert facts.arrays["counts"].tolist() == [[0, 1], [0, 0], [0, 1], [0, 0]]
+    assert len(facts.arrays["gains"]) == 2
+    assert np.isnan(facts.arrays["hardness"][[1, 3]]).all()
+    for outcome in (facts, runs):
+        assert [f["problem"] for f in outcome.failures] == [1, 3]
+        assert outcome.failures[0]["error"] == "ArithmeticError: an odd seed"
+
+
+def test_parameters_are_kept_as_they_came_out_on_the_first_problem(small: Small) -> None:
+    window = {"formula": "horizon", "times": 0.5}
+    agents = {"U": {"agent": "ucrl2", "parameters": {"delta": 0.1}}}
+    assert lane(plan_of(small(agents=agents)), 0, 0).fields == {"parameters": {"delta": 0.1}}
+    agents = {"W": {"agent": "ucrl2-rw", "parameters": {"period": window}}}
+    plan = plan_of(small(agents=agents, n_problems=1))
+    made, shown = make_agent(
+        plan.agents[0], plan.factories["ucrl2-rw"], problem_of(plan, 0, 0), 300, 0
+    )
+    assert shown == {"period": 150}
+
+
+def test_a_last_point_is_recorded_at_the_horizon_off_the_grid(small: Small) -> None:
+    plan = plan_of(small(every=70))
+    arrays = lane(plan, 0, 0).arrays
+    assert arrays["regret"].shape == (4, 5)
+    assert not np.isnan(arrays["regret"]).any()
+
+
+def test_seconds_are_kept_apart_from_results(small: Small) -> None:
+    outcome = lane(plan_of(small()), 0, 0)
+    assert len(outcome.seconds) == 4
+    assert all(s > 0 for s in outcome.seconds)
+    assert not {"seconds", "time"} & (set(outcome.arrays) | set(outcome.fields))

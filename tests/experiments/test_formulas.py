@@ -1,0 +1,93 @@
+"""Parameters that depend on the problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp import theory
+from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.formulas import (
+    FORMULAS,
+    Context,
+    change_points,
+    changes,
+    horizon,
+    optimal_window,
+    plain,
+)
+from switchmdp.planning import diameter
+from switchmdp.problems import random_switching
+
+
+@pytest.fixture
+def context() -> Context:
+    return Context(random_switching(5, 3, changes=4, horizon=10**6, seed=1), 10**6, 0.1)
+
+
+def test_the_optimal_window_is_equation_3_with_the_diameter_asked_for(context: Context) -> None:
+    def by_theory(d: float) -> int:
+        window = theory.optimal_window(
+            horizon=10**6, diameter=d, n_states=5, n_actions=3, changes=4, delta=0.1
+        )
+        return min(round(window), 10**6)
+
+    exact = max(diameter(mdp) for mdp in context.problem.configurations())
+    assert optimal_window(context, diameter=2) == by_theory(2.0)
+    assert optimal_window(context, diameter="exact") == by_theory(exact)
+    least = theory.diameter_lower_bound(n_states=5, n_actions=3)
+    assert optimal_window(context) == optimal_window(context, diameter="lower-bound")
+    assert optimal_window(context) == by_theory(least)
+
+
+def test_a_window_lies_between_the_pairs_and_the_horizon(context: Context) -> None:
+    assert optimal_window(context, times=1e-9) == 15
+    assert optimal_window(context, times=1e9) == 10**6
+
+
+def test_a_window_scales_by_its_factor(context: Context) -> None:
+    whole = optimal_window(context, diameter=1)
+    assert abs(optimal_window(context, diameter=1, times=0.5) - whole / 2) <= 1
+
+
+def test_without_a_change_the_window_is_the_horizon() -> None:
+    still = Context(random_switching(3, 2, changes=0, horizon=500, seed=0), 500, 0.1)
+    assert optimal_window(still) == 500
+
+
+def test_changes_and_their_steps_are_the_problems_own(context: Context) -> None:
+    assert (changes(context), changes(context, plus=1)) == (4, 5)
+    assert change_points(context).tolist() == [250_000, 500_000, 750_000, 1_000_000]
+
+
+def test_the_horizon_or_a_part_of_it(context: Context) -> None:
+    assert (horizon(context), horizon(context, times=0.25)) == (10**6, 250_000)
+    assert horizon(context, times=1e-9) == 1
+
+
+@pytest.mark.parametrize(
+    ("formula", "arguments", "field"),
+    [
+        ("optimal-window", {"times": 0}, "times"),
+        ("optimal-window", {"times": True}, "times"),
+        ("optimal-window", {"diameter": "largest"}, "diameter"),
+        ("optimal-window", {"diameter": -1.0}, "diameter"),
+        ("horizon", {"times": float("nan")}, "times"),
+        ("changes", {"plus": 0.5}, "plus"),
+        ("changes", {"plus": "1"}, "plus"),
+    ],
+)
+def test_wrong_values_are_refused(
+    context: Context, formula: str, arguments: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        FORMULAS[formula](context, **arguments)
+    assert caught.value.field == field
+
+
+def test_values_are_shown_as_json_can_hold_them() -> None:
+    assert plain(np.arange(3)) == [0, 1, 2]
+    assert plain((np.float64(0.5), np.int64(2), [True, None, "x"])) == [0.5, 2, [True, None, "x"]]
+    assert plain(plain) == "plain"

@@ -1,0 +1,267 @@
+"""Reading a configuration: strict, and every fault at once."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from switchmdp.errors import InvalidExperiment
+from switchmdp.experiments.spec import LARGEST_SEED, Experiment, load, loads, parse, schema
+
+Small = Callable[..., dict[str, Any]]
+
+
+def faults(data: Any) -> dict[str, str]:
+    with pytest.raises(InvalidExperiment) as caught:
+        parse(data)
+    return {fault.path: str(fault).partition(": ")[2] for fault in caught.value.faults}
+
+
+def test_all_faults_are_reported_at_once_with_path_value_and_what_is_allowed(small: Small) -> None:
+    data = small(
+        title="", horizon=0, n_problems=2.0, seed=-1, epsilon=2.0, initial_state="x",
+        problems={"P": {"parameters": 3}}, agents={"A": {"agent": 5}},
+    )  # fmt: skip
+    assert faults(data) == {
+        "title": "must be at least 1 long, got ''",
+        "horizon": "must be greater than or equal to 1, got 0",
+        "n_problems": "must be an integer, got 2.0",
+        "seed": "must be greater than or equal to 0, got -1",
+        "initial_state": "must be an integer, got 'x'",
+        "epsilon": "must be less than or equal to 1, got 2.0",
+        "problems.P.problem": "must be given, got nothing",
+        "problems.P.parameters": "must be a table, got 3",
+        "agents.A.agent": "must be a string, got 5",
+    }
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(small: Small) -> None:
+    found = faults(
+        small(
+            horzon=1,
+            agents={"A": {"agent": "random", "paramters": {}}},
+            claims=[{"quotes": "x"}],
+            nonsense={},
+        )
+    )
+    assert found["horzon"] == "must be left out: no such key (did you mean 'horizon'?), got 1"
+    assert "(did you mean 'parameters'?)" in found["agents.A.paramters"]
+    assert "(did you mean 'quote'?)" in found["claims.0.quotes"]
+    assert found["nonsense"] == "must be left out: no such key, got {}"
+
+
+@pytest.mark.parametrize("seed", [0, LARGEST_SEED])
+def test_seeds_within_their_bounds_are_taken(small: Small, seed: int) -> None:
+    assert parse(small(seed=seed)).seed == seed
+
+
+@pytest.mark.parametrize("seed", [-1, LARGEST_SEED + 1, 1.5, True, "1", None])
+def test_seeds_beyond_their_bounds_are_refused(small: Small, seed: Any) -> None:
+    assert list(faults(small(seed=seed))) == ["seed"]
+
+
+@pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), 0.0, -0.1, "0.1"])
+def test_an_epsilon_that_is_no_share_is_refused(small: Small, epsilon: Any) -> None:
+    assert list(faults(small(epsilon=epsilon))) == ["epsilon"]
+
+
+@pytest.mark.parametrize("data", [None, [1, 2], "title", 3, {1: 2}])
+def test_data_that_is_no_table_of_names_is_refused(data: Any) -> None:
+    with pytest.raises(InvalidExperiment):
+        parse(data)
+
+
+def test_no_problems_and_no_agents_are_refused(small: Small) -> None:
+    assert list(faults(small(problems={}, agents={}))) == ["problems", "agents"]
+
+
+def test_names_with_control_characters_are_refused_and_shown_escaped(small: Small) -> None:
+    found = faults(small(agents={"a\x1b[2J": {"agent": "random"}, "": {"agent": "random"}}))
+    assert list(found) == [r"agents.'a\x1b[2J'", "agents.''"]
+
+
+def test_a_run_records_at_most_ten_thousand_points(small: Small) -> None:
+    assert parse(small(horizon=10**6, every=100)).grid == 100
+    found = faults(small(horizon=10**6, every=99))
+    assert found["every"].startswith("must be at least 100: a run records at most 10000 points")
+
+
+def test_the_grid_is_a_two_hundredth_of_the_horizon_or_every_step(small: Small) -> None:
+    grids = [parse(small(horizon=horizon)).grid for horizon in (1, 199, 200, 399, 400, 100_000)]
+    assert grids == [1, 1, 1, 1, 2, 500]
+
+
+def test_an_experiment_can_not_be_changed(small: Small) -> None:
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        parse(small()).horizon = 5  # type: ignore[misc]
+
+
+def test_title_and_claims_are_no_part_of_the_digest_and_all_else_is(small: Small) -> None:
+    claim = {
+        "quote": "q", "reading": "r", "measure": "bumps", "setting": "P [changes=1]", "agent": "R",
+    }  # fmt: skip
+    first = parse(small()).content_digest()
+    assert parse(small(title="other", claims=[claim])).content_digest() == first
+    ucrl2, chance = {"agent": "ucrl2"}, {"agent": "random"}
+    others = [
+        {"horizon": 301}, {"n_problems": 5}, {"seed": 6}, {"initial_state": 1}, {"every": 7},
+        {"epsilon": 0.06}, {"agents": {"R": chance}}, {"agents": {"R": chance, "V": ucrl2}},
+        {"agents": {"R": chance, "U": ucrl2 | {"parameters": {"delta": 0.2}}}},
+        {"agents": {"U": ucrl2 | {"parameters": {"delta": 0.1}}, "R": chance}},
+        {"problems": {"P": {"problem": "random-switching"}}},
+    ]  # fmt: skip
+    digests = {parse(small(**change)).content_digest() for change in others}
+    assert len(digests | {first}) == len(others) + 1
+
+
+def test_a_grid_written_out_is_the_grid_left_out(small: Small) -> None:
+    horizon = small()["horizon"]
+    written = parse(small(every=horizon // 200))
+    assert written.content_digest() == parse(small()).content_digest()
+
+
+def test_python_and_toml_give_the_same_value() -> None:
+    text = """
+        title = "x"
+        horizon = 10
+        n_problems = 1
+        [problems.P]
+        problem = "random"
+        parameters = { n_states = 3, rows = "uniform" }
+        [agents.A]
+        agent = "random"
+    """
+    data = {
+        "title": "x", "horizon": 10, "n_problems": 1, "agents": {"A": {"agent": "random"}},
+        "problems": {
+            "P": {"problem": "random", "parameters": {"n_states": 3, "rows": "uniform"}}
+        },
+    }  # fmt: skip
+    assert loads(text) == parse(data) == Experiment.model_validate_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["title = ", "a = 1\na = 2", "seed = 9", "x = [", "x = 1979-13-45", "\x00", "title = 'x"],
+)
+def test_text_that_is_not_toml_is_a_fault_of_the_file(text: str) -> None:
+    with pytest.raises(InvalidExperiment, match="the file: must be TOML"):
+        loads(text + text[-1] * 5000)
+
+
+def test_dates_and_numbers_beyond_measure_are_faults_like_others() -> None:
+    with pytest.raises(InvalidExperiment) as caught:
+        loads(f"title = 2020-01-01\nhorizon = 07:30:00\nn_problems = 0x{'f' * 5000}\nseed = inf")
+    text = str(caught.value)
+    assert "title: must be a string, got datetime.date(2020, 1, 1)" in text
+    assert "horizon: must be an integer, got datetime.time(7, 30)" in text
+    assert "n_problems: must be less than or equal to 1000000, got what can't be shown" in text
+    assert "seed: must be an integer, got inf" in text
+
+
+def test_a_file_is_read_with_its_text(tmp_path: Path, small: Small) -> None:
+    file = tmp_path / "x.toml"
+    text = 'title = "é"\nhorizon = 10\nn_problems = 1\n'
+    text += '[problems.P]\nproblem = "random"\n[agents.A]\nagent = "random"\n'
+    file.write_text(text, "utf-8")
+    experiment, found = load(file)
+    assert (experiment.title, found) == ("é", text)
+
+
+def test_files_that_cannot_be_read_are_faults(tmp_path: Path) -> None:
+    (tmp_path / "large.toml").write_bytes(b"#" * 1_000_001)
+    (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')
+    for name, words in (
+        ("none.toml", "a file to read, got No such file"),
+        ("large.toml", "at most 1 MB"),
+        ("latin.toml", "UTF-8 text"),
+        ("", "a file to read, got Is a directory"),
+    ):
+        with pytest.raises(InvalidExperiment, match=words):
+            load(tmp_path / name)
+
+
+def test_claims_are_read_as_strictly(small: Small) -> None:
+    claim = {"quote": "q", "reading": "r", "setting": "P", "agent": "A"}
+    found = faults(
+        small(
+            claims=[
+                claim | {"measure": "best"},
+                claim | {"measure": "better", "margin": "0.1", "span": 0},
+                "better",
+            ]
+        )
+    )
+    assert found["claims.0.measure"].startswith("must be one of 'better', 'slightly-worse'")
+    assert list(found)[1:] == ["claims.1.margin", "claims.1.span", "claims.2"]
+
+
+@pytest.mark.parametrize("name", ["figure-1", "sensitivity", "window-scan"])
+def test_the_shipped_configurations_are_sound_and_fit_the_schema(name: str) -> None:
+    file = resources.files("switchmdp.experiments") / "shipped" / f"{name}.toml"
+    text = file.read_text("utf-8")
+    loads(text)
+    known = json.loads(json.dumps(schema()))
+    must_fit(tomllib.loads(text), known, known["$defs"])
+
+
+def test_the_schema_refuses_what_reading_refuses(small: Small) -> None:
+    known = schema()
+    must_fit(small(), known, known["$defs"])
+    for change in (
+        {"horzon": 1}, {"horizon": 0}, {"agents": {}}, {"problems": {"P": {}}},
+        {"agents": {"A": {"agent": "random", "parameters": {"x": {"y": 1}}}}},
+        {"agents": {"A": {"agent": "random", "parameters": {"x": {"sweep": []}}}}},
+    ):  # fmt: skip
+        with pytest.raises(AssertionError):
+            must_fit(small(**change), known, known["$defs"])
+
+
+def must_fit(value: Any, rule: dict[str, Any], named: dict[str, Any]) -> None:
+    """The part of JSON Schema that ours uses, in a page."""
+    if "$ref" in rule:
+        must_fit(value, named[rule["$ref"].removeprefix("#/$defs/")], named)
+    if "anyOf" in rule:
+        assert any(fits(value, option, named) for option in rule["anyOf"]), (value, rule)
+    if "enum" in rule:
+        assert value in rule["enum"]
+    kinds = rule.get("type", [])
+    types = {
+        "object": dict, "array": list, "string": str, "integer": int, "number": (int, float),
+        "boolean": bool, "null": type(None),
+    }  # fmt: skip
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    assert not kinds or any(isinstance(value, types[k]) for k in kinds), (value, rule)  # type: ignore[arg-type]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        assert rule.get("minimum", value) <= value <= rule.get("maximum", value)
+    if isinstance(value, list):
+        assert len(value) >= rule.get("minItems", 0)
+        for item in value:
+            must_fit(item, rule.get("items", {}), named)
+    if isinstance(value, dict):
+        assert set(rule.get("required", [])) <= set(value), (value, rule)
+        assert len(value) >= rule.get("minProperties", 0)
+        others = rule.get("additionalProperties", {})
+        for pattern, inside in rule.get("patternProperties", {}).items():
+            assert all(re.search(pattern, key) for key in value)
+            others = inside
+        for key, item in value.items():
+            inside = rule.get("properties", {}).get(key, others)
+            assert inside is not False, key
+            must_fit(item, {} if inside is True else inside, named)
+
+
+def fits(value: Any, rule: dict[str, Any], named: dict[str, Any]) -> bool:
+    try:
+        must_fit(value, rule, named)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,313 @@
+"""A folder of results: what is done, what is refused, what is forgiven."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.experiments.check import Plan, check
+from switchmdp.experiments.chunks import Chunk, Outcome, compute
+from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.load import load_results
+from switchmdp.experiments.spec import parse
+from switchmdp.experiments.store import KIND, Store, create, digest_of, open_store
+from switchmdp.storage import save_arrays
+
+Small = Callable[..., dict[str, Any]]
+Prepare = Callable[..., tuple[Store, Plan]]
+
+
+@pytest.fixture
+def made(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
+    return prepare(small(n_problems=2), tmp_path / "out")
+
+
+@pytest.fixture
+def done(made: tuple[Store, Plan]) -> Store:
+    assert run_chunks(*made, jobs=1).complete
+    return made[0]
+
+
+def test_a_chunk_is_done_once_its_file_is_there(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    first, *others = store.chunks()
+    assert not store.is_done(first)
+    store.commit(first, compute(plan, first))
+    assert store.is_done(first)
+    assert not any(map(store.is_done, others))
+    store.forget(first)
+    assert not store.is_done(first)
+
+
+def test_a_chunk_comes_back_as_it_was(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    for chunk in store.chunks():
+        outcome = compute(plan, chunk)
+        store.commit(chunk, outcome)
+        fields, arrays = store.load(chunk)
+        assert fields == {**outcome.fields, "digest": store.digest, "chunk": chunk.id}
+        assert sorted(arrays) == sorted(outcome.arrays)
+        for name, array in outcome.arrays.items():
+            np.testing.assert_array_equal(arrays[name], array)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "swapped", "text", "folder"])
+def test_a_damaged_chunk_is_not_done(done: Store, damage: str) -> None:
+    chunk, other = (c for c in done.chunks() if c.agent == 0 and c.setting == 0)
+    file = done.chunk_path(chunk)
+    content = bytearray(file.read_bytes())
+    if damage == "truncated":
+        file.write_bytes(content[:-1])
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    elif damage == "swapped":
+        shutil.copy(done.chunk_path(other), file)
+    elif damage == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        file.write_bytes(b"" if damage == "empty" else b"not a zip")
+    assert not done.is_done(chunk)
+    assert done.is_done(other)
+    with pytest.raises(DamagedFile):
+        load_results(done)
+
+
+def test_a_chunk_of_another_experiment_is_not_done(
+    done: Store, small: Small, prepare: Prepare, tmp_path: Path
+) -> None:
+    other, plan = prepare(small(n_problems=2, seed=6), tmp_path / "other")
+    chunk = other.chunks()[0]
+    other.commit(chunk, compute(plan, chunk))
+    shutil.copy(other.chunk_path(chunk), done.chunk_path(chunk))
+    assert not done.is_done(chunk)
+
+
+def test_arrays_of_another_shape_or_type_are_not_done(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    chunk = next(c for c in store.chunks() if c.agent == 1)
+    sound = compute(plan, chunk).arrays
+    fields = {"parameters": {}, "digest": store.digest, "chunk": chunk.id}
+    for change in (
+        {"regret": sound["regret"][:, 1:]},
+        {"regret": sound["regret"].astype(np.float32)},
+        {"episodes": sound["episodes"].astype(float)},
+        {"failed": None},
+    ):
+        arrays = {k: v for k, v in {**sound, **change}.items() if v is not None}
+        save_arrays(store.chunk_path(chunk), KIND, fields, arrays)
+        assert not store.is_done(chunk)
+    save_arrays(store.chunk_path(chunk), KIND, fields, sound)
+    assert store.is_done(chunk)
+
+
+def test_the_same_configuration_is_reopened_with_its_chunks(
+    done: Store, small: Small, tmp_path: Path
+) -> None:
+    plan = check(parse(small(n_problems=2)))
+    again = create(tmp_path / "out", plan, "", None)
+    assert again == done == open_store(tmp_path / "out")
+    assert all(map(again.is_done, again.chunks()))
+
+
+def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Path) -> None:
+    claim = {
+        "quote": "q", "reading": "r", "measure": "bumps", "setting": "P [changes=1]", "agent": "R",
+    }  # fmt: skip
+    plan = check(parse(small(n_problems=2, title="better", claims=[claim])))
+    create(tmp_path / "out", plan, "the text", None)
+    found = open_store(tmp_path / "out")
+    assert (found.experiment.title, len(found.experiment.claims)) == ("better", 1)
+    assert (found.digest, found.text()) == (done.digest, "the text")
+    assert all(map(found.is_done, found.chunks()))
+    assert load_results(found).title == "better"
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_problems": 3}, {"horizon": 301}, {"seed": 6}, {"epsilon": 0.1}, {"every": 2}]
+)
+def test_another_configuration_is_refused(
+    done: Store, small: Small, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    before = (tmp_path / "out" / "experiment.json").read_bytes()
+    plan = check(parse(small(n_problems=2) | change))
+    with pytest.raises(ForeignFolder, match="another configuration .'small', "):
+        create(tmp_path / "out", plan, "", None)
+    assert (tmp_path / "out" / "experiment.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "entry", ["notes.txt", ".bashrc", "experiment.toml", "runs/events.out", "data/x", "failures"]
+)
+def test_a_folder_with_something_else_in_it_is_refused(
+    small: Small, tmp_path: Path, entry: str
+) -> None:
+    file = tmp_path / "out" / entry
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    with pytest.raises(ForeignFolder, match="is not empty"):
+        create(tmp_path / "out", check(parse(small())), "", None)
+    assert file.read_text() == "mine"
+
+
+def test_a_file_in_the_folders_place_is_refused(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ForeignFolder):
+        create(tmp_path / "out", check(parse(small())), "", None)
+    with pytest.raises(ForeignFolder):
+        open_store(tmp_path / "out")
+
+
+def test_what_an_interrupted_writer_left_is_taken_over_and_tidied(
+    small: Small, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    left = [".experiment.json.0123456789ab", "runs/.s000-facts-b00000.npz.0123456789ab"]
+    (folder / "runs").mkdir(parents=True)
+    (folder / left[0]).write_text("{")
+    plan = check(parse(small(n_problems=1)))
+    store = create(folder, plan, "", None)
+    others = [".experiment.toml.ba9876543210", "timings/.s000-a000-b00000.json.0123456789ab"]
+    kept = [".mine.json.bak", "report.html", "runs/.hidden"]
+    for name in (left[1], *others, *kept):
+        (folder / name).write_text("x")
+    assert run_chunks(store, plan, jobs=1).complete
+    assert not any((folder / name).exists() for name in (*left, *others))
+    assert all((folder / name).exists() for name in kept)
+
+
+def test_blocks_are_those_that_the_folder_was_made_with(
+    made: tuple[Store, Plan], small: Small, tmp_path: Path
+) -> None:
+    again = create(tmp_path / "out", check(parse(small(n_problems=2))), "", None)
+    assert again.blocks == made[0].blocks != ((500, 500), (500, 500))
+
+
+def test_a_folder_without_a_manifest_holds_no_results(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ForeignFolder, match="no folder of results"):
+            open_store(path)
+
+
+def test_every_changed_byte_of_the_manifest_is_damage(made: tuple[Store, Plan]) -> None:
+    file = made[0].path / "experiment.json"
+    sound = file.read_bytes()
+    for i in range(0, len(sound), 7):
+        changed = bytearray(sound)
+        changed[i] ^= 1 << i % 8
+        file.write_bytes(changed)
+        with pytest.raises(DamagedFile):
+            open_store(made[0].path)
+    for content in (b"", b"{}", b"[]", b"null", sound[:-1], sound + b" ", b"[" * 10_000):
+        file.write_bytes(content)
+        with pytest.raises(DamagedFile):
+            open_store(made[0].path)
+    file.write_bytes(sound)
+    assert open_store(made[0].path) == made[0]
+
+
+def test_a_manifest_that_was_rewritten_by_hand_is_damage(made: tuple[Store, Plan]) -> None:
+    file = made[0].path / "experiment.json"
+    content = json.loads(file.read_bytes())
+    file.write_text(json.dumps(content))
+    with pytest.raises(DamagedFile):
+        open_store(made[0].path)
+
+
+def test_results_of_another_version_are_read_but_not_added_to(
+    done: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small: Small
+) -> None:
+    monkeypatch.setattr("switchmdp.experiments.store.__version__", "9.9.9")
+    store = open_store(tmp_path / "out")
+    assert load_results(store).provenance["switchmdp"] == done.version
+    with pytest.raises(ForeignFolder, match=r"made by switchmdp .*, this is 9\.9\.9"):
+        store.plan()
+    with pytest.raises(ForeignFolder, match="another configuration"):
+        create(tmp_path / "out", check(parse(small(n_problems=2))), "", None)
+
+
+def with_toys(small: Small) -> dict[str, Any]:
+    return small(n_problems=1, agents={"T": {"agent": "toys:Toy"}})
+
+
+def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
+    digests = {digest_of(check(parse(with_toys(small)), toys))}
+    for file in ("toys.py", "toy_numbers.py"):
+        (toys / file).write_text((toys / file).read_text() + "# edited\n")
+        digests.add(digest_of(check(parse(with_toys(small)), toys)))
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize("file", ["toys.py", "toy_numbers.py"])
+def test_a_users_module_edited_since_is_refused(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
+) -> None:
+    store, _ = prepare(with_toys(small), tmp_path / "out", toys)
+    assert open_store(store.path).plan().modules == store.modules
+    text = (toys / file).read_text()
+    (toys / file).write_text(text + "# edited\n")
+    with pytest.raises(ForeignFolder, match=rf"other code: {file.removesuffix('.py')} changed"):
+        store.plan()
+    with pytest.raises(ForeignFolder, match="another configuration"):
+        prepare(with_toys(small), tmp_path / "out", toys)
+    (toys / file).write_text(text)
+    assert store.plan().modules == store.modules
+
+
+def test_a_users_module_used_no_more_is_named(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    store, _ = prepare(with_toys(small), tmp_path / "out", toys)
+    text = (toys / "toys.py").read_text()
+    (toys / "toys.py").write_text(text.replace("from toy_numbers import FAVOURITE", "FAVOURITE=1"))
+    with pytest.raises(ForeignFolder, match="toy_numbers, toys changed since"):
+        store.plan()
+
+
+def test_a_users_module_that_is_gone_is_a_fault(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    store, _ = prepare(with_toys(small), tmp_path / "out", toys)
+    shutil.move(toys, tmp_path / "moved")
+    with pytest.raises(InvalidExperiment, match=r"agents\.T\.agent: must be a module that can be"):
+        store.plan()
+
+
+def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
+    first, second, third, *_ = (c for c in done.chunks() if c.agent is not None)
+    done.path.joinpath("timings", f"{first.id}.json").unlink()
+    done.path.joinpath("timings", f"{second.id}.json").write_text('["x"]')
+    for content in ("5", '{"a":1}', "[1]", "[", ""):
+        done.path.joinpath("failures", f"{third.id}.json").write_text(content)
+        assert done.sidecar("failures", third) is None
+    results = load_results(done)
+    assert results.failures == ()
+    seconds = results.settings["P [changes=1]"].agents["R"].seconds
+    assert np.isnan(seconds).tolist() == [True, False]
+    shutil.rmtree(done.path / "timings")
+    assert np.isnan(load_results(done).settings["P [changes=2]"].agents["U"].seconds).all()
+
+
+def test_text_and_origin_may_be_missing(done: Store) -> None:
+    (done.path / "experiment.toml").unlink()
+    assert json.loads(done.text())["title"] == "small"
+    assert done.module_folder() is None
+
+
+def test_failures_are_kept_with_their_tracebacks(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    chunk: Chunk = store.chunks()[1]
+    outcome = compute(plan, chunk)
+    failure = {"setting": "P", "agent": "R", "problem": 0, "error": "\ud800é", "traceback": "…"}
+    store.commit(chunk, Outcome(outcome.arrays, outcome.fields, [failure], outcome.seconds))
+    assert store.sidecar("failures", chunk) == [failure]
+    store.forget(chunk)
+    assert store.sidecar("failures", chunk) is None

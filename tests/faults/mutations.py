@@ -1,0 +1,239 @@
+"""Configurations spoilt in every way that a slip, a script or a bad disk may spoil them.
+
+`mutated(i)` is the i-th spoilt text, always the same one. Whatever it is, reading and checking it
+ends soon, either with a plan that can be kept or with a list of faults.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from switchmdp.cli.run import shipped
+from switchmdp.errors import InvalidExperiment
+from switchmdp.experiments.check import check
+from switchmdp.experiments.chunks import block_sizes
+from switchmdp.experiments.spec import load
+from switchmdp.experiments.store import digest_of
+from tests.faults.workbench import run
+
+SMALL = """\
+title = "small"
+horizon = 50
+n_problems = 1
+seed = 3
+initial_state = 0
+epsilon = 0.1
+
+[problems.swept]
+problem = "random-switching"
+parameters = { n_states = 3, n_actions = 2, changes = { sweep = [0, 2] }, rows = "uniform" }
+
+[problems.river]
+problem = "riverswim"
+parameters = { n_states = 4, law = { choice = "beta", share = 0.5 } }
+
+[problems.sparse]
+problem = "random-sparse"
+parameters = { n_states = 8, n_actions = 2, successors = 3 }
+
+[agents.window]
+agent = "sw-ucrl"
+parameters = { window = { sweep = [20, { formula = "horizon", times = 0.5 }] }, delta = 0.1 }
+
+[agents.chance]
+agent = "random"
+
+[[claims]]
+quote = "q"
+reading = "r"
+measure = "better"
+setting = "river"
+agent = "chance"
+than = "window [window=20]"
+margin = 0.5
+span = 10
+"""
+NUMBERS = (
+    "0", "-1", "1", "2", "7", "1000", "1000000", "1000000000", "9223372036854775808",
+    "1" + "0" * 30, "1" + "0" * 5000, "0.5", "-0.0", "1e-320", "1e308", "1e999", "inf", "-inf",
+    "nan", "0x10", "1_0", "0001",
+)  # fmt: skip
+VALUES = (
+    '"7"', '""', "true", "[]", "{}", "[1, 2]", "[[]]", "1979-05-27", "07:32:00", "'\\'",
+    '"\\u0000"', '"a\\nb"', '"é"', '"' + "x" * 300 + '"', "{ a = 1 }", "[{}, []]", "none", "=",
+)  # fmt: skip
+TABLES = (
+    "{ sweep = [1, 2] }", "{ sweep = [] }", "{ sweep = 3 }", "{ sweep = [1], more = 2 }",
+    "{ sweep = [1, 1] }", "{ sweep = [{ sweep = [1] }] }", "{ sweep = [[1], [[2]]] }",
+    "{ sweep = [" + "1, " * 1001 + "2] }", '{ sweep = ["a", 1.5, true] }',
+    '{ formula = "horizon" }', '{ formula = "no-such" }', "{ formula = 3 }", "{ formula = [] }",
+    '{ formula = "horizon", times = inf }', '{ formula = "horizon", times = 1e300 }',
+    '{ formula = "optimal-window", diameter = "exact", times = nan }',
+    '{ formula = "optimal-window", diameter = [1] }', '{ formula = "changes", plus = -1 }',
+    '{ formula = "changes", plus = 1000000000000 }', '{ formula = "change-points" }',
+    '{ formula = { formula = "horizon" } }', '{ choice = "beta", share = nan }',
+    '{ choice = "uniform", x = 1 }', "{ choice = [] }", '{ choice = "even" }',
+)  # fmt: skip
+DEPTHS = (10, 100, 260, 320, 500, 1000, 3000)
+
+Random = np.random.Generator
+NUMBER = re.compile(rb"(?<![\w.-])\d[\d_]*(\.\d+)?")
+VALUE = re.compile(rb"(?<= = )(\"[^\"\n]*\"|\d[\d_.]*|\{[^\n]*\}|\[[^\n]*\])")
+WORD = re.compile(rb"[A-Za-z][\w-]*")
+
+
+def _replaced(text: bytes, where: re.Pattern[bytes], by: bytes, rng: Random) -> bytes:
+    found = list(where.finditer(text))
+    if not found:
+        return text
+    one = found[int(rng.integers(len(found)))]
+    return text[: one.start()] + by + text[one.end() :]
+
+
+def _one_of(options: tuple[str, ...], rng: Random) -> bytes:
+    return options[int(rng.integers(len(options)))].encode()
+
+
+def flip_a_bit(text: bytes, rng: Random) -> bytes:
+    spoilt = bytearray(text)
+    spoilt[int(rng.integers(len(text)))] ^= 1 << int(rng.integers(8))
+    return bytes(spoilt)
+
+
+def cut(text: bytes, rng: Random) -> bytes:
+    first, last = sorted(rng.integers(0, len(text) + 1, 2).tolist())
+    return text[:first] if rng.random() < 0.3 else text[:first] + text[min(last, first + 40) :]
+
+
+def shuffle_lines(text: bytes, rng: Random) -> bytes:
+    lines = text.split(b"\n")
+    i, j = rng.integers(len(lines), size=2).tolist()
+    what = int(rng.integers(3))
+    if what == 0:
+        del lines[i]
+    elif what == 1:
+        lines.insert(j, lines[i])
+    else:
+        lines[i], lines[j] = lines[j], lines[i]
+    return b"\n".join(lines)
+
+
+def change_a_number(text: bytes, rng: Random) -> bytes:
+    return _replaced(text, NUMBER, _one_of(NUMBERS, rng), rng)
+
+
+def change_a_value(text: bytes, rng: Random) -> bytes:
+    return _replaced(text, VALUE, _one_of(NUMBERS + VALUES, rng), rng)
+
+
+def insert_a_table(text: bytes, rng: Random) -> bytes:
+    return _replaced(text, VALUE if rng.random() < 0.5 else NUMBER, _one_of(TABLES, rng), rng)
+
+
+def rename(text: bytes, rng: Random) -> bytes:
+    words = WORD.findall(text)
+    other = words[int(rng.integers(len(words)))]
+    return _replaced(text, WORD, other if rng.random() < 0.7 else other.upper() + b"_", rng)
+
+
+def nest(text: bytes, rng: Random) -> bytes:
+    n = int(DEPTHS[int(rng.integers(len(DEPTHS)))])
+    what = int(rng.integers(4))
+    if what == 0:
+        return _replaced(text, VALUE, b"[" * n + b"]" * n, rng)
+    if what == 1:
+        return _replaced(text, VALUE, b"{ a = " * n + b"1" + b" }" * n, rng)
+    line = b".".join([b"a"] * n)
+    return shuffle_lines(text, rng) + (b"\n[%b]\n" % line if what == 2 else b"\n%b = 1\n" % line)
+
+
+MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
+    flip_a_bit, cut, shuffle_lines, change_a_number, change_a_value, insert_a_table, rename, nest,
+)  # fmt: skip
+
+
+def mutated(i: int) -> bytes:
+    """The i-th spoilt configuration; the kinds of damage come in turn."""
+    rng = np.random.default_rng([6, i])
+    text = (shipped()["figure-1"] if i % 3 == 0 else SMALL).encode()
+    text = MUTATIONS[i % len(MUTATIONS)](text, rng)
+    for _ in range(int(rng.integers(3))):
+        text = MUTATIONS[int(rng.integers(len(MUTATIONS)))](text, rng) if text else text
+    return text
+
+
+@contextmanager
+def _no_longer_than(seconds: int) -> Iterator[None]:
+    """An alarm that even code that catches everything lets pass."""
+
+    def ring(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def judge(file: Path) -> str:
+    """Read and check a configuration, as far as a run does before it begins."""
+    try:
+        plan = check(load(file)[0])
+        digest_of(plan)
+        block_sizes(plan)
+    except InvalidExperiment as error:
+        assert error.faults
+        assert str(error)
+        return "refused"
+    return "in order"
+
+
+def mutated_configurations(scratch: Path, count: int) -> str:
+    """`count` spoilt configurations, and one in a hundred through the command line."""
+    file, wrong, slowest = scratch / "spoilt.toml", [], 0.0
+    tally = {"refused": 0, "in order": 0}
+    for i in range(count):
+        file.write_bytes(mutated(i))
+        began = time.perf_counter()
+        try:
+            with _no_longer_than(20):
+                tally[judge(file)] += 1
+        except (KeyboardInterrupt, Exception) as error:
+            wrong.append(f"#{i}: {type(error).__name__}: {str(error)[:200]}")
+        slowest = max(slowest, time.perf_counter() - began)
+        if time.perf_counter() - began > 5.0:
+            wrong.append(f"#{i}: {time.perf_counter() - began:.1f} s")
+    for i in range(0, count, 100):
+        wrong += _through_the_command_line(scratch, i)
+    assert not wrong, "\n".join(wrong)
+    return (
+        f"{count} mutated configurations: {tally['refused']} refused with their faults, "
+        f"{tally['in order']} in order, slowest {slowest:.1f} s; {-(-count // 100)} of them "
+        "through the command line: no traceback"
+    )
+
+
+def _through_the_command_line(scratch: Path, i: int) -> list[str]:
+    """Only what is refused is worth a process; what is in order would run."""
+    for j in range(i, i + 100):
+        file = scratch / f"spoilt-{j}.toml"
+        file.write_bytes(mutated(j))
+        with _no_longer_than(20):
+            refused = judge(file) == "refused"
+        if refused:
+            done = run("run", file, "--out", scratch / "never", "--quiet")
+            fine = done.returncode == 2 and "Traceback" not in done.stderr
+            fine &= not (scratch / "never").exists() and "must be" in done.stderr
+            return [] if fine else [f"#{j} exits with {done.returncode}: {done.stderr[-500:]}"]
+    return [f"none of #{i} ... was refused"]

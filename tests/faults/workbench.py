@@ -1,0 +1,115 @@
+"""A small experiment of many small chunks, and the command line to run it with.
+
+Its agents are plain Python, so that they run in threads and in processes alike. Compared are the
+bytes of everything that is a result: the manifest, the chunks and the failures; wall time is none.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+AGENTS = '''\
+"""Two verbs, and no machine code."""
+
+
+class Plain:
+    def __init__(self, n_states, n_actions, *, step=1, patience=1_000_000, seed=0):
+        self.n_actions, self.step, self.t = n_actions, step, 0
+        self.patience = patience if seed % 2 else 1_000_000
+
+    def act(self, state):
+        if self.t > self.patience:
+            raise RuntimeError("out of patience")
+        return (state * self.step + self.t // 7) % self.n_actions
+
+    def observe(self, state, action, reward, next_state):
+        self.t += self.step
+'''
+EXPERIMENT = """\
+title = "faults"
+horizon = {horizon}
+n_problems = {problems}
+seed = {seed}
+
+[problems.random]
+problem = "random-switching"
+parameters = {{ n_states = 3, n_actions = 2, changes = {{ sweep = [1, 2] }} }}
+
+[agents.plain]
+agent = "{module}:Plain"
+parameters = {{ step = {{ sweep = {steps} }} }}
+"""
+FRAGILE = """
+[agents.fragile]
+agent = "{module}:Plain"
+parameters = {{ patience = 20 }}
+"""
+# A run without its figures and its page, as where the extra that draws them is not installed.
+PLAIN = "import sys; sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
+MAIN = "from switchmdp.cli import main; main()\n"
+
+
+def write_experiment(
+    folder: Path, *, horizon: int = 300, problems: int = 3, seed: int = 0, agents: int = 10,
+    fragile: bool = False, module: str = "plain_agents",
+) -> Path:  # fmt: skip
+    """A configuration of 2 × (agents + 1) chunks, two more with an agent that fails, in a folder
+    with the module of its agents."""
+    text = EXPERIMENT + FRAGILE * fragile
+    names = {"horizon": horizon, "problems": problems, "seed": seed, "module": module}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{module}.py").write_text(AGENTS)
+    (folder / "experiment.toml").write_text(text.format(**names, steps=[*range(1, agents + 1)]))
+    return folder / "experiment.toml"
+
+
+def command(*arguments: object, figures: bool = False, first: str = "") -> list[str]:
+    """The command line as a program; `first` runs before it."""
+    program = first + ("" if figures else PLAIN) + MAIN
+    return [sys.executable, "-c", program, *map(str, arguments)]
+
+
+def run(
+    *arguments: object, figures: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        command(*arguments, figures=figures), capture_output=True, text=True, timeout=300,
+        stdin=subprocess.DEVNULL, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Every file that is a result, by its name."""
+    files = [folder / "experiment.json", *folder.glob("runs/*"), *folder.glob("failures/*")]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(files)}
+
+
+def temporary_files(folder: Path) -> list[str]:
+    """What interrupted writers left, anywhere in the folder."""
+    return [str(path) for path in folder.rglob(".*")]
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The processes that have this folder in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes()
+        except OSError:  # it ended in between
+            continue
+        if str(folder).encode() in line and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+def orphans_of(folder: Path, patience: float = 20.0) -> list[int]:
+    """Those that have not ended by themselves after a while."""
+    until = time.monotonic() + patience
+    while (left := processes_of(folder)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return left
