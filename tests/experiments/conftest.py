@@ -40,10 +40,12 @@ class Toy:
         self.n_states, self.n_actions, self.favourite = n_states, n_actions, favourite
         self.seen = 0
         self.pause = 0.05 if (HERE / "slow").exists() else 0.0
-        if (HERE / "pids").exists():
-            (HERE / "pids" / str(os.getpid())).touch()
+        self.noted = not (HERE / "pids").exists()
 
     def act(self, state):
+        if not self.noted:
+            (HERE / "pids" / str(os.getpid())).touch()
+            self.noted = True
         time.sleep(self.pause)
         return (self.favourite + self.seen) % self.n_actions
 
@@ -55,7 +57,17 @@ class Deadly(Toy):
     """Takes its process with it."""
 
     def act(self, state):
+        Toy.act(self, state)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Chatty(Toy):
+    """Prints, and reads what it can get."""
+
+    def act(self, state):
+        print("what an agent prints is no reply")
+        assert os.read(0, 100) == b""
+        return 0
 
 
 class Picky(Toy):
@@ -103,6 +115,18 @@ def sometimes(seed, n_states=3):
         raise ArithmeticError("an odd seed")
     return random_mdp(n_states, 2, seed=seed)
 '''.replace("\\\\", "\\")
+
+
+@pytest.fixture(autouse=True)
+def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The user's modules of one test are gone in the next."""
+    loaded: dict[str, object] = {}
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr("switchmdp.experiments.sources._loaded", loaded)
+    monkeypatch.setattr("switchmdp.experiments.sources._placed", [])
+    yield
+    for name in loaded:
+        sys.modules.pop(name, None)
 
 
 def _small(**changes: Any) -> Data:

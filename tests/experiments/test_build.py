@@ -146,7 +146,9 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
             self.window = window
 
     def found(**parameters: Any) -> int:
-        return int(takes(variant(window=window, **parameters), Windowed, problem, 10**6, 0)[0].window)
+        return int(
+            takes(variant(window=window, **parameters), Windowed, problem, 10**6, 0)[0].window
+        )
 
     assert found() == found(delta=0.05) != found(delta=0.5)
 

@@ -74,7 +74,9 @@ def test_what_can_be_tried_is_tried_beside_the_faults_of_others(small: Small) ->
     agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl3"}}
     found = faults(small(agents=agents, initial_state=3))
     assert list(found) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
-    assert found["agents.A.parameters.delta"] == "must be a number strictly between 0 and 1, got 2.0"
+    assert (
+        found["agents.A.parameters.delta"] == "must be a number strictly between 0 and 1, got 2.0"
+    )
     assert found["initial_state"] == "must be below the 3 states of 'P [changes=2]', got 3"
 
 
@@ -195,7 +197,9 @@ def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path
                 for name in ("Exits", "Mute")},
     )  # fmt: skip
     found = faults(data, toys)
-    assert "makes an MDP or SwitchingMDP (for worse:none), got None" in found["problems.P.parameters"]
+    assert (
+        "makes an MDP or SwitchingMDP (for worse:none), got None" in found["problems.P.parameters"]
+    )
     assert "something that can be made (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
     assert "(E, which can't be shown)" in found["agents.Mute"]
 

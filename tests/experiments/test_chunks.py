@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from switchmdp.agents import UCRL2
 from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import (
@@ -25,6 +26,8 @@ from switchmdp.experiments.chunks import (
 from switchmdp.experiments.results import HARDNESS
 from switchmdp.experiments.spec import parse
 from switchmdp.planning import hardness, optimal_gains
+from switchmdp.simulation import simulate
+from switchmdp.simulation.bad_steps import count_bad_steps
 
 Small = Callable[..., dict[str, Any]]
 
@@ -155,6 +158,23 @@ def test_gains_of_configurations_never_met_are_left_out(small: Small) -> None:
     assert arrays["counts"].tolist() == [[2, 1]] * 4
 
 
+def test_bad_steps_are_counted_with_the_states_visited_where_they_are_needed(
+    small: Small, toys: Path
+) -> None:
+    """Staying in either of two states is a policy with two closed classes."""
+    data = small(problems={"P": {"problem": "toys:two_states"}}, horizon=1000)
+    plan = plan_of(data, toys)
+    found = lane(plan, 0, 1).arrays
+    for i in range(4):
+        how: dict[str, Any] = {"seed": run_seed(5, i), "episodes": True, "every": 5}
+        problem, agents = problem_of(plan, 0, i), [UCRL2(2, 2, delta=0.1) for _ in range(2)]
+        brief = simulate(agents[0], problem, 1000, **how)
+        whole = simulate(agents[1], problem, 1000, trajectory=True, **how)
+        assert count_bad_steps(brief, problem, 0.05) is None
+        assert found["bad_steps"][i] == count_bad_steps(whole, problem, 0.05)
+        assert found["regret"][i].tolist() == brief.regret.tolist()
+
+
 def seeds_of_agents(plan: Plan) -> list[int]:
     """What a constructor that asks for its seed is given on each problem."""
 
@@ -220,16 +240,12 @@ def test_a_problem_that_can_not_be_made_fails_the_runs_on_it(small: Small, toys:
         assert outcome.failures[0]["error"] == "ArithmeticError: an odd seed"
 
 
-def test_parameters_are_kept_as_they_came_out_on_the_first_problem(small: Small) -> None:
-    window = {"formula": "horizon", "times": 0.5}
-    agents = {"U": {"agent": "ucrl2", "parameters": {"delta": 0.1}}}
-    assert lane(plan_of(small(agents=agents)), 0, 0).fields == {"parameters": {"delta": 0.1}}
-    agents = {"W": {"agent": "ucrl2-rw", "parameters": {"period": window}}}
-    plan = plan_of(small(agents=agents, n_problems=1))
-    made, shown = make_agent(
-        plan.agents[0], plan.factories["ucrl2-rw"], problem_of(plan, 0, 0), 300, 0
-    )
-    assert shown == {"period": 150}
+def test_parameters_are_kept_as_they_came_out(small: Small, toys: Path) -> None:
+    favourite = {"formula": "changes", "plus": 3}
+    agents = {"T": {"agent": "toys:Toy", "parameters": {"favourite": favourite}}}
+    plan = plan_of(small(agents=agents), toys)
+    shown = [lane(plan, setting, 0).fields for setting in (0, 1)]
+    assert shown == [{"parameters": {"favourite": n}} for n in (4, 5)]
 
 
 def test_a_last_point_is_recorded_at_the_horizon_off_the_grid(small: Small) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,6 @@ import pytest
 from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments import sources
-
-
-@pytest.fixture(autouse=True)
-def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test imports is gone after it."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    yield
-    for name in set(sys.modules) - before:
-        if "pytest" not in name:
-            del sys.modules[name]
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -131,6 +119,19 @@ def test_two_folders_with_modules_of_one_name_are_told_apart(tmp_path: Path) -> 
         assert helper == sha((folder / "helper.py").read_text())
 
 
+def test_one_folder_is_searched_at_a_time_and_the_users_own_path_is_kept(tmp_path: Path) -> None:
+    first = write(tmp_path / "1", agent="def A(): return 1\n")
+    second = write(tmp_path / "2", agent="def A(): return 22\n")
+    before = sys.path[:]
+    for folder in (first, second, first, second):
+        find("agent:A", folder)
+        assert sys.path == [str(folder), *before]
+    sys.path[:] = [*before, str(first)]
+    find("agent:A", first)
+    find("agent:A", second)
+    assert str(first) in sys.path
+
+
 def test_a_module_edited_since_it_was_imported_is_imported_again(tmp_path: Path) -> None:
     folder = write(tmp_path, agent="from helper import N\ndef A(): return N\n", helper="N = 1\n")
     first = find("agent:A", folder)
@@ -138,3 +139,11 @@ def test_a_module_edited_since_it_was_imported_is_imported_again(tmp_path: Path)
     write(folder, helper="N = 1000\n")
     assert find("agent:A", folder)() == 1000
     assert sources.digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
+
+
+def test_a_module_that_is_gone_is_found_no_more(tmp_path: Path) -> None:
+    folder = write(tmp_path, agent="def A(): return 1\n")
+    find("agent:A", folder)
+    (folder / "agent.py").unlink()
+    with pytest.raises(InvalidParameter, match="No module named 'agent'"):
+        find("agent:A", folder)

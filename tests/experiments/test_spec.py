@@ -101,7 +101,7 @@ def test_the_grid_is_a_two_hundredth_of_the_horizon_or_every_step(small: Small) 
 
 def test_an_experiment_can_not_be_changed(small: Small) -> None:
     with pytest.raises(pydantic.ValidationError, match="frozen"):
-        parse(small()).horizon = 5  # type: ignore[misc]
+        parse(small()).horizon = 5
 
 
 def test_title_and_claims_are_no_part_of_the_digest_and_all_else_is(small: Small) -> None:
@@ -111,7 +111,7 @@ def test_title_and_claims_are_no_part_of_the_digest_and_all_else_is(small: Small
     first = parse(small()).content_digest()
     assert parse(small(title="other", claims=[claim])).content_digest() == first
     ucrl2, chance = {"agent": "ucrl2"}, {"agent": "random"}
-    others = [
+    others: list[dict[str, Any]] = [
         {"horizon": 301}, {"n_problems": 5}, {"seed": 6}, {"initial_state": 1}, {"every": 7},
         {"epsilon": 0.06}, {"agents": {"R": chance}}, {"agents": {"R": chance, "V": ucrl2}},
         {"agents": {"R": chance, "U": ucrl2 | {"parameters": {"delta": 0.2}}}},
@@ -216,11 +216,12 @@ def test_the_shipped_configurations_are_sound_and_fit_the_schema(name: str) -> N
 def test_the_schema_refuses_what_reading_refuses(small: Small) -> None:
     known = schema()
     must_fit(small(), known, known["$defs"])
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"horzon": 1}, {"horizon": 0}, {"agents": {}}, {"problems": {"P": {}}},
         {"agents": {"A": {"agent": "random", "parameters": {"x": {"y": 1}}}}},
         {"agents": {"A": {"agent": "random", "parameters": {"x": {"sweep": []}}}}},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change in changes:
         with pytest.raises(AssertionError):
             must_fit(small(**change), known, known["$defs"])
 

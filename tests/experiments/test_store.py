@@ -139,7 +139,7 @@ def test_another_configuration_is_refused(
 ) -> None:
     before = (tmp_path / "out" / "experiment.json").read_bytes()
     plan = check(parse(small(n_problems=2) | change))
-    with pytest.raises(ForeignFolder, match="another configuration .'small', "):
+    with pytest.raises(ForeignFolder, match=r"another configuration \('small', "):
         create(tmp_path / "out", plan, "", None)
     assert (tmp_path / "out" / "experiment.json").read_bytes() == before
 

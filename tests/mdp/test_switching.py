@@ -181,3 +181,47 @@ def test_time_runs_backwards_through_the_old_rows() -> None:
 def test_every_refusal_of_a_problem_is_an_error_of_ours() -> None:
     assert issubclass(InvalidProblem, SwitchmdpError)
     assert issubclass(NotCommunicating, SwitchmdpError)
+
+
+def _stack(n: int, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(4), (n, 4, 3)), rng.random((n, 4, 3))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_stack_of_arrays_is_the_same_problem_as_its_configurations(n: int) -> None:
+    rows, means = _stack(n, n)
+    rows[0, 0, 0] = [0.0, 1.0, 0.0, 0.0]
+    points = list(range(10, 10 * n, 10))
+    one = SwitchingMDP.from_arrays(rows, means, points)
+    two = SwitchingMDP([MDP(p, r) for p, r in zip(rows, means, strict=True)], points)
+    for a, b in zip((*one.model, *one.patches), (*two.model, *two.patches), strict=True):
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
+    assert one.change_points.tolist() == points
+    assert one.law == two.law
+
+
+def test_rows_of_a_stack_that_stay_are_stored_once() -> None:
+    rows, means = _stack(3, 0)
+    rows[1], means[1] = rows[0], means[0]
+    problem = SwitchingMDP.from_arrays(rows, means, [10, 20])
+    assert len(problem.model.mean) == 24
+    assert problem.patches.offsets.tolist() == [0, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda p, r: (p * 0.9, r, [5]), InvalidMDP, "state 0, action 0: probabilities sum"),
+        (lambda p, r: (p, r + 1, [5]), InvalidMDP, "outside"),
+        (lambda p, r: (p, r, [5, 6]), InvalidProblem, "2 configurations need 1 change points"),
+        (lambda p, r: (p[:1], r, [5]), InvalidProblem, "must be"),
+        (lambda p, r: (p, r[0], [5]), InvalidProblem, "must be"),
+        (lambda p, r: (p * np.nan, r, [5]), InvalidMDP, "is not a number"),
+    ],
+)
+def test_a_stack_is_refused_like_its_configurations(spoil: Any, error: Any, message: str) -> None:
+    rows, means, points = spoil(*_stack(2, 1))
+    with pytest.raises(error, match=message):
+        SwitchingMDP.from_arrays(rows, means, points)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,54 +11,113 @@ from switchmdp.version import __version__
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Speak JSON, one object a line.")
+MOST_PROBLEMS = 1_000_000
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _path(help: str, default: str | None = None) -> Callable[[F], F]:  # noqa: A002
+    kind = click.Path(path_type=Path)
+    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=help)
+
+
+def _problems(help: str) -> Callable[[F], F]:  # noqa: A002
+    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=help)
 
 
 def _running(command: Any) -> Any:
     """The options of every command that runs experiments."""
-    for option in (
-        click.option("--jobs", type=click.IntRange(1, 1024), help="Workers [the number of cores]."),
-        click.option(
-            "--executor", type=click.Choice(["auto", "threads", "processes"]), default="auto",
-            show_default=True, help="Where runs run; auto: compiled agents in threads.",
-        ),
-        click.option("--shard", metavar="I/N", help="Do only the I-th of N parts."),
-        click.option("--dask", metavar="ADDRESS", help="A Dask scheduler's address, or `local`."),
-        click.option("--quiet", is_flag=True, help="No progress."),
+    for option in reversed((
+        click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                     help="Workers [one for each core]."),
+        click.option("--executor", type=click.Choice(["auto", "threads", "processes"]),
+                     default="auto", metavar="KIND",
+                     help="threads, processes, or auto: threads for compiled agents, processes "
+                          "for plain Python ones [auto]."),
+        click.option("--shard", metavar="I/N",
+                     help="Do only the I-th of N parts: one job of many on a batch system."),
+        click.option("--dask", metavar="ADDRESS",
+                     help="Run on the Dask cluster with this scheduler; `local` starts one."),
+        click.option("--quiet", is_flag=True, help="Say only what goes wrong."),
         JSON,
-    ):  # fmt: skip
+    )):  # fmt: skip
         command = option(command)
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _InOrder(click.Group):
+    """Commands in the order in which one needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 fine, 2 usage or configuration, 3 some runs failed, 4 a damaged or "
+           "foreign folder, 5 the disk is full, 130 and 143 stopped by a signal.",
+)  # fmt: skip
 @click.version_option(__version__, message="switchmdp %(version)s")
 def cli() -> None:
     """Reinforcement learning in finite MDPs whose rewards and transitions change."""
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("results/figure-1"),
-              show_default=True, help="Folder for the results.")  # fmt: skip
-@click.option("--problems", type=click.IntRange(1), help="Problems per setting [1000].")
-@click.option("--sensitivity", is_flag=True, help="Also vary what the paper leaves open; scan W.")
+@_path("Folder for the results [results/figure-1].", "results/figure-1")
+@_problems("Problems per setting [1000].")
+@click.option("--sensitivity", is_flag=True,
+              help="Also vary what the paper leaves open, and scan the window.")  # fmt: skip
 @_running
 def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
-    """The paper's experiment: Figure 1 (a) and (b), its claims judged, one page to show."""
+    """Run the paper's experiment and judge its claims.
+
+    Figure 1 (a) and (b) of Gajane, Ortner and Auer (2018), with tables, a verdict on every claim,
+    and one page to show. The same as `switchmdp run figure-1`.
+    """
     from switchmdp.cli.run import run_named
 
     codes = [run_named("figure-1", out, problems, **how)]
     for name in ("sensitivity", "window-scan") if sensitivity and codes == [0] else ():
-        codes.append(run_named(name, out.with_name(f"{out.name}-{name}"), problems, **how))
+        codes.append(run_named(name, Path(f"{out}-{name}"), problems, **how))
     return max(codes)
 
 
 @cli.command()
 @click.argument("config")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder [results/NAME OF CONFIG].")
-@click.option("--problems", type=click.IntRange(1), help="Another number of problems per setting.")
+@_path("Folder for the results [results/ and the name of CONFIG].")
+@_problems("Problems per setting, instead of n_problems in CONFIG.")
 @_running
 def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
-    """Run the experiment in CONFIG: a TOML file, or the name of a shipped one."""
+    """Run an experiment, and report on it.
+
+    CONFIG is a TOML file, or one that is shipped: figure-1, sensitivity, window-scan. Runs that are
+    there already are not run again. A file to begin with:
+
+    \b
+      title = "Windows"
+      horizon = 20_000
+      n_problems = 20
+
+    \b
+      [problems.random]
+      problem = "random-switching"
+      parameters = { changes = 2 }
+
+    \b
+      [agents.window]
+      agent = "sw-ucrl"
+      parameters = { window = { sweep = [500, 2000, 8000] } }
+
+    \b
+      [agents.mine]
+      agent = "my_module:MyAgent"  # a class in my_module.py, beside this file
+
+    Names and parameters: `switchmdp agents`, `switchmdp problems`; all keys: `switchmdp schema`.
+    """
     from switchmdp.cli.run import run_named
 
     return run_named(config, out or Path("results") / Path(config).stem, problems, **how)
@@ -70,7 +128,10 @@ def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
 @click.option("--retry-failed", is_flag=True, help="Run failed runs again, too.")
 @_running
 def resume(folder: Path, retry_failed: bool, **how: Any) -> int:
-    """Go on with an experiment that was interrupted."""
+    """Go on with an experiment that was interrupted.
+
+    What is missing or damaged is run; all else stays as it is.
+    """
     from switchmdp.cli.run import resume_folder
 
     return resume_folder(folder, retry_failed, **how)
@@ -80,7 +141,7 @@ def resume(folder: Path, retry_failed: bool, **how: Any) -> int:
 @FOLDER
 @JSON
 def status(folder: Path, as_json: bool) -> int:
-    """How far an experiment has come, and what failed."""
+    """Show how far an experiment has come, and what failed."""
     from switchmdp.cli.inspect import show_status
 
     return show_status(folder, as_json)
@@ -88,12 +149,16 @@ def status(folder: Path, as_json: bool) -> int:
 
 @cli.command()
 @FOLDER
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for it [FOLDER/report].")
-def report(folder: Path, out: Path | None) -> int:
-    """Draw the figures, write the tables and the page of an experiment."""
+@_path("Folder for the report [FOLDER/report].")
+@JSON
+def report(folder: Path, out: Path | None, as_json: bool) -> int:
+    """Write figures, tables and the page of an experiment.
+
+    Of one that is not complete, too: of what is done so far.
+    """
     from switchmdp.cli.run import write_and_show
 
-    return write_and_show(folder, out)
+    return write_and_show(folder, out, as_json=as_json)
 
 
 @cli.command()
@@ -110,34 +175,33 @@ def verify(folder: Path, recompute: int, as_json: bool) -> int:
 
 @cli.command()
 @FOLDER
-@click.option("--format", "formats", type=click.Choice(["csv", "parquet"]), multiple=True,
-              help="Which files [both, if Parquet can be written].")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for them [FOLDER/export].")
-def export(folder: Path, formats: tuple[str, ...], out: Path | None) -> int:
-    """Write tidy tables of all runs, as CSV and Parquet."""
+@click.option(
+    "--format", "formats", type=click.Choice(["csv", "parquet"]), multiple=True,
+    help="Which files; may be given twice [both, if Parquet can be written].",
+)  # fmt: skip
+@_path("Folder for the tables [FOLDER/export].")
+@JSON
+def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
+    """Write all runs as tidy tables, in CSV and Parquet."""
     from switchmdp.cli.inspect import export_folder
 
-    return export_folder(folder, formats, out)
+    return export_folder(folder, formats, out, as_json)
 
 
 @cli.command()
 def agents() -> None:
     """List the agents, and what they take."""
-    from switchmdp.agents import AGENTS
-    from switchmdp.cli.inspect import show_registry
-    from switchmdp.experiments.build import GIVEN_TO_AGENTS
+    from switchmdp.cli.catalogue import show_agents
 
-    show_registry(AGENTS, GIVEN_TO_AGENTS)
+    show_agents()
 
 
 @cli.command()
 def problems() -> None:
     """List the problems, and what they take."""
-    from switchmdp.cli.inspect import show_registry
-    from switchmdp.experiments.build import GIVEN_TO_PROBLEMS
-    from switchmdp.problems import PROBLEMS
+    from switchmdp.cli.catalogue import show_problems
 
-    show_registry(PROBLEMS, GIVEN_TO_PROBLEMS)
+    show_problems()
 
 
 @cli.command()
@@ -145,14 +209,15 @@ def schema() -> None:
     """Print the JSON schema of configuration files, for editors."""
     import json
 
+    from switchmdp.cli.say import say
     from switchmdp.experiments.spec import schema as found
 
-    click.echo(json.dumps(found(), indent=2))
+    say(json.dumps(found(), indent=2))
 
 
 @cli.command()
 def doctor() -> int:
-    """Check this installation: versions, extras, the compiler and its cache."""
+    """Check this installation: versions, extras, compiler, disk."""
     from switchmdp.cli.doctor import examine
 
-    return examine(sys.stdout)
+    return examine()

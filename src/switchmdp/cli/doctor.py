@@ -9,25 +9,28 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from switchmdp.cli import FAILED, FINE
+from switchmdp.cli.say import say
 from switchmdp.version import __version__
 
+NEEDED = ("numpy", "numba", "scipy", "click", "pydantic", "rich")
 EXTRAS = {"matplotlib": "plot", "jinja2": "plot", "pyarrow": "parquet", "distributed": "dask"}
 
 
-def examine(out: TextIO) -> int:
+def examine() -> int:
     """Look at everything; the exit code says whether all that is needed works."""
     broken = 0
-    print(f"switchmdp {__version__}, Python {platform.python_version()}", file=out)
-    for name in ("numpy", "numba", "scipy", "click", "pydantic", "rich"):
-        print(f"  ok      {name} {version(name)}", file=out)
-    for name, extra in EXTRAS.items():
+    say(f"switchmdp {__version__}, Python {platform.python_version()}")
+    for name in (*NEEDED, *EXTRAS):
         try:
-            print(f"  ok      {name} {version(name)}", file=out)
+            say(f"  ok      {name} {version(name)}")
         except PackageNotFoundError:
-            print(f"  absent  {name}: pip install 'switchmdp[{extra}]'", file=out)
+            broken += name in NEEDED
+            how = f"[{EXTRAS[name]}]" if name in EXTRAS else ""
+            word = "absent" if name in EXTRAS else "BROKEN"
+            say(f"  {word}  {name} is not here: pip install 'switchmdp{how}'")
     checks = {
         "the cache of machine code": _cache,
         "compiled agents": _compiled,
@@ -36,10 +39,10 @@ def examine(out: TextIO) -> int:
     }
     for what, look in checks.items():
         try:
-            print(f"  ok      {what}: {look()}", file=out)
+            say(f"  ok      {what}: {look()}")
         except Exception as error:  # whatever is broken is what we are here to report
             broken += 1
-            print(f"  BROKEN  {what}: {type(error).__name__}: {error}", file=out)
+            say(f"  BROKEN  {what}: {type(error).__name__}: {error}")
     return FAILED if broken else FINE
 
 

@@ -1,55 +1,77 @@
-"""status, verify, export, agents, problems: looking at what is there."""
+"""status, verify, export: looking at what is there."""
 
 from __future__ import annotations
 
-import inspect
 import tempfile
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from switchmdp.cli import DAMAGED, FAILED, FINE
-from switchmdp.cli.progress import say_json
+from switchmdp.cli.say import command, printable, say, say_json, tell
 from switchmdp.errors import DamagedFile, MissingExtra
-from switchmdp.experiments.build import accepts, expand
+from switchmdp.experiments.build import expand
 from switchmdp.experiments.chunks import Chunk, compute
 from switchmdp.experiments.load import load_results
-from switchmdp.experiments.store import Store, open_store
+from switchmdp.experiments.results import Results
+from switchmdp.experiments.store import FOLDERS, Store, open_store
+
+SHOWN = 3  # failures whose tracebacks are shown
+
+
+def load_all(folder: Path) -> Results:
+    """Everything that is done; a damaged chunk is no reason to give up for good."""
+    store = open_store(folder)
+    try:
+        return load_results(store)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}\n  to run it again: {command('resume', folder)}") from None
+
+
+def failed_runs(store: Store, chunk: Chunk) -> int:
+    """How many runs of a chunk failed, as the chunk itself says; of its problems likewise."""
+    try:
+        _, arrays = store.load(chunk)
+    except (FileNotFoundError, DamagedFile):
+        return 0
+    if chunk.agent is not None:
+        return int(arrays["failed"].sum())
+    return len(store.sidecar("failures", chunk) or [])
 
 
 def show_status(folder: Path, as_json: bool) -> int:
     """Done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
-    rows, damaged = _progress_by_lane(store)
+    lanes, damaged = _lanes(store)
     failures = [f for c in store.chunks() for f in store.sidecar("failures", c) or []]
-    done, total = sum(r["done"] for r in rows), sum(r["runs"] for r in rows)
-    code = DAMAGED if damaged else FAILED if failures else FINE
+    done, runs, failed = (sum(lane[k] for lane in lanes) for k in ("done", "runs", "failed"))
+    code = DAMAGED if damaged else FAILED if failed or failures else FINE
     if as_json:
         say_json(
             "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
-            done=done, runs=total, failed=len(failures), damaged=damaged, lanes=rows, exit=code,
+            done=done, runs=runs, failed=failed, damaged=damaged, lanes=lanes,
+            failures=failures, exit=code,
         )  # fmt: skip
         return code
-    click.echo(f"{store.experiment.title}\n{done} of {total} runs done, {len(failures)} failed")
-    for row in rows:
-        click.echo(f"  {row['setting']}, {row['agent']}: {row['done']} of {row['runs']}")
-    for failure in failures[:5]:
-        where = f"{failure['agent'] or 'problem'}, {failure['setting']}, #{failure['problem']}"
-        click.echo(f"  failed: {where}: {failure['error']}")
+    say(f"{printable(store.experiment.title)}\n{done} of {runs} runs done, {failed} failed")
+    for lane in lanes:
+        end = f", {lane['failed']} failed" if lane["failed"] else ""
+        name = printable(f"{lane['setting']}, {lane['agent']}")
+        say(f"  {name}: {lane['done']} of {lane['runs']}{end}")
+    _show_failures(failures)
     for name in damaged:
-        click.echo(f"  damaged: {name}")
-    if done < total or damaged:
-        click.echo(f"go on with: switchmdp resume {folder}")
+        say(f"  damaged: {printable(name)}")
+    if done < runs or damaged:
+        say(f"go on with: {command('resume', folder)}")
     return code
 
 
-def _progress_by_lane(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
+def _lanes(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
     settings, agents = expand(store.experiment.problems), expand(store.experiment.agents)
-    rows = {
-        (s, a): {"setting": one.name, "agent": two.name, "done": 0, "runs": 0}
+    lanes: dict[Any, dict[str, Any]] = {
+        (s, a): {"setting": one.name, "agent": two.name, "done": 0, "runs": 0, "failed": 0}
         for s, one in enumerate(settings)
         for a, two in enumerate(agents)
     }
@@ -57,11 +79,23 @@ def _progress_by_lane(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
     for chunk in store.chunks():
         state = _state(store, chunk)
         if state not in ("sound", "missing"):
-            damaged.append(f"{store.chunk_path(chunk).name}: {state}")
+            damaged.append(state)
         if chunk.agent is not None:
-            rows[chunk.setting, chunk.agent]["runs"] += len(chunk)  # type: ignore[operator]
-            rows[chunk.setting, chunk.agent]["done"] += len(chunk) * (state == "sound")  # type: ignore[operator]
-    return list(rows.values()), damaged
+            lane = lanes[chunk.setting, chunk.agent]
+            lane["runs"] += len(chunk)
+            lane["done"] += len(chunk) * (state == "sound")
+            lane["failed"] += failed_runs(store, chunk)
+    return list(lanes.values()), damaged
+
+
+def _show_failures(failures: list[dict[str, Any]]) -> None:
+    """One of each kind, with its traceback."""
+    kinds = {(f.get("agent"), f.get("error")): f for f in reversed(failures)}
+    for failure in [*reversed(kinds.values())][:SHOWN]:
+        who, where = failure.get("agent") or "the problem itself", failure.get("setting")
+        say(printable(f"  failed: {who} on {where}, problem {failure.get('problem')}"))
+        for line in str(failure.get("traceback", "")).splitlines():
+            say(f"    {printable(line)}")
 
 
 def _state(store: Store, chunk: Chunk) -> str:
@@ -80,21 +114,13 @@ def verify_folder(folder: Path, recompute: int, as_json: bool) -> int:
     states = {chunk: _state(store, chunk) for chunk in store.chunks()}
     sound = [chunk for chunk, state in states.items() if state == "sound"]
     bad = {c.id: state for c, state in states.items() if state not in ("sound", "missing")}
+    damaged = bool(bad)
     known = {store.chunk_path(chunk).name for chunk in states}
-    for file in sorted((store.path / "runs").iterdir()):
-        if file.name not in known and not file.name.startswith("."):
+    for file in sorted((store.path / "runs").glob("[!.]*")):
+        if file.name not in known:
             bad[file.name] = "not a file of this experiment"
     chosen = _spread(sound, recompute)
-    if chosen:
-        plan = store.plan()
-        with tempfile.TemporaryDirectory() as scratch:
-            copy = Store(Path(scratch), *(getattr(store, n) for n in _COPIED))
-            for name in ("runs", "failures", "timings"):
-                (copy.path / name).mkdir()
-            for chunk in chosen:
-                copy.commit(chunk, compute(plan, chunk))
-                if copy.chunk_path(chunk).read_bytes() != store.chunk_path(chunk).read_bytes():
-                    bad[chunk.id] = "running it again gives other bytes"
+    bad |= dict.fromkeys(_differing(store, chosen), "running it again gives other bytes")
     code = DAMAGED if bad else FINE
     missing = sum(state == "missing" for state in states.values())
     if as_json:
@@ -103,50 +129,55 @@ def verify_folder(folder: Path, recompute: int, as_json: bool) -> int:
             exit=code,
         )  # fmt: skip
         return code
-    click.echo(f"{len(sound)} chunks are sound, {missing} not done yet, {len(bad)} bad")
+    say(f"{len(sound)} chunks are sound, {missing} not done yet, {len(bad)} bad")
     if chosen:
-        click.echo(f"{len(chosen)} computed again")
+        say(f"{len(chosen)} run again and compared byte by byte")
     for name, reason in bad.items():
-        click.echo(f"  {name}: {reason}")
-    if any(state not in ("sound", "missing") for state in states.values()):
-        click.echo(f"damaged chunks are computed again by: switchmdp resume {folder}")
+        say(printable(f"  {name}: {reason}"))
+    if damaged:
+        say(f"damaged chunks are run again by: {command('resume', folder)}")
     return code
-
-
-_COPIED = ("experiment", "digest", "version", "modules", "blocks")
 
 
 def _spread(chunks: list[Chunk], n: int) -> list[Chunk]:
     """n of them, evenly over the whole."""
     where = np.unique(np.linspace(0, len(chunks) - 1, min(n, len(chunks))).round().astype(int))
-    return [chunks[i] for i in where] if n and chunks else []
+    return [chunks[i] for i in where]
 
 
-def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None) -> int:
+def _differing(store: Store, chunks: list[Chunk]) -> list[str]:
+    """Run chunks again somewhere else; which of them come out differently?"""
+    if not chunks:
+        return []
+    plan = store.plan()
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = replace(store, path=Path(scratch))
+        for name in FOLDERS:
+            (copy.path / name).mkdir()
+        for chunk in chunks:
+            copy.commit(chunk, compute(plan, chunk))
+        return [
+            chunk.id
+            for chunk in chunks
+            if copy.chunk_path(chunk).read_bytes() != store.chunk_path(chunk).read_bytes()
+        ]
+
+
+def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
     """Tidy tables of everything that is done."""
     from switchmdp.reports.export import export_tables
 
-    results = load_results(open_store(folder))
+    results = load_all(folder)
     target = out or folder / "export"
     try:
         files = export_tables(results, target, formats or ("csv", "parquet"))
     except MissingExtra as error:
         if formats:
             raise
-        click.echo(f"only CSV: {error}", err=True)
+        tell(f"only CSV: {error}")
         files = export_tables(results, target, ("csv",))
-    for file in files:
-        click.echo(file)
+    if as_json:
+        say_json("export", files=[str(file) for file in files])
+    else:
+        say("\n".join(map(str, files)))
     return FINE
-
-
-def show_registry(registry: Mapping[str, Callable[..., Any]], given: tuple[str, ...]) -> None:
-    """Names, first lines of their docs, and parameters with their defaults."""
-    for name, found in registry.items():
-        first = (inspect.getdoc(found) or "").partition("\n")[0]
-        click.echo(click.style(name, bold=True) + f"  {first}")
-        for parameter in inspect.signature(found).parameters.values():
-            if parameter.name not in given and accepts(found, parameter.name):
-                empty = parameter.default is inspect.Parameter.empty
-                default = getattr(parameter.default, "__name__", parameter.default)
-                click.echo(f"    {parameter.name}" + ("" if empty else f" = {default}"))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import os
 import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from switchmdp.cli.say import say_json, tell
 from switchmdp.experiments.execute import Tally
 
 EVERY = 5.0  # seconds between two plain lines
+LATELY = 20.0  # seconds over which the rate is taken: agents differ in speed
+STOPPING = "stopping; Ctrl-C again leaves at once"
 
 
 class Silent:
@@ -22,47 +26,63 @@ class Silent:
     def __init__(self, steps: int) -> None:
         self.steps = steps  # of one run
         self.began = time.monotonic()
-        self.at_start = -1
+        self.tally: Tally | None = None  # as it is now
+        self.before = 0  # runs that were there already
+        self.seen: deque[tuple[float, int]] = deque()  # when, runs done
 
     def __call__(self, tally: Tally) -> None:
-        """A chunk is done."""
-        if self.at_start < 0:
-            self.at_start = tally.done
+        """A chunk is done; also called once before the first."""
+        now = time.monotonic()
+        if self.tally is None:
+            self.tally, self.before = tally, tally.done
+        self.seen.append((now, tally.done))
+        while len(self.seen) > 2 and self.seen[1][0] < now - LATELY:
+            self.seen.popleft()
+
+    def stopping(self) -> None:
+        """A stop was asked for."""
 
     def close(self) -> None:
         """The end."""
 
     def rate(self, tally: Tally) -> tuple[float, float]:
-        """(runs a second, seconds still to go)."""
-        seconds = max(1e-9, time.monotonic() - self.began)
-        rate = max(0, tally.done - self.at_start) / seconds
+        """(runs a second of late, seconds still to go)."""
+        (begin, before), (end, done) = self.seen[0], self.seen[-1]
+        rate = (done - before) / max(1e-9, end - begin)
         return rate, (tally.runs - tally.done) / rate if rate > 0 else float("inf")
+
+    def words(self, tally: Tally) -> str:
+        """Speed, time to go, failures."""
+        rate, left = self.rate(tally)
+        parts = [speed(rate * self.steps) if rate > 0 else "starting"]
+        if 0 < left < float("inf"):
+            parts.append(f"{clock(left)} to go")
+        if tally.failed:
+            parts.append(f"{tally.failed} failed")
+        return ", ".join(parts)
 
 
 class Lines(Silent):
     """A line on standard error every few seconds."""
 
-    last = 0.0
+    last = -EVERY
 
     def __call__(self, tally: Tally) -> None:
-        """A chunk is done."""
+        """A chunk is done; also called once before the first."""
         super().__call__(tally)
         now = time.monotonic()
-        if now - self.last >= EVERY or tally.done == tally.runs:
+        if now - self.last >= EVERY and tally.done < tally.runs:
             self.last = now
             self.say(tally)
 
     def say(self, tally: Tally) -> None:
         """One line."""
-        rate, left = self.rate(tally)
-        text = f"{tally.done} of {tally.runs} runs ({100 * tally.done // max(1, tally.runs)} %)"
-        if rate > 0:
-            text += f", {rate:.0f} runs/s, {rate * self.steps / 1e6:.1f} M steps/s"
-        if 0 < left < float("inf"):
-            text += f", {clock(left)} to go"
-        print(
-            text + (f", {tally.failed} failed" if tally.failed else ""), file=sys.stderr, flush=True
-        )
+        share = 100 * tally.done // max(1, tally.runs)
+        tell(f"{tally.done} of {tally.runs} runs ({share} %), {self.words(tally)}")
+
+    def stopping(self) -> None:
+        """A stop was asked for."""
+        tell(STOPPING)
 
 
 class Json(Lines):
@@ -77,6 +97,10 @@ class Json(Lines):
             runs_per_second=round(rate, 3), seconds_left=to_go,
         )  # fmt: skip
 
+    def stopping(self) -> None:
+        """A stop was asked for."""
+        say_json("stopping")
+
 
 class Bar(Silent):
     """A bar with rate and remaining time, for people at a terminal."""
@@ -86,25 +110,33 @@ class Bar(Silent):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        self.stopped = False
+        self.task: Any = None  # until there is something to do
         self.bar = Progress(
-            BarColumn(), MofNCompleteColumn(), TextColumn("runs  {task.fields[note]}"),
+            BarColumn(20), MofNCompleteColumn(), TextColumn("runs  {task.fields[note]}"),
             console=Console(stderr=True), transient=True,
         )  # fmt: skip
-        self.task = self.bar.add_task("", total=None, note="")
-        self.bar.start()
 
     def __call__(self, tally: Tally) -> None:
-        """A chunk is done."""
+        """A chunk is done; also called once before the first."""
         super().__call__(tally)
-        rate, left = self.rate(tally)
-        note = f"{rate * self.steps / 1e6:.0f} M steps/s" if rate > 0 else "starting"
-        note += f"  {clock(left)} to go" if 0 < left < float("inf") else ""
-        note += f"  {tally.failed} failed" if tally.failed else ""
-        self.bar.update(self.task, total=tally.runs, completed=tally.done, note=note)
+        note = STOPPING if self.stopped else self.words(tally)
+        if self.task is None and tally.done < tally.runs:
+            self.task = self.bar.add_task("", total=tally.runs, note=note)
+            self.bar.start()
+        if self.task is not None:
+            self.bar.update(self.task, completed=tally.done, note=note)
+
+    def stopping(self) -> None:
+        """A stop was asked for."""
+        self.stopped = True
+        if self.task is not None:
+            self.bar.update(self.task, note=STOPPING)
 
     def close(self) -> None:
         """The end."""
-        self.bar.stop()
+        if self.task is not None:
+            self.bar.stop()
 
 
 def clock(seconds: float) -> str:
@@ -118,9 +150,16 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def say_json(event: str, **content: Any) -> None:
-    """A line of JSON on standard output."""
-    print(json.dumps({"event": event, **content}, ensure_ascii=False), flush=True)
+def speed(steps: float) -> str:
+    """Steps a second for people.
+
+    >>> speed(12_345_678), speed(8_765), speed(42)
+    ('12.3 M steps/s', '8.8 k steps/s', '42 steps/s')
+    """
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if steps >= size:
+            return f"{steps / size:.1f} {unit} steps/s"
+    return f"{steps:.0f} steps/s"
 
 
 def progress(steps: int, *, quiet: bool, as_json: bool) -> Silent:
@@ -129,7 +168,10 @@ def progress(steps: int, *, quiet: bool, as_json: bool) -> Silent:
         return Json(steps)
     if quiet:
         return Silent(steps)
-    return Bar(steps) if sys.stderr.isatty() else Lines(steps)
+    # A bar moves the cursor: not for those who want plain text, nor for terminals that can't.
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
+    at_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return Bar(steps) if at_terminal and not plain else Lines(steps)
 
 
 class Stop(threading.Event):
@@ -139,7 +181,7 @@ class Stop(threading.Event):
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
+def stoppable(show: Silent) -> Iterator[Stop]:
     """The first Ctrl-C or SIGTERM asks for a stop; a second one does not wait."""
     stop = Stop()
 
@@ -149,9 +191,18 @@ def stoppable() -> Iterator[Stop]:
         stop.signal = number
         stop.set()
 
+    def acknowledge() -> None:  # not in the handler, which may have come in the middle of a print
+        stop.wait()
+        if stop.signal is not None:
+            show.stopping()
+
     before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
+    herald = threading.Thread(target=acknowledge, daemon=True)
+    herald.start()
     try:
         yield stop
     finally:
+        stop.set()
+        herald.join()  # what it says comes before what comes of it
         for number, handler in before.items():
             signal.signal(number, handler)

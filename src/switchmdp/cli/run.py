@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
-import sys
+import time
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import click
-
-from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED
-from switchmdp.cli.progress import progress, say_json, stoppable
-from switchmdp.errors import InvalidExperiment, InvalidParameter, MissingExtra
+from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
+from switchmdp.cli.inspect import failed_runs, load_all
+from switchmdp.cli.progress import Silent, clock, progress, stoppable
+from switchmdp.cli.say import command, printable, say, say_json, tell
+from switchmdp.errors import (
+    ForeignFolder,
+    InvalidExperiment,
+    InvalidParameter,
+    MissingExtra,
+    SwitchmdpError,
+)
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.execute import Tally, run_chunks
-from switchmdp.experiments.load import load_results
 from switchmdp.experiments.spec import Experiment, load, loads
-from switchmdp.experiments.store import Store, create, open_store
+from switchmdp.experiments.store import FOLDERS, Store, create, open_store
+from switchmdp.experiments.toml import dumps
 
 
 def shipped() -> dict[str, str]:
@@ -30,64 +37,86 @@ def shipped() -> dict[str, str]:
 
 def run_named(config: str, out: Path, problems: int | None, **how: Any) -> int:
     """Run a configuration file or a shipped one."""
+    part = _shard(how["shard"])
     known = shipped()
-    if config in known and not Path(config).exists():
+    if config in known and not Path(config).is_file():
         experiment, text, modules = loads(known[config]), known[config], None
     elif not Path(config).exists() and not config.endswith(".toml"):
         names = ", ".join(known)
         raise InvalidParameter("CONFIG", config, f"a TOML file or one of the shipped {names}")
     else:
         experiment, text = load(config)
-        modules = Path(config).resolve().parent
+        modules = _modules_of(Path(config))
     if problems is not None:
         experiment = experiment.model_copy(update={"n_problems": problems})
         text = _with_problems(text, problems, experiment)
     plan = check(experiment, modules)
-    store = create(out, plan, text, modules)
-    return _go(store, plan, **how)
+    try:
+        store = create(out, plan, text, modules)
+    except ForeignFolder as error:
+        raise ForeignFolder(f"{error}\n  to write elsewhere: --out FOLDER") from None
+    return _go(store, plan, **how | {"shard": part})
+
+
+def _modules_of(config: Path) -> Path:
+    """Where the user's modules are: beside the file, or where those were of whose results it is."""
+    with contextlib.suppress(SwitchmdpError, OSError):
+        if found := open_store(config.parent).module_folder():
+            return found
+    return config.resolve().parent
 
 
 def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
     """The text with another number of problems, so that it still says what was run."""
-    found = re.sub(r"(?m)^n_problems\s*=.*$", f"n_problems = {problems}", text, count=1)
-    try:
-        return found if loads(found) == wanted else text
-    except InvalidExperiment:
-        return text
+    found = re.sub(r"(?m)^n_problems\s*=\s*\w+", f"n_problems = {problems}", text, count=1)
+    with contextlib.suppress(InvalidExperiment):
+        if loads(found) == wanted:
+            return found
+    return dumps(wanted)
 
 
 def resume_folder(folder: Path, retry_failed: bool, **how: Any) -> int:
     """Go on where a run stopped."""
+    part = _shard(how["shard"])
     store = open_store(folder)
     plan = store.plan()
+    for name in FOLDERS:  # a copy may have lost those that were empty
+        (folder / name).mkdir(exist_ok=True)
     if retry_failed:
         for chunk in store.chunks():
-            if store.sidecar("failures", chunk):
+            if failed_runs(store, chunk):
                 store.forget(chunk)
-    return _go(store, plan, **how)
+    return _go(store, plan, **how | {"shard": part})
 
 
 def _go(
-    store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: str | None,
+    store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: tuple[int, int],
     dask: str | None, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    part = _shard(shard)
     show = progress(store.experiment.horizon, quiet=quiet, as_json=as_json)
-    with stoppable() as stop:
+    with stoppable(show) as stop:
         try:
             tally = run_chunks(
-                store, plan, jobs=jobs, executor=executor, shard=part, dask=dask, stop=stop,
+                store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop,
                 watch=show,
             )  # fmt: skip
+        except KeyboardInterrupt:
+            tally = show.tally or Tally(0)
+            tally.interrupted = True
         finally:
             show.close()
-        asked = stop.signal
-    code = _exit_code(tally, asked)
-    _conclude(store, tally, code, as_json)
-    if tally.complete and part == (1, 1):
-        code = max(code, write_and_show(store.path, None, quiet=quiet, as_json=as_json))
-    elif tally.complete and not as_json:
-        click.echo(f"shard {shard} is done; once all are: switchmdp report {store.path}")
+    code = _exit_code(tally, stop.signal)
+    if as_json:
+        say_json(
+            "finished", folder=str(store.path), done=tally.done, runs=tally.runs,
+            failed=tally.failed, lost=[account.error for account in tally.lost], exit=code,
+        )  # fmt: skip
+    else:
+        _conclude(store, tally, show, quiet)
+    if tally.complete and shard == (1, 1):
+        write_and_show(store.path, None, quiet=quiet, as_json=as_json)
+    elif tally.complete and not (as_json or quiet):
+        tell(f"this shard is done; once all are: {command('report', store.path)}")
     return code
 
 
@@ -99,29 +128,25 @@ def _exit_code(tally: Tally, asked: int | None) -> int:
     return FAILED if tally.failed or tally.lost else FINE
 
 
-def _conclude(store: Store, tally: Tally, code: int, as_json: bool) -> None:
+def _conclude(store: Store, tally: Tally, show: Silent, quiet: bool) -> None:
     """What became of it, and what to do next."""
-    again = f"switchmdp resume {store.path}"
-    if as_json:
-        say_json(
-            "finished", folder=str(store.path), done=tally.done, runs=tally.runs,
-            failed=tally.failed, lost=[account.error for account in tally.lost], exit=code,
-        )  # fmt: skip
-        return
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr)
-
-    kept = f"{tally.done} of {tally.runs} runs are kept"
+    again = command("resume", store.path)
+    kept = f"{tally.done} of {tally.runs} runs are kept" if tally.runs else "what is done is kept"
     if tally.disk_full:
-        say(f"the disk is full: {kept}; free some space, then: {again}")
+        tell(f"the disk is full: {kept}; free some space, then: {again}")
     elif tally.interrupted:
-        say(f"stopped: {kept}; go on with: {again}")
-    else:
-        for account in tally.lost[:5]:
-            say(f"chunk {account.chunk} could not be done ({account.error}); try: {again}")
+        tell(f"stopped: {kept}; go on with: {again}")
+    elif not quiet and show.before == tally.runs:
+        tell(f"nothing to run: all {tally.runs} runs are there")
+    elif not quiet:
+        took = clock(time.monotonic() - show.began)
+        tell(f"{tally.done - show.before} runs done in {took}")
+    for account in tally.lost[:5]:
+        if not tally.disk_full:
+            reason = printable(account.error)
+            tell(f"chunk {account.chunk} could not be done ({reason}); try: {again}")
     if tally.failed:
-        say(f"{tally.failed} runs failed; their tracebacks are in {store.path / 'failures'}")
+        tell(f"{tally.failed} runs failed; for their tracebacks: {command('status', store.path)}")
 
 
 def _shard(text: str | None) -> tuple[int, int]:
@@ -136,20 +161,22 @@ def _shard(text: str | None) -> tuple[int, int]:
 def write_and_show(
     folder: Path, out: Path | None, *, quiet: bool = False, as_json: bool = False
 ) -> int:
-    """Write the report of a folder and print its tables."""
-    from switchmdp.reports.report import summary, write_report
+    """Write the report of a folder and print its tables; without extras, only the tables."""
+    from switchmdp.reports.report import summary, write_report, write_tables
 
-    results = load_results(open_store(folder))
+    results = load_all(folder)
     target = out or folder / "report"
-    if not as_json:
-        click.echo(summary(results))
+    if not (as_json or quiet):
+        say(summary(results))
+    code, missing = FINE, None
     try:
         files = write_report(results, target)
     except MissingExtra as error:
-        print(f"no figures and no page: {error}", file=sys.stderr)
-        return FINE
+        code, missing, files = USAGE, str(error), [write_tables(results, target)]
+        if not as_json:
+            tell(f"no figures and no page: {error}")
     if as_json:
-        say_json("report", files=[str(file) for file in files])
+        say_json("report", files=[str(file) for file in files], missing=missing)
     elif not quiet:
-        click.echo(f"report: {target / 'index.html'}")
-    return FINE
+        say(f"\nreport: {files[0]}")
+    return code

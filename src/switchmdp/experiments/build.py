@@ -131,13 +131,23 @@ def make_agent(
 ) -> tuple[Any, dict[str, Any]]:
     """A fresh agent for this problem, and its parameters as they came out for it."""
     parameters = resolve(variant, factory, problem, horizon)
-    given = {
-        "n_states": problem.n_states, "n_actions": problem.n_actions, "problem": problem,
-        "available": problem.available, "seed": _seed(seed, AGENT_ROLE, 0),
-    }  # fmt: skip
-    arguments = {name: given[name] for name in GIVEN_TO_AGENTS if accepts(factory, name)}
-    agent = factory(**arguments, **parameters)
+    given: dict[str, Callable[[], Any]] = {
+        "n_states": lambda: problem.n_states,
+        "n_actions": lambda: problem.n_actions,
+        "available": lambda: problem.available,
+        "problem": lambda: problem,
+        "seed": lambda: _seed(seed, AGENT_ROLE, 0),
+    }
+    wanted = [name for name in GIVEN_TO_AGENTS if accepts(factory, name)]
+    # All actions are available to most agents, which need not be told so at every run.
+    if _is_full(problem) and default_of(factory, "available", 0) is None:
+        wanted.remove("available")
+    agent = factory(**{name: given[name]() for name in wanted}, **parameters)
     return agent, {name: plain(value) for name, value in parameters.items()}
+
+
+def _is_full(problem: SwitchingMDP) -> bool:
+    return problem.pairs.n_pairs == problem.n_states * problem.n_actions
 
 
 def resolve(

@@ -23,6 +23,9 @@ from switchmdp.experiments.worker import Account, work_on
 LOCAL = "local"
 AHEAD = 4  # chunks submitted for each thread of the cluster
 PATIENCE = 30.0  # seconds for the scheduler to answer
+ANY_PORT = (
+    "127.0.0.1:0"  # no dashboard at all would still ask for port 8787, and warn if it is taken
+)
 
 
 def on_dask(store: Store, address: str, jobs: int) -> Executor:
@@ -38,7 +41,7 @@ def on_dask(store: Store, address: str, jobs: int) -> Executor:
         cluster: Any = None
         if address == LOCAL:
             cluster = distributed.LocalCluster(
-                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=ANY_PORT
             )
         try:
             with _client(distributed, cluster or address) as client:
@@ -64,26 +67,30 @@ def _stream(
     waiting = [chunk.id for chunk in reversed(chunks)]
     attempts = dict.fromkeys(waiting, 0)
     running: dict[Any, str] = {}
-    while (waiting or running) and not stop.is_set():
-        room = AHEAD * max(1, sum(client.nthreads().values()))
-        while waiting and len(running) < room:
-            chunk = waiting.pop()
-            attempts[chunk] += 1
-            running[client.submit(work_on, folder, chunk, pure=False)] = chunk
-        with contextlib.suppress(TimeoutError, distributed.CancelledError):
-            distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
-        for future in [future for future in running if future.done()]:
-            chunk = running.pop(future)
-            account = _account(future, chunk)
-            if account.error and not account.disk_full and attempts[chunk] < ATTEMPTS:
-                waiting.append(chunk)
-            else:
-                yield account
-    client.cancel(list(running))
+    try:
+        while (waiting or running) and not stop.is_set():
+            room = AHEAD * max(1, sum(client.nthreads().values()))
+            while waiting and len(running) < room:
+                chunk = waiting.pop()
+                attempts[chunk] += 1
+                running[client.submit(work_on, folder, chunk, pure=False)] = chunk
+            with contextlib.suppress(TimeoutError, distributed.CancelledError):
+                distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
+            for future in [future for future in running if future.done()]:
+                chunk = running.pop(future)
+                account = _account(distributed, future, chunk)
+                if account.error and not account.disk_full and attempts[chunk] < ATTEMPTS:
+                    waiting.append(chunk)
+                else:
+                    yield account
+        client.cancel(list(running))
+    except (OSError, distributed.client.ClosedClientError) as error:
+        for chunk in (*running.values(), *waiting):
+            yield Account(chunk, error=f"the cluster is gone: {error}")
 
 
-def _account(future: Any, chunk: str) -> Account:
+def _account(distributed: Any, future: Any, chunk: str) -> Account:
     try:
         return future.result()  # type: ignore[no-any-return]
-    except Exception as error:  # what was raised there, or the worker's own end
+    except (Exception, distributed.CancelledError) as error:  # raised there, or the worker died
         return Account(chunk, error=f"{type(error).__name__}: {error}")

@@ -73,6 +73,7 @@ def find(
 
 
 _loaded: dict[str, tuple[Path, str]] = {}  # the user's modules: their files, as they were imported
+_placed: list[str] = []  # what we put in front of sys.path, to be taken back for the next
 
 
 def _import(name: str, folder: Path | None) -> ModuleType:
@@ -83,11 +84,14 @@ def _import(name: str, folder: Path | None) -> ModuleType:
     """
     if folder is not None:
         first = str(folder.resolve())
-        sys.path[:] = [first, *(entry for entry in sys.path if entry != first)]
+        others = [entry for entry in sys.path if entry not in (first, *_placed)]
+        _placed[:] = [first] if first in _placed or first not in sys.path else []
+        sys.path[:] = [first, *others]
     importlib.invalidate_caches()
     now = {m: (file, hashlib.sha256(text).hexdigest()) for m, file, text in _files(name, folder)}
-    if any(m in sys.modules and _loaded.get(m) != seen for m, seen in now.items()):
-        for module in now:
+    gone = name in _loaded and name not in now
+    if gone or any(m in sys.modules and _loaded.get(m) != seen for m, seen in now.items()):
+        for module in (name, *now):
             sys.modules.pop(module, None)
     found = importlib.import_module(name)
     _loaded.update(now)

@@ -56,7 +56,7 @@ class Pairs:
             raise InvalidParameter("n_states * n_actions", n_states * n_actions, f"<= {MAX_PAIRS}")
         if available is None:
             starts = np.arange(n_states + 1, dtype=np.int64) * n_actions
-            return cls(n_states, n_actions, starts, np.tile(np.arange(n_actions), n_states))
+            return cls(n_states, n_actions, starts, np.arange(n_states * n_actions) % n_actions)
         try:
             mask = np.asarray(available)
         except (TypeError, ValueError, RecursionError) as error:

@@ -72,6 +72,17 @@ def parse_rows(transitions: Any, pairs: Pairs) -> Rows:
     return _checked(rows, pairs)
 
 
+def parse_stack(rows: NDArray[np.float64], means: NDArray[np.float64]) -> Rows:
+    """Successor lists of (k, pairs, S) probabilities, as if they were pairs of one large MDP."""
+    n, n_pairs, n_states = rows.shape
+    pairs = Pairs.of(n * n_pairs, 1)
+    check_means(means.reshape(-1, 1), pairs)
+    flat = rows.reshape(-1, n_states)
+    row, column = np.nonzero(flat)
+    value = _must_be_probabilities(row, column, flat[row, column], pairs)
+    return _checked(_listed(row, column, value, pairs), pairs)
+
+
 def _as_dense(transitions: Any) -> NDArray[np.float64] | None:
     if isinstance(transitions, np.ndarray):
         return numbers(transitions, "transitions")
@@ -89,8 +100,9 @@ def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
         sizes = f"the rewards are {pairs.n_states} x {pairs.n_actions}"
         raise InvalidMDP(f"transitions must have shape {expected} ({sizes}), got {dense.shape}")
     chosen = dense[pairs.states, pairs.actions]
-    row, column = np.nonzero(chosen)
-    return _compress(row, column, chosen[row, column], pairs)
+    row, column = np.nonzero(chosen)  # in order, and none twice
+    value = _must_be_probabilities(row, column, chosen[row, column], pairs)
+    return _listed(row, column, value, pairs)
 
 
 def _from_sparse(matrix: Any, pairs: Pairs) -> Rows:
@@ -207,7 +219,24 @@ def _row_of_numbers(successors: Any, n_states: int) -> list[float] | None:
 
 def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
     """Sort by row and column, check, and add up duplicates."""
-    value = np.asarray(value, np.float64)
+    value = _must_be_probabilities(row, column, np.asarray(value, np.float64), pairs)
+    order = np.lexsort((column, row))
+    row, column, value = row[order], column[order], value[order]
+    if len(row):
+        repeated = np.concatenate([[False], (row[1:] == row[:-1]) & (column[1:] == column[:-1])])
+        value = np.bincount(np.cumsum(~repeated) - 1, weights=value)
+        row, column = row[~repeated], column[~repeated]
+    return _listed(row, column, value, pairs)
+
+
+def _listed(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
+    """Sorted entries as successor lists."""
+    indptr = np.zeros(pairs.n_pairs + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=pairs.n_pairs), out=indptr[1:])
+    return Rows(indptr, column.astype(np.uint32), value)
+
+
+def _must_be_probabilities(row: Any, column: Any, value: Any, pairs: Pairs) -> Any:
     bad = np.nonzero(~((value >= 0.0) & np.isfinite(value)))[0]
     if len(bad):
         k = bad[0]
@@ -215,15 +244,7 @@ def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
             f"{place(pairs, row[k])}: probability {value[k]} of next state {column[k]} is not a "
             "number >= 0"
         )
-    order = np.lexsort((column, row))
-    row, column, value = row[order], column[order], value[order]
-    if len(row):
-        repeated = np.concatenate([[False], (row[1:] == row[:-1]) & (column[1:] == column[:-1])])
-        value = np.bincount(np.cumsum(~repeated) - 1, weights=value)
-        row, column = row[~repeated], column[~repeated]
-    counts = np.bincount(row, minlength=pairs.n_pairs)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Rows(indptr, column.astype(np.uint32), value)
+    return value
 
 
 def _checked(rows: Rows, pairs: Pairs) -> Rows:

@@ -47,6 +47,7 @@ class Pool:
         self._rows: dict[tuple[Segment, float], int] = {}
         self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
         self._first = self._last = base
+        self._entered = [False] * len(base.mean)  # base rows, found by content once replaced
         self.offsets = [0]
         self.pair: list[int] = []
         self.old: list[int] = []
@@ -54,12 +55,11 @@ class Pool:
 
     def change_to(self, model: Model) -> None:
         """Add a change to a whole configuration: only the rows that differ count."""
-        for pair in _differing_pairs(self._last, model):
-            y = model.row[pair]
-            part = slice(model.start[y], model.stop[y])
-            self._replace(
-                int(pair), model.successors[part], model.probabilities[part], float(model.mean[y])
-            )
+        pairs = _differing_pairs(self._last, model)
+        rows = model.row[pairs]
+        content = (pairs, model.start[rows], model.stop[rows], model.mean[rows])
+        for pair, start, stop, mean in zip(*(column.tolist() for column in content), strict=True):
+            self._replace(pair, model.successors[start:stop], model.probabilities[start:stop], mean)
         self._close()
         self._last = model
 
@@ -101,11 +101,8 @@ class Pool:
     def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> None:
         """Give a pair a row, new or known."""
         old = int(self.row[pair])
-        old_segment = (self.start[old], self.stop[old])
-        before, weights = self._segment_content(old_segment)
-        self._segments.setdefault(before.tobytes() + weights.tobytes(), old_segment)
-        self._rows.setdefault((old_segment, self.mean[old]), old)
-
+        if old < len(self._entered) and not self._entered[old]:
+            self._enter(old)
         key = successors.tobytes() + probabilities.tobytes()
         segment = self._segments.get(key)
         if segment is None:
@@ -127,6 +124,14 @@ class Pool:
             self.old.append(old)
             self.new.append(new)
             self.row[pair] = new
+
+    def _enter(self, row: int) -> None:
+        """Let a row of the base be found by its content, should it come back."""
+        self._entered[row] = True
+        segment = (self.start[row], self.stop[row])
+        successors, probabilities = self._segment_content(segment)
+        self._segments.setdefault(successors.tobytes() + probabilities.tobytes(), segment)
+        self._rows.setdefault((segment, self.mean[row]), row)
 
     def _segment_content(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         found = self._content.get(segment)

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.errors import DamagedFile, InvalidMDP, InvalidProblem, NotCommunicating
+from switchmdp.mdp import stacked
 from switchmdp.mdp.graph import disconnected
-from switchmdp.mdp.laws import RewardLaw, law_from_code
+from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs, increasing_steps, whole
+from switchmdp.mdp.parse import numbers
 from switchmdp.mdp.pool import Patches, Pool, RowChange, changes_that_rewire
 from switchmdp.mdp.stored import check_stored
 from switchmdp.storage import load_arrays, save_arrays
@@ -76,6 +78,35 @@ class SwitchingMDP:
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = base.state_labels, base.action_labels
+
+    @classmethod
+    def from_arrays(
+        cls, transitions: Any, rewards: Any, change_points: Sequence[int] | NDArray[Any] = (), *,
+        law: RewardLaw | None = None,
+    ) -> SwitchingMDP:  # fmt: skip
+        """k configurations as (k, S, A, S) transitions and (k, S, A) mean rewards.
+
+        >>> stay, go = [[[1, 0]], [[0, 1]]], [[[0, 1]], [[1, 0]]]
+        >>> SwitchingMDP.from_arrays([go, go], [[[1], [0]], [[0], [1]]], [10]).changes
+        1
+        """
+        rows, means = numbers(transitions, "transitions"), numbers(rewards, "rewards")
+        if means.ndim != 3 or 0 in means.shape or rows.shape != (*means.shape, means.shape[1]):
+            raise InvalidProblem(
+                f"transitions must be (k, S, A, S) and rewards (k, S, A), got {rows.shape} and "
+                f"{means.shape}"
+            )
+        points = _checked_points(change_points)
+        found = stacked.build(rows, means) if len(points) == len(means) - 1 else None
+        if found is None:
+            pieces = zip(rows, means, strict=True)
+            return cls([MDP(row, mean, law=law) for row, mean in pieces], points)
+        pairs, model, patches = found
+        law = Bernoulli() if law is None else law
+        MDP.of_model(pairs, model, law)  # refuses what is no law
+        self = cls.__new__(cls)
+        self._set(pairs, law, model, patches, points)
+        return self
 
     @classmethod
     def from_patches(

@@ -76,15 +76,21 @@ def random_mdp(
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    _must_fit(n_states, n_actions, 1)
+    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(whole("seed", seed, 0))
+    transitions, means = _drawn(n_states, n_actions, seed, rows)
+    return MDP(transitions, means, law=Bernoulli() if law is None else law)
+
+
+def _drawn(
+    n_states: int, n_actions: int, seed: SeedSequence, rows: RowLaw
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Transitions and mean rewards."""
     if not callable(rows):
         raise InvalidParameter("rows", rows, "a function such as dirichlet_rows")
-    _must_fit(n_states, n_actions, 1)
-    rng = np.random.default_rng(seed if isinstance(seed, SeedSequence) else whole("seed", seed, 0))
+    rng = np.random.default_rng(seed)
     transitions = rows(rng, n_states * n_actions, n_states)
-    return MDP(
-        transitions.reshape(n_states, n_actions, n_states), rng.random((n_states, n_actions)),
-        law=Bernoulli() if law is None else law,
-    )  # fmt: skip
+    return transitions.reshape(n_states, n_actions, n_states), rng.random((n_states, n_actions))
 
 
 def random_switching(
@@ -100,11 +106,13 @@ def random_switching(
     changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    _must_fit(whole("n_states", n_states, 1), whole("n_actions", n_actions, 1), changes + 1)
+    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    _must_fit(n_states, n_actions, changes + 1)
     seeds = SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
-    configurations = (random_mdp(n_states, n_actions, seed=s, rows=rows, law=law) for s in seeds)
+    drawn = [_drawn(n_states, n_actions, s, rows) for s in seeds]
     points = change_points(changes, horizon) if callable(change_points) else change_points
-    return SwitchingMDP(configurations, points)
+    transitions, means = (np.stack(arrays) for arrays in zip(*drawn, strict=True))
+    return SwitchingMDP.from_arrays(transitions, means, points, law=law)
 
 
 def random_sparse_mdp(

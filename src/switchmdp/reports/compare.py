@@ -6,6 +6,8 @@ randomness, and runs of compiled agents share the processor's cores.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import html
 import os
 import warnings
@@ -16,33 +18,34 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.compiled import is_compiled
-from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.build import expand, make_agent, make_problem, problem_seed
+from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.experiments.build import accepts, expand, make_agent, make_problem, problem_seed
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.chunks import Chunk, Outcome, block_sizes, compute, layout
 from switchmdp.experiments.execute import cores
 from switchmdp.experiments.load import assemble, versions
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
+from switchmdp.experiments.warm import compile_agents
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.mdp.pairs import whole
-from switchmdp.reports import plots, tables
-from switchmdp.reports.report import regret_panel, write_report
+from switchmdp.reports import canvas, plots, tables
+from switchmdp.reports.report import regret_panel, short_table, write_report
 from switchmdp.version import __version__
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
-Factory = Callable[[SwitchingMDP], Any]
+Factory = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; shown as a table."""
+    """What `compare` found; shown as a table, in a notebook with the figure below it."""
 
     results: Results
 
     @property
     def tables(self) -> list[tables.Table]:
-        """One for each setting, the agent with the lowest regret first."""
+        """All that was measured, for each setting; the agent with the lowest regret first."""
         return [tables.summary_table(setting) for setting in self.results.settings.values()]
 
     @property
@@ -55,12 +58,17 @@ class Comparison:
         return write_report(self.results, folder)[0]
 
     def __str__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables)
+        return "\n\n".join(short_table(s).text() for s in self.results.settings.values())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """What a notebook shows: the tables and, with the extra `plot`, the figure."""
+        shown = f"<pre>{html.escape(str(self))}</pre>"
+        with contextlib.suppress(MissingExtra):
+            image = base64.b64encode(canvas.rendered(self.figure, "svg")).decode()
+            shown += f'<img alt="mean regret over time" src="data:image/svg+xml;base64,{image}">'
+        return shown
 
 
 def compare(
@@ -77,14 +85,16 @@ def compare(
 ) -> Comparison:
     """Run every agent on every problem with the same randomness.
 
-    `problems`: a problem, a list of them, or a function of a seed that makes one (then `n_problems`
-    are drawn, 20 if not given); or several of these by name. `agents`: by name, functions that make
-    a fresh agent for a problem. `progress(done, runs)` is called as runs are done.
+    `problems`: a problem (met `n_problems` times, once if not given), a list of them, or a function
+    of a seed that makes one (`n_problems` are drawn, 20 if not given); or several of these by name.
+    `agents`: by name, functions that make a fresh agent for a problem, or classes that take
+    `n_states` and `n_actions`. `progress(done, runs)` is called as runs are done. Runs that fail
+    are left out, with a warning.
 
     >>> import switchmdp as sm
     >>> found = compare(
     ...     lambda seed: sm.problems.random_switching(5, 3, changes=1, horizon=1000, seed=seed),
-    ...     {"UCRL2": lambda problem: sm.agents.UCRL2(5, 3),
+    ...     {"UCRL2": sm.agents.UCRL2,
     ...      "told": lambda problem: sm.agents.Oracle(5, 3, change_points=problem.change_points)},
     ...     horizon=1000, n_problems=3,
     ... )
@@ -94,16 +104,19 @@ def compare(
     plan = _plan(problems, agents, horizon, seed, n_problems, every, epsilon)
     chunks = layout(plan.experiment.n_problems, block_sizes(plan))
     jobs = cores() if jobs is None else whole("jobs", jobs, 1, 1024)
+    compile_agents(plan, [a for a, compiled in enumerate(plan.compiled) if compiled])
     outcomes: dict[Chunk, Outcome] = {}
     done = 0
-    with ThreadPoolExecutor(jobs) as pool:
-        for chunk, outcome in zip(
-            chunks, pool.map(lambda c: compute(plan, c), chunks), strict=True
-        ):
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        found = pool.map(lambda chunk: compute(plan, chunk), chunks)
+        for chunk, outcome in zip(chunks, found, strict=True):
             outcomes[chunk] = outcome
             done += 0 if chunk.agent is None else len(chunk)
             if progress is not None:
                 progress(done, plan.n_runs)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # a notebook's Ctrl-C must not wait
     return Comparison(_results(plan, outcomes))
 
 
@@ -114,59 +127,62 @@ def _plan(
     if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
         raise InvalidParameter("agents", agents, "functions of a problem that make agents, by name")
     families = problems if isinstance(problems, Mapping) else {"problems": problems}
-    n = _how_many(families, n_problems)
     experiment = parse({
-        "title": "Comparison", "horizon": horizon, "n_problems": n, "seed": seed,
-        "every": every, "epsilon": epsilon,
-        "problems": {name: ProblemSpec(problem=f"problem {name}"[:100]) for name in families},
-        "agents": {name: AgentSpec(agent=f"agent {name}"[:100]) for name in agents},
+        "title": "Comparison", "horizon": horizon, "n_problems": _how_many(families, n_problems),
+        "seed": seed, "every": every, "epsilon": epsilon,
+        "problems": {name: ProblemSpec(problem=f"problem {i}") for i, name in enumerate(families)},
+        "agents": {name: AgentSpec(agent=f"agent {i}") for i, name in enumerate(agents)},
     })  # fmt: skip
     settings, lanes = expand(experiment.problems), expand(experiment.agents)
-    generators = {
-        setting.source: _generator(family, seed)
-        for setting, family in zip(settings, families.values(), strict=True)
-    }
-    factories = {
-        lane.source: _maker(make) for lane, make in zip(lanes, agents.values(), strict=True)
-    }
-    compiled: list[bool] = []
+    generators = {f"problem {i}": _generator(f, seed) for i, f in enumerate(families.values())}
+    factories = {f"agent {i}": _maker(make) for i, make in enumerate(agents.values())}
+    compiled = [True] * len(lanes)
     pairs: list[int] = []
-    for s, setting in enumerate(settings):
+    for setting in settings:
         first = make_problem(setting, generators[setting.source], horizon, problem_seed(seed, 0))
         pairs.append(first.pairs.n_pairs)
-        made = [make_agent(lane, factories[lane.source], first, horizon, 0)[0] for lane in lanes]
-        compiled = [is_compiled(a) and (s == 0 or compiled[i]) for i, a in enumerate(made)]
+        for i, lane in enumerate(lanes):
+            agent, _ = make_agent(lane, factories[lane.source], first, horizon, 0)
+            compiled[i] &= is_compiled(agent)
     return Plan(
         experiment, tuple(settings), tuple(lanes), generators, factories, tuple(compiled),
         tuple(pairs), {},
     )  # fmt: skip
 
 
-def _how_many(families: Mapping[str, Any], n_problems: int | None) -> int:
-    sizes = {len(f) for f in families.values() if isinstance(f, Sequence)}
-    single = any(isinstance(f, (MDP, SwitchingMDP)) for f in families.values())
-    if not families or len(sizes) > 1 or 0 in sizes:
+def _how_many(families: Mapping[str, Any], n_problems: int | None) -> Any:
+    sizes = {len(family) for family in families.values() if _is_list(family)}
+    if len(sizes) > 1 or 0 in sizes:
         raise InvalidParameter("problems", sorted(sizes), "lists of the same length, at least 1")
-    if n_problems is None:
-        return sizes.pop() if sizes else 1 if single else 20
-    if sizes and n_problems not in sizes:
-        raise InvalidParameter("n_problems", n_problems, f"left out, or the {sizes} given")
-    return n_problems
+    if sizes and n_problems not in (None, *sizes):
+        raise InvalidParameter("n_problems", n_problems, f"left out: {sizes.pop()} are given")
+    single = any(isinstance(family, (MDP, SwitchingMDP)) for family in families.values())
+    return n_problems if n_problems is not None else sizes.pop() if sizes else 1 if single else 20
 
 
-def _generator(family: Any, seed: int) -> Callable[..., Any]:
+def _is_list(family: Any) -> bool:
+    return isinstance(family, Sequence) and not isinstance(family, (str, bytes))
+
+
+def _generator(family: Any, seed: int) -> Any:
+    """A function of a seed, and of the horizon if it takes one that is not set already."""
     if isinstance(family, (MDP, SwitchingMDP)):
         return lambda: family
-    if isinstance(family, Sequence):
+    if _is_list(family) and all(isinstance(problem, (MDP, SwitchingMDP)) for problem in family):
         known = {problem_seed(seed, i): problem for i, problem in enumerate(family)}
         return lambda seed: known[seed]
-    if callable(family):
+    if not callable(family):
+        allowed = "an MDP, a SwitchingMDP, a list of them, or a function of a seed"
+        raise InvalidParameter("problems", family, allowed)
+    if not accepts(family, "seed"):
         return lambda seed: family(seed)
-    raise InvalidParameter("problems", family, "problems, a list of them, or a function of a seed")
+    has_horizon = "horizon" in getattr(family, "keywords", ())  # a functools.partial
+    return (lambda seed: family(seed=seed)) if has_horizon else family
 
 
-def _maker(make: Factory) -> Callable[..., Any]:
-    return lambda problem: make(problem)
+def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A class gets what it asks for by name; any other function gets the problem."""
+    return make if accepts(make, "n_states") else lambda problem: make(problem)
 
 
 def _results(plan: Plan, outcomes: Mapping[Chunk, Outcome]) -> Results:
@@ -175,11 +191,13 @@ def _results(plan: Plan, outcomes: Mapping[Chunk, Outcome]) -> Results:
         found = (chunk, outcome.fields, outcome.arrays)
         parts.setdefault((chunk.setting, chunk.agent), []).append(found)
     failures = tuple(f for outcome in outcomes.values() for f in outcome.failures)
-    if failures:
-        first = failures[0]
+    failed = [failure for failure in failures if failure["agent"]]
+    if failed:
+        first = failed[0]
         warnings.warn(
-            f"{len(failures)} runs failed, the first one of {first['agent']!r}: {first['error']} "
-            "(results.failures has their tracebacks)", stacklevel=3,
+            f"{len(failed)} of {plan.n_runs} runs failed, the first of {first['agent']!r} on "
+            f"problem {first['problem']}: {first['error']} (results.failures: their tracebacks)",
+            stacklevel=3,
         )  # fmt: skip
     seconds = {c: o.seconds for c, o in outcomes.items() if len(o.seconds) == len(c)}
     origin = {"switchmdp": __version__, "seed": str(plan.experiment.seed), **versions()}

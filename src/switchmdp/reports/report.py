@@ -7,6 +7,7 @@ figures/*.svg, .pdf, .png
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import textwrap
@@ -16,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.experiments.results import Results, Setting
+from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.reports import measures, plots, tables
 from switchmdp.reports.against import against, against_hardness, fixed_values, swept_parameters
 from switchmdp.reports.charts import shared_changes
 from switchmdp.reports.claims import by_sentence, judge_all
+from switchmdp.reports.numbers import number
 from switchmdp.reports.page import write_page
 from switchmdp.reports.table import Table
 from switchmdp.storage import save_bytes
@@ -35,14 +37,21 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     """Write everything; returns the files, the page first."""
     target = Path(folder)
     (target / "figures").mkdir(parents=True, exist_ok=True)
-    files = [target / "index.html", target / "tables.md"]
+    files = [target / "index.html", write_tables(results, target)]
     write_page(results, files[0], tables=overview(results))
-    save_bytes(files[1], markdown(results).encode())
     for name, figure in figures(results):
         for kind in FORMATS:
             files.append(target / "figures" / f"{name}.{kind}")
             plots.save_figure(figure, files[-1])
     return files
+
+
+def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
+    """Write the tables only, which needs no extra; returns the file."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    save_bytes(target / "tables.md", markdown(results).encode("utf-8", "backslashreplace"))
+    return target / "tables.md"
 
 
 def figures(results: Results) -> Iterator[tuple[str, Any]]:
@@ -110,37 +119,60 @@ def overview(results: Results) -> list[Table]:
 
 def markdown(results: Results) -> str:
     """All tables as Markdown."""
+    title = html.escape(_line(results.title), quote=False)
     origin = "\n".join(f"- {key}: {value}" for key, value in results.provenance.items())
-    parts = [f"# {results.title}", origin, *(table.markdown() for table in all_tables(results))]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"# {title}", origin, *(table.markdown() for table in all_tables(results))]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def summary(results: Results) -> str:
     """What a person at a terminal wants to know: regret by agent, and what became of the claims."""
-    parts = [results.title]
+    parts = [_line(results.title)]
     for setting in results.settings.values():
-        parts.append(_short(setting).text())
+        parts.append(short_table(setting).text())
     parts += [table.text() for table in overview(results)]
     if results.claims:
         parts.append(_verdicts(results))
+    undone = sum(_undone(runs) for s in results.settings.values() for runs in s.agents.values())
+    if undone:
+        parts.append(f"not complete: {undone} runs are still to be done")
     return "\n\n".join(parts)
 
 
-def _short(setting: Setting) -> Table:
-    full = tables.summary_table(setting)
-    keep = [0, 1] + [i for i, column in enumerate(full.columns) if "failed" in column.lower()]
-    rows = tuple(tuple(row[i] for i in keep) for row in full.rows)
-    columns = tuple(full.columns[i] for i in keep)
-    return Table(f"{setting.name}, {setting.n_problems} problems", columns, rows, "")
+def _undone(runs: Runs) -> int:
+    return int((np.isnan(runs.regret[:, -1]) & ~runs.failed).sum())
+
+
+def short_table(setting: Setting) -> Table:
+    """Mean regret, and how many runs failed or are not done, where some are."""
+    counts = {
+        "failed": [int(runs.failed.sum()) for runs in setting.agents.values()],
+        "not done": [_undone(runs) for runs in setting.agents.values()],
+    }
+    more = {name: dict(zip(setting.agents, n, strict=True)) for name, n in counts.items() if any(n)}
+    rows = tuple(
+        (agent, regret, *(number(count[agent]) for count in more.values()))
+        for agent, regret, *_ in tables.summary_table(setting).rows
+    )
+    title = (
+        f"{setting.name}: regret after {number(setting.horizon)} steps, mean of "
+        f"{number(setting.n_problems)} problems (95 % interval)"
+    )
+    return Table(title, ("agent", "regret", *more), rows)
 
 
 def _verdicts(results: Results) -> str:
     lines = ["What is claimed, and what was measured here:"]
     for sentence in by_sentence(judge_all(results)):
-        lines += ["", *textwrap.wrap(f"“{sentence.quote}”", 96, initial_indent="  ",
-                                     subsequent_indent="  ")]  # fmt: skip
+        quote = f"“{_line(sentence.quote)}”"
+        lines += ["", *textwrap.wrap(quote, 96, initial_indent="  ", subsequent_indent="  ")]
         lines.append(f"  {sentence.outcome.upper()}")
         for verdict in sentence.verdicts:
-            lines.append(f"    {verdict.outcome}: {verdict.claim.reading}")
-            lines.append(f"      {verdict.text}")
+            lines.append(f"    {verdict.outcome}: {_line(verdict.claim.reading)}")
+            lines.append(f"      {_line(verdict.text)}")
     return "\n".join(lines)
+
+
+def _line(text: str) -> str:
+    """A text from a configuration as one line of what can be printed."""
+    return "".join(character if character.isprintable() else " " for character in text)

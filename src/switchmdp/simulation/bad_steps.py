@@ -37,12 +37,12 @@ def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> fl
     True
     """
     episodes = record.episodes
-    if episodes is None or not len(episodes) or episodes.policy.min() < 0:
+    if episodes is None or not len(episodes) or episodes.policy[0, 0] < 0:
         return float("nan")
     last = int(np.searchsorted(problem.change_points, record.horizon, side="right"))
     states = np.zeros(0, np.int32) if record.trajectory is None else record.trajectory.states
     count = _count(
-        problem.configuration(0).model, problem.pairs.actions, problem.patches,
+        problem.model._replace(row=problem.model.row.copy()), problem.pairs.actions, problem.patches,
         problem.change_points[:last].copy(), optimal_gains(problem, last),
         episodes.start, episodes.policy, states, record.horizon, float(epsilon),
     )  # fmt: skip

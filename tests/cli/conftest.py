@@ -1,0 +1,120 @@
+"""The program called as a person would, in this process or in one of its own, on small experiments.
+
+Figures are drawn only where a test asks for them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from switchmdp.cli import main
+from switchmdp.experiments import loads, run
+from switchmdp.reports import report
+
+CONFIG = """\
+title = "Two agents"
+horizon = 300
+n_problems = 3  # a few
+seed = 5
+
+[problems.random]
+problem = "random-switching"
+parameters = { changes = { sweep = [1, 2] } }
+
+[agents.UCRL2]
+agent = "ucrl2"
+
+[agents.chance]
+agent = "random"
+"""
+
+MODULE = '''\
+"""Agents of a user's."""
+
+
+class First:
+    """Always the first action."""
+
+    def __init__(self, n_states, n_actions):
+        pass
+
+    def act(self, state):
+        return 0
+
+    def observe(self, state, action, reward, next_state):
+        pass
+
+
+class Fails(First):
+    """Not for long."""
+
+    def act(self, state):
+        raise RuntimeError("no idea\\nwhat to do")
+'''
+
+USERS = """
+[agents.mine]
+agent = "own_agents:{name}"
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "figures", lambda results: iter(()))
+    (tmp_path / "small.toml").write_text(CONFIG, encoding="utf-8")
+    (tmp_path / "own_agents.py").write_text(MODULE, encoding="utf-8")
+    for name in ("First", "Fails"):
+        text = CONFIG + USERS.format(name=name)
+        (tmp_path / f"{name.lower()}.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """The program in this process."""
+
+    def run_it(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return Said(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run_it
+
+
+@pytest.fixture(scope="session")
+def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "small"
+    run(loads(CONFIG), folder, jobs=1)
+    return folder
+
+
+@pytest.fixture
+def done(tmp_path: Path, _finished: Path) -> Path:
+    """A folder of results, complete, as it is called from here."""
+    shutil.copytree(_finished, tmp_path / "done")
+    return Path("done")
+
+
+@pytest.fixture
+def half_done(done: Path) -> Path:
+    """The same with one chunk missing."""
+    (done / "runs" / "s001-a000-b00000.npz").unlink()
+    return done

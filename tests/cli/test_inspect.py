@@ -1,0 +1,270 @@
+"""status, verify, report, export, agents, problems, schema: looking changes nothing."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.agents import AGENTS
+from switchmdp.experiments.formulas import FORMULAS
+from switchmdp.problems import PROBLEMS
+
+PLAIN = ("--executor", "threads")
+LOOKING = ("status", "verify", "report", "export", "resume")
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(f): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+
+
+@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("name", ["nowhere", "empty", "small.toml"])
+def test_what_is_no_folder_of_results_is_told_and_left_alone(
+    call: Any, command: str, name: str
+) -> None:
+    Path("empty").mkdir()
+    before = tree(Path.cwd())
+    said = call(command, name)
+    assert said.code == 4
+    assert said.out == ""
+    assert said.err == f"error: {name} is no folder of results: there is no experiment.json\n"
+    assert tree(Path.cwd()) == before
+    assert not Path("nowhere").exists()
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_damaged_description_is_told(call: Any, done: Path, command: str) -> None:
+    file = done / "experiment.json"
+    file.write_bytes(file.read_bytes().replace(b'"horizon":300', b'"horizon":400'))
+    said = call(command, done)
+    assert said.code == 4
+    assert "does not match its checksum" in said.err
+
+
+def test_status_counts_by_setting_and_agent(call: Any, half_done: Path) -> None:
+    before = tree(half_done)
+    said = call("status", half_done)
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        "Two agents",
+        "9 of 12 runs done, 0 failed",
+        "  random [changes=1], UCRL2: 3 of 3",
+        "  random [changes=1], chance: 3 of 3",
+        "  random [changes=2], UCRL2: 0 of 3",
+        "  random [changes=2], chance: 3 of 3",
+        "go on with: switchmdp resume done",
+    ]
+    assert tree(half_done) == before
+
+
+def test_status_shows_each_kind_of_failure_once_with_its_traceback(call: Any) -> None:
+    call("run", "fails.toml", "--out", "here", "--shard", "1/1", *PLAIN)
+    said = call("status", "here")
+    assert said.code == 3
+    assert "18 of 18 runs done, 6 failed" in said.out
+    assert "  random [changes=1], mine: 3 of 3, 3 failed" in said.out
+    assert said.out.count("Traceback") == 1
+    assert "  failed: mine on random [changes=1], problem 0\n" in said.out
+    assert 'raise RuntimeError("no idea' in said.out
+
+
+def test_a_problem_that_cannot_be_made_is_no_extra_run(call: Any) -> None:
+    Path("own_problems.py").write_text(
+        "from switchmdp.problems import random_switching\n"
+        "made = []\n"
+        "def moody(seed):\n"
+        "    made.append(seed)\n"
+        "    if len(set(made)) == 2:\n"
+        "        made.pop()\n"
+        "        raise ValueError('not today')\n"
+        "    return random_switching(seed=seed)\n",
+        "utf-8",
+    )
+    text = (
+        Path("small.toml").read_text("utf-8").replace('"random-switching"', '"own_problems:moody"')
+    )
+    Path("moody.toml").write_text(text.replace("changes = { sweep = [1, 2] }", ""), "utf-8")
+    assert call("run", "moody.toml", "--out", "here", "--problems", "2", *PLAIN).code == 3
+    said = call("status", "here")
+    assert said.code == 3
+    assert "4 of 4 runs done, 2 failed" in said.out
+    assert "failed: the problem itself on random, problem 1" in said.out
+
+
+def test_status_names_what_is_damaged(call: Any, done: Path) -> None:
+    file = done / "runs" / "s000-a000-b00000.npz"
+    content = bytearray(file.read_bytes())
+    content[-600] ^= 1
+    file.write_bytes(content)
+    said = call("status", done)
+    assert said.code == 4
+    assert f"  damaged: {file}" in said.out
+    assert said.out.endswith("go on with: switchmdp resume done\n")
+
+
+def test_verify_finds_a_flipped_bit_a_lost_end_and_a_stranger(call: Any, done: Path) -> None:
+    assert call("verify", done).out == "6 chunks are sound, 0 not done yet, 0 bad\n"
+    one, two, three = sorted((done / "runs").iterdir())[:3]
+    content = bytearray(one.read_bytes())
+    content[-600] ^= 1
+    one.write_bytes(content)
+    two.write_bytes(two.read_bytes()[:-1])
+    three.unlink()
+    (done / "runs" / "notes.txt").write_text("mine")
+    said = call("verify", done)
+    assert said.code == 4
+    assert said.out.splitlines()[0] == "3 chunks are sound, 1 not done yet, 3 bad"
+    assert f"  {one.stem}: " in said.out
+    assert f"  {two.stem}: " in said.out
+    assert "  notes.txt: not a file of this experiment" in said.out
+    assert "damaged chunks are run again by: switchmdp resume done" in said.out
+
+
+def test_verify_runs_chunks_again_and_compares_every_byte(call: Any, done: Path) -> None:
+    said = call("verify", done, "--recompute", "100")
+    assert said.code == 0
+    assert "6 run again and compared byte by byte" in said.out
+    one, other = (done / "runs" / f"s000-a00{a}-b00000.npz" for a in (0, 1))
+    before = tree(done)
+    _swap_the_arrays(one, other)
+    assert call("verify", done).code == 0  # each file is sound in itself
+    said = call("verify", done, "--recompute", "100")
+    assert said.code == 4
+    assert f"  {one.stem}: running it again gives other bytes" in said.out
+    assert set(tree(done)) == set(before)
+
+
+def _swap_the_arrays(one: Path, other: Path) -> None:
+    from switchmdp.storage import load_arrays, save_arrays
+
+    kind = "chunk of runs"
+    (first, left), (second, right) = load_arrays(one, kind), load_arrays(other, kind)
+    save_arrays(one, kind, first, right)
+    save_arrays(other, kind, second, left)
+
+
+def test_verify_without_the_folder_of_runs_finds_everything_missing(call: Any, done: Path) -> None:
+    shutil.rmtree(done / "runs")
+    said = call("verify", done, "--recompute", "1")
+    assert said.code == 0
+    assert said.out == "0 chunks are sound, 6 not done yet, 0 bad\n"
+
+
+def test_results_that_may_only_be_read_can_be_looked_at(
+    call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from switchmdp import storage
+
+    def refuse(path: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(storage, "replacing", refuse)
+    monkeypatch.setattr("switchmdp.reports.export.replacing", refuse)
+    assert call("status", done).code == 0
+    assert call("verify", done).code == 0
+    for command in ("report", "export"):
+        said = call(command, done)
+        assert said.code == 2
+        assert "Permission denied" in said.err
+
+
+def test_a_report_of_half_an_experiment_says_so(call: Any, half_done: Path) -> None:
+    said = call("report", half_done)
+    assert said.code == 0
+    assert "not complete: 3 runs are still to be done" in said.out
+    assert "9 of 12: not complete" in (half_done / "report/tables.md").read_text("utf-8")
+    assert "not complete" in (half_done / "report/index.html").read_text("utf-8")
+
+
+def test_a_report_of_nothing_at_all_can_be_written(call: Any, done: Path) -> None:
+    for file in (done / "runs").iterdir():
+        file.unlink()
+    said = call("report", done)
+    assert said.code == 0
+    assert "not complete: 12 runs" in said.out
+
+
+def test_a_report_may_go_elsewhere(call: Any, done: Path) -> None:
+    said = call("report", done, "--out", "my report")
+    assert said.out.endswith("\nreport: my report/index.html\n")
+    assert Path("my report/tables.md").exists()
+    assert not (done / "report").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_damage_is_told_with_the_way_out(call: Any, done: Path, command: str) -> None:
+    file = done / "runs" / "s000-a000-b00000.npz"
+    file.write_bytes(b"x")
+    said = call(command, done)
+    assert said.code == 4
+    assert str(file) in said.err
+    assert "to run it again: switchmdp resume done" in said.err
+
+
+def test_without_the_extra_there_are_still_tables(
+    call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    said = call("report", done)
+    assert said.code == 2
+    assert "no figures and no page" in said.err
+    assert "pip install 'switchmdp[plot]'" in said.err
+    assert said.out.endswith("\nreport: done/report/tables.md\n")
+    assert (done / "report/tables.md").exists()
+    assert call("resume", done).code == 0  # the runs are what was asked for
+
+
+def test_export_writes_both_kinds_and_names_them(call: Any, done: Path) -> None:
+    said = call("export", done)
+    assert said.code == 0
+    files = [Path(line) for line in said.out.splitlines()]
+    assert {file.suffix for file in files} == {".csv", ".parquet"}
+    assert all(file.parent == done / "export" and file.stat().st_size for file in files)
+    with open(done / "export/runs.csv", encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 12
+
+
+def test_export_without_parquet_writes_csv_unless_parquet_was_asked_for(
+    call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = call("export", done, "--out", "tables")
+    assert said.code == 0
+    assert said.err.startswith("only CSV: ")
+    assert {file.suffix for file in Path("tables").iterdir()} == {".csv"}
+    said = call("export", done, "--format", "parquet")
+    assert said.code == 2
+    assert "pip install 'switchmdp[parquet]'" in said.err
+    assert not (done / "export").exists()
+
+
+def test_agents_and_problems_are_listed_as_a_configuration_would_name_them(call: Any) -> None:
+    said = call("agents").out
+    assert [line.split(":")[0] for line in said.splitlines() if line[:1].isalpha() and ": " in line]
+    for name in (*AGENTS, *FORMULAS):
+        assert f"{name}: " in said
+    assert "    window (needed)\n    delta = 0.05\n" in said
+    assert "n_states" not in said
+    assert '{ formula = "NAME", ... }' in said
+    said = call("problems").out
+    for name in PROBLEMS:
+        assert f"{name}: " in said
+    assert '    rows = "dirichlet" or "uniform"\n' in said
+    assert "    horizon = the experiment's\n" in said
+    assert "seed" not in said
+
+
+def test_the_schema_is_one_that_editors_can_read(call: Any) -> None:
+    schema = json.loads(call("schema").out)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert set(schema["required"]) == {"title", "horizon", "n_problems", "problems", "agents"}

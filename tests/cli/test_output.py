@@ -1,0 +1,282 @@
+"""What is said, to whom, and how: JSON, quiet, colour, closed pipes, helps that cost nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.cli.commands import cli
+from switchmdp.cli.progress import Bar, Json, Lines, Silent, progress
+from switchmdp.experiments.execute import Tally
+
+PROGRAM = [sys.executable, "-c", "from switchmdp.cli import main; main()"]
+PLAIN = ("--executor", "threads")
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_line_of_json_is_json(call: Any) -> None:
+    said = call("run", "fails.toml", "--out", "here", "--json", *PLAIN)
+    assert said.code == 3
+    first, *_, finished, report = events(said.out)
+    assert (first["event"], first["done"], first["runs"]) == ("progress", 0, 18)
+    assert finished == {
+        "event": "finished", "folder": "here", "done": 18, "runs": 18, "failed": 6, "lost": [],
+        "exit": 3,
+    }  # fmt: skip
+    assert report["event"] == "report"
+    assert report["files"][0] == "here/report/index.html"
+    assert said.err == ""
+
+
+def test_status_verify_report_and_export_speak_json_too(call: Any, half_done: Path) -> None:
+    (status,) = events(call("status", half_done, "--json").out)
+    assert (status["done"], status["runs"], status["exit"]) == (9, 12, 0)
+    assert status["lanes"][2] == {
+        "setting": "random [changes=2]", "agent": "UCRL2", "done": 0, "runs": 3, "failed": 0,
+    }  # fmt: skip
+    (verified,) = events(call("verify", half_done, "--json", "--recompute", "1").out)
+    assert (verified["sound"], verified["missing"], verified["recomputed"]) == (5, 1, 1)
+    (report,) = events(call("report", half_done, "--json").out)
+    assert report["files"] == ["done/report/index.html", "done/report/tables.md"]
+    (exported,) = events(call("export", half_done, "--json", "--format", "csv").out)
+    assert len(exported["files"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["status", "nowhere"], 4),
+        (["run", "nowhere.toml"], 2),
+        (["run", "small.toml", "--jobs", "0"], 2),
+        (["run"], 2),
+        (["agents"], 2),
+    ],
+)
+def test_an_error_is_json_as_well(call: Any, command: list[str], code: int) -> None:
+    said = call(*command, "--json")
+    (error,) = events(said.out)
+    assert (said.code, error["exit"], error["event"]) == (code, code, "error")
+    assert error["message"]
+    assert said.err == ""
+
+
+def test_faults_are_json_with_path_value_and_what_is_allowed(call: Any) -> None:
+    Path("wrong.toml").write_text("title = 3\nhorizon = 0\n", "utf-8")
+    (error,) = events(call("run", "wrong.toml", "--json").out)
+    assert error["faults"][:2] == [
+        {"path": "title", "value": "3", "allowed": "a string"},
+        {"path": "horizon", "value": "0", "allowed": "greater than or equal to 1"},
+    ]
+
+
+def test_what_a_users_module_prints_is_kept_out_of_the_json(call: Any) -> None:
+    source = Path("own_agents.py")
+    noisy = source.read_text("utf-8").replace("return 0", 'print("hm"); return 0')
+    source.write_text(f"print('hello')\n{noisy}", "utf-8")
+    said = call("run", "first.toml", "--out", "here", "--json", *PLAIN)
+    assert said.code == 0
+    assert events(said.out)[-1]["event"] == "report"
+    assert said.err.startswith("hello\n")
+    assert "hm" in said.err
+
+
+def test_a_name_cannot_break_a_line_of_json_or_move_the_cursor(call: Any) -> None:
+    text = Path("small.toml").read_text("utf-8")
+    text = text.replace('"Two agents"', '"two\\u2028\\u001B[2Jlines\\n"')
+    Path("odd.toml").write_text(text, "utf-8")
+    said = call("run", "odd.toml", "--out", "here", "--problems", "1")
+    assert "\x1b" not in said.out
+    assert said.out.startswith("two  [2Jlines \n")
+    assert "\x1b" not in call("status", "here").out
+    assert "\x1b" not in Path("here/report/tables.md").read_text("utf-8")
+    (status,) = events(call("status", "here", "--json").out)
+    assert status["title"] == "two\u2028\x1b[2Jlines\n"
+
+
+def test_quiet_says_only_what_goes_wrong(call: Any) -> None:
+    said = call("run", "small.toml", "--quiet")
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert Path("results/small/report/index.html").exists()
+    said = call("run", "fails.toml", "--quiet", *PLAIN)
+    assert (said.code, said.out) == (3, "")
+    assert said.err.startswith("6 runs failed")
+
+
+def test_no_command_prints_the_help(call: Any) -> None:
+    said = call()
+    assert said.code == 2
+    assert "Commands:" in said.err
+
+
+def test_a_typing_error_is_answered_with_what_may_have_been_meant(call: Any) -> None:
+    said = call("statsu", "here")
+    assert said.code == 2
+    assert "No such command 'statsu'" in said.err
+    said = call("run", "small.toml", "--job", "x")
+    assert said.code == 2
+
+
+@pytest.mark.parametrize("name", ["", *cli.commands])
+def test_every_help_is_whole_and_fits_a_terminal(call: Any, name: str) -> None:
+    said = call(*name.split(), "--help")
+    assert said.code == 0
+    assert "..." not in said.out.partition("Commands:")[2]  # no line was cut short
+    assert "\b" not in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert call(*name.split(), "-h").out == said.out
+
+
+def test_commands_come_in_the_order_in_which_one_needs_them(call: Any) -> None:
+    listed = call("--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names[:4] == ["reproduce", "run", "resume", "status"]
+    assert set(names) == set(cli.commands)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "run --help"])
+def test_help_and_version_import_nothing_heavy(option: str) -> None:
+    program = (
+        "import sys\nfrom switchmdp.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'pydantic', 'rich', 'matplotlib', 'jinja2'}\n"
+        "print('loaded:', *sorted(heavy & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program, *option.split()]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "loaded:"
+    assert "switchmdp" in found.stdout
+
+
+def piped(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A shell command in which $S is the program."""
+    line = command.replace("$S", f"{sys.executable} -m switchmdp_program")
+    Path("switchmdp_program.py").write_text("from switchmdp.cli import main\nmain()\n")
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), **variables}
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, encoding="utf-8", env=environment, check=False
+    )
+
+
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_reader_that_has_seen_enough_is_no_error(done: Path, reader: str) -> None:
+    for command in (f"status {done}", "schema", "--help"):
+        said = piped(f"$S {command} | {reader}; exit ${{PIPESTATUS[0]}}")
+        assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_a_run_goes_on_when_nobody_listens(half_done: Path) -> None:
+    said = piped(f"$S resume {half_done} --json 2>&1 | true; exit ${{PIPESTATUS[0]}}")
+    assert said.returncode == 0
+    assert (half_done / "report" / "index.html").exists()
+
+
+def test_closed_and_full_outputs_are_no_traceback(done: Path) -> None:
+    assert piped(f"$S status {done} >&-").returncode == 0
+    assert piped(f"$S status {done} >&- 2>&-").returncode == 0
+    if Path("/dev/full").exists():
+        said = piped(f"$S status {done} > /dev/full")
+        assert said.returncode == 5
+        assert said.stderr.startswith("error: No space left on device; free some space")
+        assert said.stderr.count("\n") == 1
+
+
+def test_a_terminal_that_knows_only_ascii_is_spoken_to_all_the_same(done: Path) -> None:
+    said = piped(f"$S report {done} --out there", PYTHONIOENCODING="ascii")
+    assert said.returncode == 0
+    assert "regret after 300 steps" in said.stdout
+
+
+def at_a_terminal(*arguments: str | Path, **variables: str) -> tuple[int, str]:
+    """The exit code and all that reaches the terminal."""
+    here, there = pty.openpty()
+    environment = {"TERM": "xterm-256color", **os.environ, **variables}
+    process = subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)], stdin=there, stdout=there, stderr=there, env=environment
+    )
+    os.close(there)
+    heard = b""
+    while True:
+        try:
+            part = os.read(here, 65536)
+        except OSError:  # how a terminal ends on Linux
+            break
+        if not part:
+            break
+        heard += part
+    os.close(here)
+    return process.wait(), heard.decode()
+
+
+def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(half_done: Path) -> None:
+    code, heard = at_a_terminal("resume", half_done)
+    assert code == 0
+    assert "━" in heard
+    assert re.search(r" 9/12", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", heard))
+    assert heard.count("\x1b[?25h") == heard.count("\x1b[?25l") == 1  # the cursor is back
+    assert "3 runs done in" in heard
+
+
+def test_no_colour_means_no_escape_codes_at_all(half_done: Path) -> None:
+    code, heard = at_a_terminal("resume", half_done, NO_COLOR="1")
+    assert code == 0
+    assert "\x1b" not in heard
+    assert "9 of 12 runs (75 %), starting" in heard
+    for command in (["agents"], ["--help"]):
+        assert "\x1b" not in at_a_terminal(*command, NO_COLOR="1")[1]
+
+
+class Terminal:
+    """An output of which one may ask whether it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_kind_of_progress_fits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert type(progress(1, quiet=False, as_json=True)) is Json
+    assert type(progress(1, quiet=True, as_json=False)) is Silent
+    assert type(progress(1, quiet=False, as_json=False)) is Lines
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert type(progress(1, quiet=False, as_json=False)) is Bar
+    monkeypatch.setenv("TERM", "dumb")
+    assert type(progress(1, quiet=False, as_json=False)) is Lines
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert type(progress(1, quiet=False, as_json=False)) is Lines
+
+
+def test_rate_and_time_to_go_are_those_of_late(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("switchmdp.cli.progress.time.monotonic", lambda: now[0])
+    show = Lines(steps=1000)
+    tally = Tally(runs=1000, done=100)
+    show(tally)
+    for _ in range(10):  # fast at first: 10 runs a second
+        now[0] += 1.0
+        tally.done += 10
+        show(tally)
+    for _ in range(60):  # then one every second
+        now[0] += 1.0
+        tally.done += 1
+        tally.failed = 2
+        show(tally)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "100 of 1000 runs (10 %), starting"
+    assert lines[1] == "150 of 1000 runs (15 %), 10.0 k steps/s, 1:25 to go"
+    assert lines[-1] == "260 of 1000 runs (26 %), 1.0 k steps/s, 12:20 to go, 2 failed"
+    assert len(lines) == 15  # one every five seconds

@@ -1,0 +1,324 @@
+"""run, resume, reproduce: exit codes, what is written, and that nothing is done twice."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.experiments import load_results, open_store
+
+run_module = importlib.import_module("switchmdp.cli.run")
+PLAIN = ("--executor", "threads")
+
+
+def written(folder: Path) -> dict[str, int]:
+    """Every chunk, and when it was written."""
+    return {file.name: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()}
+
+
+def regret(folder: Path, setting: str, agent: str) -> Any:
+    return load_results(open_store(folder)).settings[setting].agents[agent].regret
+
+
+def test_a_run_leaves_results_tables_and_a_page(call: Any) -> None:
+    said = call("run", "small.toml")
+    assert said.code == 0
+    assert "Two agents" in said.out
+    assert "random [changes=1]: regret after 300 steps, mean of 3 problems" in said.out
+    assert "failed" not in said.out
+    assert said.out.endswith("\nreport: results/small/report/index.html\n")
+    assert "12 runs done in" in said.err
+    assert Path("results/small/report/index.html").read_text("utf-8").startswith("<!doctype html>")
+    assert "UCRL2" in Path("results/small/report/tables.md").read_text("utf-8")
+
+
+def test_the_second_time_nothing_runs_but_the_report(call: Any) -> None:
+    first = call("run", "small.toml", "--out", "here")
+    before = written(Path("here"))
+    second = call("run", "small.toml", "--out", "here")
+    assert second.code == 0
+    assert second.out == first.out
+    assert second.err == "nothing to run: all 12 runs are there\n"
+    assert written(Path("here")) == before
+
+
+def test_another_number_of_problems_is_what_the_stored_file_says(call: Any) -> None:
+    assert call("run", "small.toml", "--problems", "2", "--out", "here").code == 0
+    text = Path("here/experiment.toml").read_text("utf-8")
+    assert "n_problems = 2  # a few" in text
+    assert open_store("here").experiment.n_problems == 2
+    assert "8 of 8 runs" in call("status", "here").out
+
+
+def test_so_it_is_where_the_number_is_written_in_an_unusual_way(call: Any) -> None:
+    text = Path("small.toml").read_text("utf-8").replace("n_problems", '"n_problems"')
+    Path("odd.toml").write_text(text, "utf-8")
+    assert call("run", "odd.toml", "--problems", "1", "--out", "here").code == 0
+    assert tomllib.loads(Path("here/experiment.toml").read_text("utf-8"))["n_problems"] == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1000001", "x"])
+def test_a_number_of_problems_out_of_range_is_a_usage_error(call: Any, number: str) -> None:
+    said = call("run", "small.toml", "--problems", number)
+    assert said.code == 2
+    assert "--problems" in said.err
+    assert not Path("results").exists()
+
+
+def test_the_stored_file_gives_the_same_digest_again(call: Any) -> None:
+    call("run", "small.toml", "--problems", "2", "--out", "one")
+    call("run", "one/experiment.toml", "--out", "two")
+    assert open_store("one").digest == open_store("two").digest
+    assert np.array_equal(
+        regret(Path("one"), "random [changes=2]", "UCRL2"),
+        regret(Path("two"), "random [changes=2]", "UCRL2"),
+    )
+
+
+def test_the_stored_file_finds_the_modules_that_it_was_run_with(call: Any) -> None:
+    assert call("run", "first.toml", "--out", "one", *PLAIN).code == 0
+    assert call("run", "one/experiment.toml", "--out", "two", *PLAIN).code == 0
+    assert open_store("one").digest == open_store("two").digest
+
+
+def test_a_failing_agent_fails_its_own_runs_and_the_others_go_on(call: Any) -> None:
+    said = call("run", "fails.toml", "--out", "here", *PLAIN)
+    assert said.code == 3
+    assert "6 runs failed; for their tracebacks: switchmdp status here" in said.err
+    assert "failed" in said.out
+    assert np.isnan(regret(Path("here"), "random [changes=1]", "mine")).all()
+    call("run", "small.toml", "--out", "there")
+    for agent in ("UCRL2", "chance"):
+        alone = regret(Path("there"), "random [changes=1]", agent)
+        assert np.array_equal(regret(Path("here"), "random [changes=1]", agent), alone)
+    kept = json.loads(Path("here/failures/s000-a002-b00000.json").read_bytes())
+    assert "own_agents.py" in kept[0]["traceback"]
+    assert call("run", "fails.toml", "--out", "here", *PLAIN).code == 3
+
+
+def test_resume_does_what_is_missing_and_nothing_else(call: Any, half_done: Path) -> None:
+    before = written(half_done)
+    said = call("resume", half_done)
+    assert said.code == 0
+    assert "3 runs done in" in said.err
+    after = written(half_done)
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {"s001-a000-b00000.npz"}
+
+
+def test_resume_runs_a_damaged_chunk_again(call: Any, done: Path) -> None:
+    file = done / "runs" / "s000-a001-b00000.npz"
+    sound = file.read_bytes()
+    file.write_bytes(sound[:-9])
+    assert call("resume", done).code == 0
+    assert file.read_bytes() == sound
+
+
+def test_resume_works_on_a_copy_that_has_lost_its_empty_folders(call: Any, done: Path) -> None:
+    (done / "failures").rmdir()
+    assert call("resume", done).code == 0
+
+
+def test_failed_runs_are_tried_again_only_when_asked(call: Any) -> None:
+    call("run", "fails.toml", "--out", "here", *PLAIN)
+    before = written(Path("here"))
+    assert call("resume", "here", *PLAIN).code == 3
+    assert written(Path("here")) == before
+    for file in Path("here/failures").iterdir():
+        file.unlink()  # what failed is known all the same
+    assert call("resume", "here", "--retry-failed", *PLAIN).code == 3
+    after = written(Path("here"))
+    assert {name for name in after if after[name] != before[name]} == {
+        "s000-a002-b00000.npz", "s001-a002-b00000.npz",
+    }  # fmt: skip
+
+
+def test_an_agent_that_was_mended_is_other_code_and_not_mixed_in(call: Any) -> None:
+    call("run", "fails.toml", "--out", "here", *PLAIN)
+    source = Path("own_agents.py")
+    source.write_text(source.read_text("utf-8").replace("raise Runtime", "return 0  #"), "utf-8")
+    said = call("resume", "here", "--retry-failed", *PLAIN)
+    assert said.code == 4
+    assert "own_agents changed since" in said.err
+
+
+def test_shards_together_are_the_whole(call: Any, done: Path) -> None:
+    for shard in ("1/2", "2/2"):
+        said = call("run", "small.toml", "--out", "here", "--shard", shard)
+        assert said.code == 0
+        assert "this shard is done; once all are: switchmdp report here" in said.err
+    assert not Path("here/report").exists()
+    for file in (done / "runs").iterdir():
+        assert (Path("here/runs") / file.name).read_bytes() == file.read_bytes()
+    assert "not complete" not in call("report", "here").out
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", ""])
+def test_a_shard_that_is_none_is_refused_before_anything_is_written(call: Any, shard: str) -> None:
+    said = call("run", "small.toml", "--out", "here", "--shard", shard)
+    assert said.code == 2
+    assert "--shard must be I/N" in said.err
+    assert not Path("here").exists()
+
+
+def test_all_faults_are_told_at_once_and_without_a_traceback(call: Any) -> None:
+    text = Path("small.toml").read_text("utf-8")
+    for right, wrong in (("random-switching", "random-switch"), ('"ucrl2"', '"ucrl3"')):
+        text = text.replace(right, wrong)
+    Path("wrong.toml").write_text(text + "parameters = { window = 3 }\n", "utf-8")
+    said = call("run", "wrong.toml")
+    assert said.code == 2
+    assert said.out == ""
+    first, *faults = said.err.splitlines()
+    assert first == "3 faults in the configuration:"
+    assert [line.split(":")[0].strip() for line in faults] == [
+        "problems.random.problem", "agents.UCRL2.agent", "agents.chance.parameters.window",
+    ]  # fmt: skip
+    assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("name", ["nowhere.toml", "nowhere", "own_agents.py", "."])
+def test_what_is_no_configuration_is_refused(call: Any, name: str) -> None:
+    said = call("run", name)
+    assert said.code == 2
+    assert "Traceback" not in said.err
+    assert said.err.count("\n") <= 2
+
+
+def test_a_name_that_is_not_shipped_is_answered_with_those_that_are(call: Any) -> None:
+    said = call("run", "figure-2")
+    assert said.code == 2
+    for name in run_module.shipped():
+        assert name in said.err
+
+
+def test_a_folder_of_the_same_name_does_not_hide_a_shipped_configuration(call: Any) -> None:
+    Path("window-scan").mkdir()
+    said = call("run", "window-scan", "--out", "small.toml")
+    assert said.code == 4  # the configuration is fine, the folder is a file
+
+
+def test_another_experiments_folder_is_refused_with_advice(call: Any, done: Path) -> None:
+    said = call("run", "first.toml", "--out", done)
+    assert said.code == 4
+    assert "another configuration" in said.err
+    assert "--out FOLDER" in said.err
+
+
+@pytest.mark.parametrize("out", ["own_agents.py", ".", "own_agents.py/x"])
+def test_what_is_there_and_not_ours_is_left_alone(call: Any, out: str) -> None:
+    before = Path("own_agents.py").read_bytes()
+    said = call("run", "small.toml", "--out", out)
+    assert said.code in (2, 4)
+    assert "own_agents.py" in said.err or ". is not empty" in said.err
+    assert "Errno" not in said.err
+    assert Path("own_agents.py").read_bytes() == before
+    assert not Path("runs").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *rest: Any, **more: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    said = call("run", "small.toml", "--out", "closed")
+    assert said.code == 2
+    assert said.err.startswith("error: closed")
+    assert "Permission denied" in said.err
+
+
+def test_a_disk_that_is_full_from_the_start_is_told_as_such(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*rest: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_module, "create", full)
+    said = call("run", "small.toml")
+    assert said.code == 5
+    assert "free some space" in said.err
+
+
+def test_a_disk_that_fills_up_later_keeps_what_is_done(
+    call: Any, half_done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*rest: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("switchmdp.experiments.store.save_arrays", full)
+        said = call("resume", half_done)
+    assert said.code == 5
+    again = "9 of 12 runs are kept; free some space, then: switchmdp resume done"
+    assert said.err.endswith(f"the disk is full: {again}\n")
+    assert call("resume", half_done).code == 0
+
+
+def test_what_cannot_be_written_is_told_with_its_chunk(
+    call: Any, half_done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*rest: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "there")
+
+    monkeypatch.setattr("switchmdp.experiments.store.save_arrays", refuse)
+    said = call("resume", half_done)
+    assert said.code == 3
+    assert "chunk s001-a000-b00000 could not be done (PermissionError" in said.err
+    assert "try: switchmdp resume done" in said.err
+
+
+@pytest.mark.parametrize("name", ["with two spaces", "façade – ünïcode", "don't"])
+def test_a_folder_of_any_name_works_and_is_quoted_for_the_shell(call: Any, name: str) -> None:
+    assert call("run", "small.toml", "--problems", "1", "--out", name).code == 0
+    (Path(name) / "runs" / "s000-a000-b00000.npz").unlink()
+    advice = call("status", name).out.splitlines()[-1].removeprefix("go on with: ")
+    assert shlex.split(advice) == ["switchmdp", "resume", name]
+    assert call("resume", name).code == 0
+
+
+def test_a_dask_cluster_of_its_own_does_the_same(call: Any, done: Path) -> None:
+    said = call("run", "small.toml", "--out", "here", "--dask", "local", "--jobs", "1", "--quiet")
+    assert said.code == 0
+    for file in (done / "runs").iterdir():
+        assert (Path("here/runs") / file.name).read_bytes() == file.read_bytes()
+
+
+def test_reproduce_is_the_shipped_experiment(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def note(name: str, out: Path, problems: int | None, **how: Any) -> int:
+        asked.append((name, str(out), problems, how["jobs"]))
+        return 0
+
+    monkeypatch.setattr(run_module, "run_named", note)
+    assert call("reproduce", "--problems", "7", "--jobs", "2").code == 0
+    assert asked == [("figure-1", "results/figure-1", 7, 2)]
+    asked.clear()
+    assert call("reproduce", "--sensitivity", "--out", "x").code == 0
+    assert [(name, out) for name, out, *_ in asked] == [
+        ("figure-1", "x"), ("sensitivity", "x-sensitivity"), ("window-scan", "x-window-scan"),
+    ]  # fmt: skip
+
+
+def test_every_shipped_configuration_is_in_order_and_in_the_help(call: Any) -> None:
+    text = call("run", "--help").out
+    for name, content in run_module.shipped().items():
+        run_module.check(run_module.loads(content))
+        assert name in text
+
+
+def test_the_example_in_the_help_is_one_that_can_be_run(call: Any) -> None:
+    lines = call("run", "--help").out.splitlines()
+    first = lines.index('    title = "Windows"')
+    last = next(i for i, line in enumerate(lines) if "MyAgent" in line)
+    text = "\n".join(lines[first : last + 1]).replace("my_module:MyAgent", "own_agents:First")
+    run_module.check(run_module.loads(text), Path.cwd())

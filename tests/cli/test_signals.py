@@ -1,0 +1,136 @@
+"""Ctrl-C and SIGTERM: what is done is kept, and the way on is told."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = [sys.executable, "-c", "from switchmdp.cli import main; main()"]
+
+WAITING = '''\
+"""An agent that tells that it has begun, and waits until it is let go."""
+
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+class Waits:
+    def __init__(self, n_states, n_actions, *, seed):
+        self.name = f"begun-{seed}"
+
+    def act(self, state):
+        (HERE / self.name).touch()
+        while not (HERE / "go").exists():
+            time.sleep(0.01)
+        return 0
+
+    def observe(self, state, action, reward, next_state):
+        pass
+'''
+CONFIG = """\
+title = "Waiting"
+horizon = 20
+n_problems = 2
+
+[problems.random]
+problem = "random-switching"
+parameters = { changes = { sweep = [0, 1, 2] } }
+
+[agents.chance]
+agent = "random"
+
+[agents.waits]
+agent = "waiting:Waits"
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in the middle of it: one agent is done, the other has begun the first of 3 chunks."""
+    (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
+    (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
+    process = _begin(tmp_path, "run", "waits.toml", "--out", "here", "--jobs", "1", "--json")
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def _begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    _wait(lambda: any(folder.glob("begun-*")))
+    return process
+
+
+def _wait(for_what: Any) -> None:
+    for _ in range(3000):
+        if for_what():
+            return
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def _wait_for_line(process: subprocess.Popen[str], event: str) -> None:
+    assert process.stdout is not None
+    while json.loads(process.stdout.readline())["event"] != event:
+        pass
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_keeps_what_is_under_way_and_tells_how_to_go_on(
+    waiting: subprocess.Popen[str], tmp_path: Path, number: int, code: int
+) -> None:
+    waiting.send_signal(number)
+    _wait_for_line(waiting, "stopping")
+    (tmp_path / "go").touch()
+    out, _ = waiting.communicate(timeout=60)
+    finished = json.loads(out.splitlines()[-1])
+    assert waiting.returncode == finished["exit"] == code
+    assert (finished["done"], finished["runs"]) == (8, 12)  # and not the two chunks that wait
+    said = subprocess.run(
+        [*PROGRAM, "resume", "here", "--quiet"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert said.returncode == 0
+    assert (tmp_path / "here" / "report" / "index.html").exists()
+    assert not list((tmp_path / "here").rglob(".*"))  # nothing unfinished is left
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_second_signal_does_not_wait(
+    waiting: subprocess.Popen[str], tmp_path: Path, number: int, code: int
+) -> None:
+    waiting.send_signal(number)
+    _wait_for_line(waiting, "stopping")
+    waiting.send_signal(number)
+    out, err = waiting.communicate(timeout=60)  # the agent is never let go
+    assert waiting.returncode == code
+    assert "Traceback" not in err
+    assert json.loads(out.splitlines()[-1])["done"] == 6
+
+
+def test_a_person_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
+    (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
+    process = _begin(tmp_path, "run", "waits.toml", "--out", "my results", "--jobs", "1")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while "stopping; Ctrl-C again leaves at once" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err == "stopped: 6 of 12 runs are kept; go on with: switchmdp resume 'my results'\n"

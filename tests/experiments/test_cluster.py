@@ -1,0 +1,159 @@
+"""A real Dask cluster: the same bytes, whoever of it is killed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.experiments import cluster as clusters
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.execute import Tally, run_chunks
+from switchmdp.experiments.store import Store
+
+distributed: Any = pytest.importorskip("distributed")
+
+Small = Callable[..., dict[str, Any]]
+Prepare = Callable[..., tuple[Store, Plan]]
+Tree = Callable[[Path], str]
+Fresh = Callable[[str], tuple[Store, Plan]]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two worker processes, each with a nanny that replaces it when it dies."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def nobody() -> Iterator[Any]:
+    """A scheduler without a worker."""
+    with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(small: Small, prepare: Prepare, toys: Path, tmp_path: Path) -> Fresh:
+    """An experiment with compiled agents and one of a user's, in a new folder."""
+    data = small(agents=small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
+    return lambda name: prepare(data, tmp_path / name, toys)
+
+
+@pytest.fixture
+def whole(fresh: Fresh, tree: Tree) -> str:
+    store, plan = fresh("whole")
+    assert run_chunks(store, plan, jobs=1, executor="threads").complete
+    return tree(store.path)
+
+
+def test_a_cluster_gives_the_same_bytes_even_in_two_goes(
+    cluster: Any, fresh: Fresh, whole: str, tree: Tree
+) -> None:
+    store, plan = fresh("out")
+    stop = threading.Event()
+
+    def watch(tally: Tally) -> None:
+        if tally.done >= 3:
+            stop.set()
+
+    address = cluster.scheduler_address
+    tally = run_chunks(store, plan, dask=address, stop=stop, watch=watch)
+    assert tally.interrupted
+    assert not tally.lost
+    assert 3 <= tally.done < 18
+    tally = run_chunks(store, plan, dask=address)
+    assert (tally.complete, tally.done, tally.failed) == (True, 18, 0)
+    assert tree(store.path) == whole
+
+
+def test_a_local_cluster_is_started_and_ended(fresh: Fresh, whole: str, tree: Tree) -> None:
+    store, plan = fresh("out")
+    assert run_chunks(store, plan, dask="local", jobs=1).complete
+    assert tree(store.path) == whole
+
+
+def test_workers_killed_under_it_cost_their_chunks_only(
+    cluster: Any, fresh: Fresh, whole: str, tree: Tree, toys: Path, soon: Callable[..., Any]
+) -> None:
+    store, plan = fresh("out")
+    (toys / "slow").touch()
+    pids = toys / "pids"
+    pids.mkdir()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_chunks, store, plan, dask=cluster.scheduler_address)
+        killed = soon(lambda: len(found := [int(f.name) for f in pids.iterdir()]) == 2 and found)
+        (toys / "slow").unlink()
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert running.result().complete
+    assert len(list(pids.iterdir())) > len(killed)
+    assert tree(store.path) == whole
+
+
+def test_a_chunk_that_kills_every_worker_is_lost_and_the_others_are_done(
+    cluster: Any, small: Small, prepare: Prepare, toys: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)  # so that it dies 3 times, not 12
+    agents = {"R": {"agent": "random"}, "D": {"agent": "toys:Deadly"}}
+    data = small(agents=agents, problems={"P": {"problem": "toys:two_states"}}, n_problems=1)
+    store, plan = prepare(data, tmp_path / "out", toys)
+    tally = run_chunks(store, plan, dask=cluster.scheduler_address)
+    lost = {account.chunk: account.error for account in tally.lost}
+    assert lost["s000-a001-b00000"].startswith("KilledWorker: ")
+    assert not tally.complete
+    assert [chunk.agent for chunk in store.chunks() if not store.is_done(chunk)] == [1]
+
+
+def test_a_stop_does_not_wait_for_workers_to_come(nobody: Any, fresh: Fresh) -> None:
+    store, plan = fresh("out")
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_chunks, store, plan, dask=nobody.scheduler_address, stop=stop)
+        stop.set()
+        assert running.result().interrupted
+
+
+def test_chunks_are_lost_for_now_when_the_scheduler_is_gone(
+    nobody: Any, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, soon: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(clusters, "PATIENCE", 0.5)
+    store, plan = fresh("out")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_chunks, store, plan, dask=nobody.scheduler_address)
+        assert soon(lambda: nobody.scheduler.tasks)
+        nobody.close()
+        tally = running.result()
+    assert len(tally.lost) == len(store.chunks())
+    assert all(a.error.startswith("the cluster is gone: ") for a in tally.lost)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense:", "smoke://signals"])
+def test_an_address_where_no_scheduler_is_is_refused(
+    fresh: Fresh, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    store, plan = fresh("out")
+    with pytest.raises(InvalidParameter, match="the address of a running Dask scheduler"):
+        run_chunks(store, plan, dask=address)
+
+
+def test_without_dask_the_extra_is_named(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    store, plan = fresh("out")
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(MissingExtra, match=r"pip install 'switchmdp\[dask\]'"):
+        run_chunks(store, plan, dask="local")

@@ -1,0 +1,368 @@
+"""Who computes a chunk does not matter, and who dies over it costs no more than it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.errors import ForeignFolder, InvalidParameter
+from switchmdp.experiments import execute
+from switchmdp.experiments.build import problem_seed
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.execute import Tally, run_chunks
+from switchmdp.experiments.load import load_results
+from switchmdp.experiments.store import Store, open_store
+from switchmdp.experiments.worker import work_on
+from switchmdp.storage import save_arrays
+
+Small = Callable[..., dict[str, Any]]
+Prepare = Callable[..., tuple[Store, Plan]]
+Tree = Callable[[Path], str]
+
+COORDINATOR = """
+import sys
+from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.store import open_store
+store = open_store(sys.argv[1])
+run_chunks(store, store.plan(), jobs=2, executor="processes")
+"""
+
+
+Fresh = Callable[[str], tuple[Store, Plan]]
+
+
+@pytest.fixture(scope="module")
+def mixed(small: Small) -> dict[str, Any]:
+    """Two compiled agents and one of a user's."""
+    return small(agents=small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
+
+
+@pytest.fixture(scope="module")
+def whole(
+    mixed: dict[str, Any], prepare: Prepare, write_toys: Callable[[Path], Path], tree: Tree,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:  # fmt: skip
+    """What the experiment comes to, one chunk after the other."""
+    folder = tmp_path_factory.mktemp("whole")
+    store, plan = prepare(mixed, folder / "out", write_toys(folder / "toys"))
+    tally = run_chunks(store, plan, jobs=1, executor="threads")
+    assert (tally.complete, tally.done, tally.runs, tally.failed) == (True, 18, 18, 0)
+    return tree(store.path)
+
+
+@pytest.fixture
+def fresh(mixed: dict[str, Any], prepare: Prepare, toys: Path, tmp_path: Path) -> Fresh:
+    """The same experiment in a new folder."""
+    return lambda name: prepare(mixed, tmp_path / name, toys)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"executor": "threads", "jobs": 2},
+        {"executor": "threads", "jobs": 7},
+        {"executor": "processes", "jobs": 7},
+        {"executor": "auto", "jobs": 2},
+    ],
+    ids=lambda how: f"{how['executor']}-{how['jobs']}",
+)
+def test_nothing_depends_on_the_executor_or_the_number_of_jobs(
+    fresh: Fresh, whole: str, tree: Tree, how: dict[str, Any]
+) -> None:
+    store, plan = fresh("out")
+    tally = run_chunks(store, plan, **how)
+    assert (tally.complete, tally.done) == (True, 18)
+    assert tree(store.path) == whole
+
+
+def test_shards_run_separately_make_the_whole(fresh: Fresh, whole: str, tree: Tree) -> None:
+    store, _ = fresh("out")
+    runs = 0
+    for i in (3, 1, 2):
+        one = open_store(store.path)
+        tally = run_chunks(one, one.plan(), jobs=1, executor="threads", shard=(i, 3))
+        assert tally.complete
+        assert tally.done == tally.runs
+        runs += tally.runs
+    assert runs == 18
+    assert tree(store.path) == whole
+
+
+def test_what_is_done_is_not_done_again(fresh: Fresh, whole: str, tree: Tree) -> None:
+    store, plan = fresh("out")
+    run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
+    before = {file: file.stat().st_mtime_ns for file in (store.path / "runs").iterdir()}
+    assert run_chunks(store, plan, jobs=1, executor="threads").complete
+    assert all(file.stat().st_mtime_ns == when for file, when in before.items())
+    assert tree(store.path) == whole
+
+
+def test_a_damaged_chunk_is_computed_again(fresh: Fresh, whole: str, tree: Tree) -> None:
+    store, plan = fresh("out")
+    run_chunks(store, plan, jobs=2, executor="threads")
+    for chunk in store.chunks()[::3]:
+        store.chunk_path(chunk).write_bytes(b"damage")
+    assert run_chunks(store, plan, jobs=2, executor="threads").complete
+    assert tree(store.path) == whole
+
+
+def test_progress_is_watched_from_what_is_there_to_the_end(fresh: Fresh) -> None:
+    store, plan = fresh("out")
+    run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
+    seen: list[int] = []
+    run_chunks(store, plan, jobs=2, executor="threads", watch=lambda tally: seen.append(tally.done))
+    assert 0 < seen[0] < seen[-1] == 18
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"jobs": 0}, {"jobs": 2.0}, {"jobs": 10**6}, {"executor": "magic"}, {"shard": (0, 2)},
+        {"shard": (3, 2)}, {"shard": (1, 0)}, {"shard": (1.0, 2)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_ways_to_run_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
+    store, plan = fresh("out")
+    with pytest.raises(InvalidParameter):
+        run_chunks(store, plan, **how)
+
+
+def test_failed_runs_are_counted_now_and_later(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    agents = {
+        "X": {"agent": "toys:Picky", "parameters": {"where": "act"}},
+        "R": {"agent": "random"},
+    }
+    store, plan = prepare(small(agents=agents), tmp_path / "out", toys)
+    tally = run_chunks(store, plan, jobs=2, executor="threads")
+    assert (tally.complete, tally.done, tally.runs) == (True, 16, 16)
+    failures = load_results(store).failures
+    assert 0 < tally.failed == len(failures) < 8
+    for file in (store.path / "failures").iterdir():
+        file.unlink()
+    assert run_chunks(store, plan, jobs=2).failed == tally.failed
+
+
+def test_a_failing_problem_counts_its_runs_only(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    odd = [[problem_seed(seed, i) % 2 for i in range(4)] for seed in range(100)]
+    data = small(problems={"P": {"problem": "toys:sometimes"}}, seed=odd.index([0, 1, 0, 1]))
+    store, plan = prepare(data, tmp_path / "out", toys)
+    tally = run_chunks(store, plan, jobs=1, executor="threads")
+    failed = {(f["agent"], f["problem"]) for f in load_results(store).failures}
+    assert failed == {(agent, i) for agent in ("", "R", "U") for i in (1, 3)}
+    assert (tally.failed, tally.runs) == (4, 8)
+
+
+def test_what_an_agent_prints_and_reads_is_no_business_of_the_coordinators(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    data = small(agents={"C": {"agent": "toys:Chatty"}}, n_problems=1)
+    store, plan = prepare(data, tmp_path / "out", toys)
+    tally = run_chunks(store, plan, jobs=1, executor="processes")
+    assert (tally.complete, tally.failed) == (True, 0)
+
+
+def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
+    fresh: Fresh, whole: str, tree: Tree
+) -> None:
+    store, plan = fresh("out")
+    stop = threading.Event()
+
+    def watch(tally: Tally) -> None:
+        if tally.done >= 5:
+            stop.set()
+
+    tally = run_chunks(store, plan, jobs=2, executor="threads", stop=stop, watch=watch)
+    assert tally.interrupted
+    assert not tally.complete
+    assert 5 <= tally.done < 18
+    done = [chunk for chunk in store.chunks() if store.is_done(chunk)]
+    assert sum(len(chunk) for chunk in done if chunk.agent is not None) == tally.done
+    again = run_chunks(store, plan, jobs=2, executor="threads")
+    assert again.complete
+    assert tree(store.path) == whole
+
+
+def test_a_stop_with_nothing_but_facts_to_do_is_an_interruption(fresh: Fresh) -> None:
+    store, plan = fresh("out")
+    run_chunks(store, plan, jobs=1, executor="threads")
+    facts = next(chunk for chunk in store.chunks() if chunk.agent is None)
+    store.forget(facts)
+    stop = threading.Event()
+    stop.set()
+    tally = run_chunks(store, plan, jobs=1, executor="threads", stop=stop)
+    assert (tally.interrupted, tally.complete) == (True, False)
+    assert run_chunks(store, plan, jobs=1, executor="threads").complete
+    assert not run_chunks(store, plan, jobs=1, executor="threads", stop=stop).interrupted
+
+
+def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
+    fresh: Fresh, whole: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan = fresh("out")
+    room = iter(range(7))
+
+    def save(*arguments: Any) -> None:
+        if next(room, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_arrays(*arguments)
+
+    monkeypatch.setattr("switchmdp.experiments.store.save_arrays", save)
+    tally = run_chunks(store, plan, jobs=1, executor="threads")
+    assert (tally.disk_full, tally.interrupted, tally.complete) == (True, False, False)
+    full = "OSError: [Errno 28] No space left on device"
+    assert {account.error for account in tally.lost} == {full}
+    assert len(list((store.path / "runs").iterdir())) == 7
+    monkeypatch.setattr("switchmdp.experiments.store.save_arrays", save_arrays)
+    assert run_chunks(store, plan, jobs=1, executor="threads").complete
+    assert tree(store.path) == whole
+
+
+class Slow:
+    """The user's agents made slow, until they are not; and who runs them."""
+
+    def __init__(self, toys: Path, soon: Callable[..., Any]) -> None:
+        self.toys, self.soon = toys, soon
+        (toys / "slow").touch()
+        (toys / "pids").mkdir()
+
+    def pids(self) -> list[int]:
+        return [int(file.name) for file in (self.toys / "pids").iterdir()]
+
+    def workers(self, n: int) -> list[int]:
+        """The processes at work, once there are n."""
+        return list(self.soon(lambda: len(at := self.pids()) >= n and at))
+
+    def no_more(self) -> None:
+        (self.toys / "slow").unlink()
+
+
+@pytest.fixture
+def slow(toys: Path, soon: Callable[..., Any]) -> Callable[[], Slow]:
+    return lambda: Slow(toys, soon)
+
+
+def test_a_killed_worker_costs_its_chunk_and_not_the_batch(
+    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool]
+) -> None:
+    store, plan = fresh("out")
+    toy = slow()
+    with ThreadPoolExecutor(1) as pool:
+        tally = pool.submit(run_chunks, store, plan, jobs=2, executor="processes")
+        killed = toy.workers(2)
+        toy.no_more()
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert tally.result().complete
+    assert len(toy.pids()) > len(killed) == 2
+    assert tree(store.path) == whole
+    assert not any(map(alive, toy.pids()))
+
+
+def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path, alive: Callable[[int], bool]
+) -> None:
+    (toys / "pids").mkdir()
+    agents = {
+        "D": {"agent": "toys:Deadly"}, "R": {"agent": "random"}, "T": {"agent": "toys:Toy"},
+    }  # fmt: skip
+    problems = {"P": {"problem": "toys:two_states"}}
+    store, plan = prepare(
+        small(agents=agents, problems=problems, n_problems=1), tmp_path / "out", toys
+    )
+    tally = run_chunks(store, plan, jobs=1)
+    assert [(a.chunk, a.error) for a in tally.lost] == [
+        ("s000-a000-b00000", "its worker ended with code -9")
+    ]
+    assert (tally.complete, tally.interrupted, tally.done, tally.runs) == (False, False, 2, 3)
+    assert [c.agent for c in store.chunks() if not store.is_done(c)] == [0]
+    pids = [int(file.name) for file in (toys / "pids").iterdir()]
+    assert len(pids) == 3 + 1  # three attempts, and one worker for the others
+    assert not any(map(alive, pids))
+    assert open_store(store.path).plan().modules == plan.modules
+
+
+def test_a_stop_ends_workers_in_the_middle_of_their_work(
+    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(execute, "GRACE", 0.2)
+    store, plan = fresh("out")
+    toy, stop = slow(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_chunks, store, plan, jobs=2, executor="processes", stop=stop)
+        toy.workers(2)
+        stop.set()
+        tally = running.result()
+    assert tally.interrupted
+    assert not tally.lost
+    assert not any(map(alive, toy.pids()))
+    toy.no_more()
+    assert run_chunks(store, plan, jobs=2, executor="threads").complete
+    assert tree(store.path) == whole
+
+
+def test_no_worker_outlives_an_error_of_the_watcher(
+    fresh: Fresh, slow: Callable[[], Slow], alive: Callable[[int], bool]
+) -> None:
+    store, plan = fresh("out")
+    toy = slow()
+
+    def watch(tally: Tally) -> None:
+        if tally.done:
+            toy.workers(1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_chunks(store, plan, jobs=2, executor="processes", watch=watch)
+    assert toy.pids()
+    assert not any(map(alive, toy.pids()))
+
+
+def test_no_worker_outlives_a_killed_coordinator(
+    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool],
+    elsewhere: Callable[..., Any], soon: Callable[..., Any],
+) -> None:  # fmt: skip
+    store, plan = fresh("out")
+    toy = slow()
+    coordinator = elsewhere(COORDINATOR, store.path)
+    workers = toy.workers(2)
+    coordinator.kill()
+    coordinator.wait()
+    assert soon(lambda: not any(map(alive, workers)))
+    toy.no_more()
+    assert run_chunks(store, plan, jobs=1, executor="threads").complete
+    assert tree(store.path) == whole
+
+
+def test_a_worker_refuses_chunks_and_folders_that_are_not_there(
+    fresh: Fresh, tmp_path: Path
+) -> None:
+    store, _ = fresh("out")
+    with pytest.raises(ForeignFolder, match="has no chunk nonsense"):
+        work_on(str(store.path), "nonsense")
+    with pytest.raises(FileNotFoundError):
+        work_on(str(tmp_path / "nowhere"), "s000-facts-b00000")
+
+
+def test_a_worker_notices_that_the_users_code_changed(fresh: Fresh, toys: Path) -> None:
+    store, plan = fresh("out")
+    with (toys / "toys.py").open("a") as file:
+        file.write("# edited\n")
+    tally = run_chunks(store, plan, jobs=1, executor="processes")
+    assert not tally.complete
+    assert all("ForeignFolder: " in account.error for account in tally.lost)
+    assert not any(map(store.is_done, store.chunks()))

@@ -1,0 +1,172 @@
+"""From a folder to results: every number as a run by hand gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+
+import switchmdp as sm
+from switchmdp.errors import DamagedFile
+from switchmdp.experiments.check import Plan
+from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.load import load_results
+from switchmdp.experiments.results import Results
+from switchmdp.experiments.store import KIND, Store
+from switchmdp.simulation.bad_steps import count_bad_steps
+from switchmdp.storage import save_arrays
+
+Small = Callable[..., dict[str, Any]]
+Prepare = Callable[..., tuple[Store, Plan]]
+
+
+@pytest.fixture
+def made(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
+    return prepare(small(every=70, n_problems=3), tmp_path / "out")
+
+
+@pytest.fixture
+def results(made: tuple[Store, Plan]) -> Results:
+    assert run_chunks(*made, jobs=2).complete
+    return load_results(made[0])
+
+
+def seed_of(role: int, i: int) -> int:
+    """62 bits of the experiment's seed, the role and the problem."""
+    low, high = SeedSequence(5, spawn_key=(role, i)).generate_state(2)
+    return int(low) + int(high) % 2**30 * 2**32
+
+
+def by_hand(changes: int, i: int, agent: Any) -> tuple[sm.SwitchingMDP, sm.Record]:
+    problem = sm.problems.random_switching(3, 2, changes=changes, horizon=300, seed=seed_of(0, i))
+    record = sm.simulate(agent, problem, 300, seed=seed_of(1, i), every=70, episodes=True)
+    return problem, record
+
+
+@pytest.mark.parametrize("changes", [1, 2])
+@pytest.mark.parametrize("i", range(3))
+def test_results_are_what_simulate_gives_with_the_same_seeds(
+    results: Results, changes: int, i: int
+) -> None:
+    setting = results.settings[f"P [changes={changes}]"]
+    for name, agent in (("R", sm.agents.Random(3, 2)), ("U", sm.agents.UCRL2(3, 2, delta=0.1))):
+        problem, record = by_hand(changes, i, agent)
+        runs = setting.agents[name]
+        assert runs.regret[i].tolist() == record.regret.tolist()
+        assert runs.pseudo_regret[i].tolist() == record.pseudo_regret.tolist()
+        assert setting.times.tolist() == record.times.tolist() == [70, 140, 210, 280, 300]
+        assert setting.change_points[i].tolist() == problem.change_points.tolist()
+        assert setting.gains[i].tolist() == sm.optimal_gains(problem).tolist()
+        assert setting.hardness["diameter"][i] == sm.hardness(problem).diameter
+    episodes = record.episodes
+    assert episodes is not None
+    assert setting.agents["U"].episodes[i] == len(episodes)
+    assert setting.agents["U"].sweeps[i] == episodes.sweeps.sum()
+    assert setting.agents["U"].bad_steps[i] == count_bad_steps(record, problem, 0.05)
+
+
+def test_an_agent_without_episodes_has_none_to_count(results: Results) -> None:
+    runs = results.settings["P [changes=1]"].agents["R"]
+    assert runs.episodes.tolist() == runs.sweeps.tolist() == [-1] * 3
+    assert np.isnan(runs.bad_steps).all()
+
+
+def test_results_have_their_shapes_names_and_parameters(results: Results) -> None:
+    assert list(results.settings) == ["P [changes=1]", "P [changes=2]"]
+    assert results.agents == ("R", "U")
+    for changes, setting in enumerate(results.settings.values(), start=1):
+        assert (setting.n_problems, setting.horizon) == (3, 300)
+        assert (setting.base, setting.swept) == ("P", {"changes": changes})
+        assert setting.parameters["changes"] == changes
+        for runs in setting.agents.values():
+            assert runs.regret.shape == runs.pseudo_regret.shape == (3, 5)
+            assert not runs.failed.any()
+            assert (runs.seconds > 0).all()
+    assert results.settings["P [changes=1]"].agents["U"].parameters == {"delta": 0.1}
+    assert (results.title, results.epsilon, results.failures) == ("small", 0.05, ())
+    assert results.provenance["runs"] == "12"
+    assert results.provenance["seed"] == "5"
+
+
+def test_what_is_not_done_is_nan_and_neither_good_nor_failed(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    results = load_results(store)
+    setting = results.settings["P [changes=2]"]
+    assert np.isnan(setting.agents["U"].regret).all()
+    assert not setting.agents["U"].failed.any()
+    assert [len(points) for points in setting.change_points] == [0, 0, 0]
+    assert results.provenance["runs"] == "0 of 12: not complete"
+    run_chunks(store, plan, jobs=1, shard=(1, 2))
+    half = load_results(store)
+    done = sum(
+        int((~np.isnan(runs.regret[:, -1])).sum())
+        for setting in half.settings.values()
+        for runs in setting.agents.values()
+    )
+    assert 0 < done < 12
+    assert half.provenance["runs"] == f"{done} of 12: not complete"
+
+
+def test_failed_runs_are_nan_with_their_tracebacks_beside_them(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    agents = {
+        "X": {"agent": "toys:Picky", "parameters": {"where": "observe"}}, "R": {"agent": "random"},
+    }  # fmt: skip
+    store, plan = prepare(small(agents=agents), tmp_path / "out", toys)
+    run_chunks(store, plan, jobs=2, executor="threads")
+    results = load_results(store)
+    setting = results.settings["P [changes=1]"]
+    failed = setting.agents["X"].failed
+    assert 0 < failed.sum() < 4
+    assert np.isnan(setting.agents["X"].regret[failed]).all()
+    assert not np.isnan(setting.agents["X"].regret[~failed]).any()
+    assert np.isnan(setting.agents["X"].seconds[failed]).all()
+    assert not setting.agents["R"].failed.any()
+    here = [f for f in results.failures if f["setting"] == "P [changes=1]"]
+    assert [f["problem"] for f in here] == np.flatnonzero(failed).tolist()
+    assert all("not this one" in f["traceback"] for f in here)
+
+
+def test_facts_that_contradict_themselves_are_damage(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    run_chunks(store, plan, jobs=1)
+    chunk = next(c for c in store.chunks() if c.agent is None)
+    fields, arrays = store.load(chunk)
+    for change in ({"counts": arrays["counts"] + 1}, {"counts": -arrays["counts"]}):
+        save_arrays(store.chunk_path(chunk), KIND, fields, arrays | change)
+        with pytest.raises(DamagedFile, match="do not fit"):
+            load_results(store)
+
+
+def test_a_users_own_agent_and_problem_are_run_and_named(
+    small: Small, prepare: Prepare, toys: Path, tmp_path: Path
+) -> None:
+    data = small(
+        problems={"mine": {"problem": "toys:two_states", "parameters": {"mean": 0.75}}},
+        agents={"T": {"agent": "toys:Toy", "parameters": {"favourite": 0}}},
+        initial_state=1, n_problems=2,
+    )  # fmt: skip
+    store, plan = prepare(data, tmp_path / "out", toys)
+    assert run_chunks(store, plan, jobs=1).complete
+    runs = load_results(store).settings["mine"].agents["T"]
+
+    class Toy:
+        """The user's agent, written again."""
+
+        seen = 0
+
+        def act(self, state: int) -> int:
+            return self.seen % 2
+
+        def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+            self.seen += next_state
+
+    problem = sm.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.75, 0], [0.25, 0]])
+    for i in range(2):
+        record = sm.simulate(Toy(), problem, 300, seed=seed_of(1, i), initial_state=1, every=1)
+        assert runs.regret[i].tolist() == record.regret.tolist()

@@ -1,0 +1,198 @@
+"""kill -9, of those who coordinate and of those who work.
+
+A coordinator is killed anywhere between its first and its last moment: at a random time, or right
+before a random one of its renames and syncs, where a random time seldom falls. Its folder is then
+resumed, with the other executor half of the time. Workers are killed under a coordinator that has
+to go on by itself. The results must come out as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.faults.workbench import (
+    command,
+    orphans_of,
+    processes_of,
+    results,
+    run,
+    temporary_files,
+    write_experiment,
+)
+
+# Counts every rename and every sync, and is killed right before the one chosen.
+KILLED_AT = """\
+import itertools, os, signal
+turn = itertools.count(1)
+def counted(function):
+    def call(*given):
+        if next(turn) == {at}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*given)
+    return call
+os.fsync, os.replace = counted(os.fsync), counted(os.replace)
+"""
+IN_CREATION = 9  # renames and syncs until the folder is made
+IN_ALL = 160
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An uninterrupted run: what it found, how it ended, how long it took, what it reported."""
+
+    found: dict[str, bytes]
+    code: int
+    seconds: float
+    report: list[str]
+
+
+def _reference(config: Path, out: Path, *how: str, figures: bool = False) -> Reference:
+    began = time.monotonic()
+    done = run("run", config, "--out", out, "--quiet", "--jobs", 2, *how, figures=figures)
+    assert done.returncode in (0, 3), done.stderr
+    seconds = time.monotonic() - began
+    return Reference(results(out), done.returncode, seconds, _names(out / "report"))
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def kill_coordinators(scratch: Path, count: int) -> str:
+    """`count` coordinators killed and resumed, half with threads and half with processes."""
+    config = write_experiment(scratch / "configuration", fragile=True)
+    ways = {
+        (executor, figures): _reference(
+            config, scratch / f"whole-{executor}-{figures}", "--executor", executor, figures=figures
+        )
+        for executor in ("threads", "processes")
+        for figures in (False, True)
+        if not (figures and executor == "processes")
+    }
+    assert len({tuple(way.found.items()) for way in ways.values()}) == 1
+
+    def trial(i: int) -> str:
+        executor = ("threads", "processes")[i % 2]
+        figures = i % 10 == 4
+        return _killed_and_resumed(config, scratch / f"{i}", i, executor, ways[executor, figures])
+
+    with ThreadPoolExecutor(2) as pool:
+        stages = Counter(pool.map(trial, range(count)))
+    shown = ", ".join(f"{n} {stage}" for stage, n in sorted(stages.items()))
+    return (
+        f"{count} coordinators killed ({shown}) and resumed: {len(ways['threads', False].found)} "
+        "result files identical each time, no temporary file, no orphan"
+    )
+
+
+def _killed_and_resumed(config: Path, out: Path, i: int, executor: str, whole: Reference) -> str:
+    rng = np.random.default_rng([1, i])
+    figures = "index.html" in whole.report
+    start = ("run", config, "--out", out, "--quiet", "--jobs", 2, "--executor", executor)
+    stage = ""
+    while not stage:
+        at_a_write = i % 4 == 2 and not figures
+        at = int(rng.integers(1, IN_CREATION + 1 if rng.random() < 0.3 else IN_ALL))
+        first = KILLED_AT.format(at=at) if at_a_write else ""
+        after = 60.0 if at_a_write else rng.uniform(0.0, 1.2 * whole.seconds)
+        if _killed(command(*start, figures=figures, first=first), after):
+            stage = _stage(out, whole)
+    resumed = run(
+        "resume", out, "--quiet", "--executor", ("threads", "processes")[i // 2 % 2],
+        figures=figures,
+    )  # fmt: skip
+    if stage == "before anything was promised":
+        assert resumed.returncode == 4, resumed.stderr
+        resumed = run(*start, figures=figures)
+    assert resumed.returncode == whole.code, f"{i}, {stage}: {resumed.stderr}"
+    assert results(out) == whole.found, f"{i}, killed {stage}"
+    assert not orphans_of(out), f"{i}, killed {stage}"
+    assert not temporary_files(out), f"{i}, killed {stage}"
+    assert not figures or _names(out / "report") == whole.report, f"{i}, killed {stage}"
+    return stage
+
+
+def _killed(program: list[str], after: float) -> bool:
+    """Start it and kill it; False if it had ended before."""
+    process = subprocess.Popen(
+        program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+def _stage(out: Path, whole: Reference) -> str:
+    """How far the killed one had come."""
+    if not (out / "experiment.json").exists():
+        return "before anything was promised"
+    done, wanted = len(list(out.glob("runs/s*"))), sum(n.startswith("runs/") for n in whole.found)
+    if done == wanted:
+        return "after the last chunk"
+    return "among the chunks" if done else "before the first chunk"
+
+
+def kill_workers(scratch: Path, count: int) -> str:
+    """`count` worker processes killed, at most two of a run, which goes on by itself."""
+    config = write_experiment(scratch / "configuration")
+    how = ("--executor", "processes")
+    whole = _reference(config, scratch / "whole", *how)
+    assert whole.code == 0
+    killed = runs = 0
+    while killed < count:
+        out = scratch / f"{runs}"
+        rng = np.random.default_rng([2, runs])
+        program = command("run", config, "--out", out, "--quiet", "--jobs", 2, *how)
+        process = subprocess.Popen(
+            program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        for _ in range(min(2, count - killed)):
+            killed += _kill_one_of(process, out, rng.uniform(0.0, 0.5 * whole.seconds), rng)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+        assert results(out) == whole.found
+        assert not temporary_files(out)
+        assert not orphans_of(out)
+        runs += 1
+    return (
+        f"{killed} workers killed under {runs} coordinators: each ended with exit code 0 and the "
+        f"same {len(whole.found)} result files, no temporary file, no orphan"
+    )
+
+
+def _kill_one_of(
+    process: subprocess.Popen[str], out: Path, after: float, rng: np.random.Generator
+) -> bool:
+    """Kill one of the coordinator's workers, a while after there is one; False if none is left."""
+    while not (workers := _workers(process, out)) and process.poll() is None:
+        time.sleep(0.005)
+    time.sleep(after)
+    workers = _workers(process, out)
+    if workers:
+        os.kill(workers[int(rng.integers(len(workers)))], signal.SIGKILL)
+    return bool(workers)
+
+
+def _workers(process: subprocess.Popen[str], out: Path) -> list[int]:
+    found = []
+    for pid in processes_of(out):
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            worker = b"switchmdp.experiments.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # it ended in between
+            continue
+        if parent == process.pid and worker:
+            found.append(pid)
+    return found
