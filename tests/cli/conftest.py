@@ -6,6 +6,7 @@ Figures are drawn only where a test asks for them.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,18 @@ agent = "own_agents:{name}"
 """
 
 
+PROGRAM = """\
+import sys
+from switchmdp.cli import main
+
+if {"run", "resume", "report"} & set(sys.argv):
+    from switchmdp.reports import report
+
+    report.figures = lambda results: iter(())
+main()
+"""
+
+
 @dataclass(frozen=True)
 class Said:
     """What came of a command."""
@@ -97,6 +110,12 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
         return Said(int(ended.value.code or 0), *capsys.readouterr())
 
     return run_it
+
+
+@pytest.fixture
+def program() -> list[str]:
+    """The program in a process of its own."""
+    return [sys.executable, "-c", PROGRAM]
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,8 @@ from switchmdp.cli.commands import cli
 from switchmdp.cli.progress import Bar, Json, Lines, Silent, progress
 from switchmdp.experiments.execute import Tally
 
-PROGRAM = [sys.executable, "-c", "from switchmdp.cli import main; main()"]
 PLAIN = ("--executor", "threads")
+Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def events(text: str) -> list[dict[str, Any]]:
@@ -158,30 +161,35 @@ def test_help_and_version_import_nothing_heavy(option: str) -> None:
     assert "switchmdp" in found.stdout
 
 
-def piped(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def piped(program: list[str]) -> Shell:
     """A shell command in which $S is the program."""
-    line = command.replace("$S", f"{sys.executable} -m switchmdp_program")
-    Path("switchmdp_program.py").write_text("from switchmdp.cli import main\nmain()\n")
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), **variables}
-    return subprocess.run(
-        ["bash", "-c", line], capture_output=True, encoding="utf-8", env=environment, check=False
-    )
+
+    def run(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        line = command.replace("$S", shlex.join(program))
+        environment = {**os.environ, **variables}
+        return subprocess.run(
+            ["bash", "-c", line], capture_output=True, encoding="utf-8", env=environment,
+            check=False,
+        )  # fmt: skip
+
+    return run
 
 
-@pytest.mark.parametrize("reader", ["head -1", "true"])
-def test_a_reader_that_has_seen_enough_is_no_error(done: Path, reader: str) -> None:
-    for command in (f"status {done}", "schema", "--help"):
-        said = piped(f"$S {command} | {reader}; exit ${{PIPESTATUS[0]}}")
-        assert (said.returncode, said.stderr) == (0, "")
+@pytest.mark.parametrize("command", ["status done | head -1", "schema | true", "--help | true"])
+@pytest.mark.usefixtures("done")
+def test_a_reader_that_has_seen_enough_is_no_error(piped: Shell, command: str) -> None:
+    said = piped(f"$S {command}; exit ${{PIPESTATUS[0]}}")
+    assert (said.returncode, said.stderr) == (0, "")
 
 
-def test_a_run_goes_on_when_nobody_listens(half_done: Path) -> None:
+def test_a_run_goes_on_when_nobody_listens(piped: Shell, half_done: Path) -> None:
     said = piped(f"$S resume {half_done} --json 2>&1 | true; exit ${{PIPESTATUS[0]}}")
     assert said.returncode == 0
     assert (half_done / "report" / "index.html").exists()
 
 
-def test_closed_and_full_outputs_are_no_traceback(done: Path) -> None:
+def test_closed_and_full_outputs_are_no_traceback(piped: Shell, done: Path) -> None:
     assert piped(f"$S status {done} >&-").returncode == 0
     assert piped(f"$S status {done} >&- 2>&-").returncode == 0
     if Path("/dev/full").exists():
@@ -191,34 +199,39 @@ def test_closed_and_full_outputs_are_no_traceback(done: Path) -> None:
         assert said.stderr.count("\n") == 1
 
 
-def test_a_terminal_that_knows_only_ascii_is_spoken_to_all_the_same(done: Path) -> None:
+def test_a_terminal_that_knows_only_ascii_is_spoken_to_all_the_same(
+    piped: Shell, done: Path
+) -> None:
     said = piped(f"$S report {done} --out there", PYTHONIOENCODING="ascii")
     assert said.returncode == 0
     assert "regret after 300 steps" in said.stdout
 
 
-def at_a_terminal(*arguments: str | Path, **variables: str) -> tuple[int, str]:
-    """The exit code and all that reaches the terminal."""
-    here, there = pty.openpty()
-    environment = {"TERM": "xterm-256color", **os.environ, **variables}
-    process = subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], stdin=there, stdout=there, stderr=there, env=environment
-    )
-    os.close(there)
-    heard = b""
-    while True:
-        try:
-            part = os.read(here, 65536)
-        except OSError:  # how a terminal ends on Linux
-            break
-        if not part:
-            break
-        heard += part
-    os.close(here)
-    return process.wait(), heard.decode()
+@pytest.fixture
+def at_a_terminal(program: list[str]) -> Callable[..., tuple[int, str]]:
+    """The exit code, and all that reaches the terminal."""
+
+    def run(*arguments: str | Path, **variables: str) -> tuple[int, str]:
+        here, there = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm-256color", **variables}
+        process = subprocess.Popen(
+            [*program, *map(str, arguments)], stdin=there, stdout=there, stderr=there,
+            env=environment,
+        )  # fmt: skip
+        os.close(there)
+        heard = b""
+        with contextlib.suppress(OSError):  # how a terminal ends on Linux
+            while part := os.read(here, 65536):
+                heard += part
+        os.close(here)
+        return process.wait(), heard.decode()
+
+    return run
 
 
-def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(half_done: Path) -> None:
+def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(
+    at_a_terminal: Any, half_done: Path
+) -> None:
     code, heard = at_a_terminal("resume", half_done)
     assert code == 0
     assert "━" in heard
@@ -227,7 +240,7 @@ def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(half_done: Path) -> No
     assert "3 runs done in" in heard
 
 
-def test_no_colour_means_no_escape_codes_at_all(half_done: Path) -> None:
+def test_no_colour_means_no_escape_codes_at_all(at_a_terminal: Any, half_done: Path) -> None:
     code, heard = at_a_terminal("resume", half_done, NO_COLOR="1")
     assert code == 0
     assert "\x1b" not in heard

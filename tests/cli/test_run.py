@@ -33,7 +33,7 @@ def test_a_run_leaves_results_tables_and_a_page(call: Any) -> None:
     said = call("run", "small.toml")
     assert said.code == 0
     assert "Two agents" in said.out
-    assert "random [changes=1]: regret after 300 steps, mean of 3 problems" in said.out
+    assert "random [changes=1]: regret after 300 steps on 3 problems" in said.out
     assert "failed" not in said.out
     assert said.out.endswith("\nreport: results/small/report/index.html\n")
     assert "12 runs done in" in said.err

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-PROGRAM = [sys.executable, "-c", "from switchmdp.cli import main; main()"]
 
 WAITING = '''\
 """An agent that tells that it has begun, and waits until it is let go."""
@@ -55,20 +52,22 @@ agent = "waiting:Waits"
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def waiting(tmp_path: Path, program: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A run in the middle of it: one agent is done, the other has begun the first of 3 chunks."""
     (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
     (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
-    process = _begin(tmp_path, "run", "waits.toml", "--out", "here", "--jobs", "1", "--json")
+    process = _begin(
+        program, tmp_path, "run", "waits.toml", "--out", "here", "--jobs", "1", "--json"
+    )
     yield process
     if process.poll() is None:
         process.kill()
     process.communicate()
 
 
-def _begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def _begin(program: list[str], folder: Path, *arguments: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [*PROGRAM, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
+        [*program, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip
     _wait(lambda: any(folder.glob("begun-*")))
@@ -91,7 +90,7 @@ def _wait_for_line(process: subprocess.Popen[str], event: str) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_first_signal_keeps_what_is_under_way_and_tells_how_to_go_on(
-    waiting: subprocess.Popen[str], tmp_path: Path, number: int, code: int
+    waiting: subprocess.Popen[str], call: Any, tmp_path: Path, number: int, code: int
 ) -> None:
     waiting.send_signal(number)
     _wait_for_line(waiting, "stopping")
@@ -100,10 +99,7 @@ def test_the_first_signal_keeps_what_is_under_way_and_tells_how_to_go_on(
     finished = json.loads(out.splitlines()[-1])
     assert waiting.returncode == finished["exit"] == code
     assert (finished["done"], finished["runs"]) == (8, 12)  # and not the two chunks that wait
-    said = subprocess.run(
-        [*PROGRAM, "resume", "here", "--quiet"], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert said.returncode == 0
+    assert call("resume", "here", "--quiet", "--executor", "threads").code == 0
     assert (tmp_path / "here" / "report" / "index.html").exists()
     assert not list((tmp_path / "here").rglob(".*"))  # nothing unfinished is left
 
@@ -121,10 +117,10 @@ def test_the_second_signal_does_not_wait(
     assert json.loads(out.splitlines()[-1])["done"] == 6
 
 
-def test_a_person_is_told_in_words(tmp_path: Path) -> None:
+def test_a_person_is_told_in_words(tmp_path: Path, program: list[str]) -> None:
     (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
     (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
-    process = _begin(tmp_path, "run", "waits.toml", "--out", "my results", "--jobs", "1")
+    process = _begin(program, tmp_path, "run", "waits.toml", "--out", "my results", "--jobs", "1")
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     while "stopping; Ctrl-C again leaves at once" not in process.stderr.readline():

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from switchmdp.experiments import sources
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.spec import parse
 from switchmdp.experiments.store import Store, create
@@ -39,7 +40,7 @@ class Toy:
     def __init__(self, n_states, n_actions, *, favourite=FAVOURITE):
         self.n_states, self.n_actions, self.favourite = n_states, n_actions, favourite
         self.seen = 0
-        self.pause = 0.05 if (HERE / "slow").exists() else 0.0
+        self.pause = 0.5 if (HERE / "slow").exists() else 0.0
         self.noted = not (HERE / "pids").exists()
 
     def act(self, state):
@@ -122,8 +123,8 @@ def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The user's modules of one test are gone in the next."""
     loaded: dict[str, object] = {}
     monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr("switchmdp.experiments.sources._loaded", loaded)
-    monkeypatch.setattr("switchmdp.experiments.sources._placed", [])
+    monkeypatch.setattr(sources, "_loaded", loaded)
+    monkeypatch.setattr(sources, "_placed", sources._placed[:])
     yield
     for name in loaded:
         sys.modules.pop(name, None)
@@ -168,7 +169,7 @@ def _prepare(
 ) -> tuple[Store, Plan]:
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr("switchmdp.experiments.chunks.SECONDS", 0.002)
+            patch.setattr("switchmdp.experiments.chunks.SECONDS", 0.0025)
         plan = check(parse(data), modules)
         return create(folder, plan, "", modules), plan
 

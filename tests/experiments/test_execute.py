@@ -69,7 +69,7 @@ def fresh(mixed: dict[str, Any], prepare: Prepare, toys: Path, tmp_path: Path) -
     [
         {"executor": "threads", "jobs": 2},
         {"executor": "threads", "jobs": 7},
-        {"executor": "processes", "jobs": 7},
+        {"executor": "processes", "jobs": 2},
         {"executor": "auto", "jobs": 2},
     ],
     ids=lambda how: f"{how['executor']}-{how['jobs']}",

@@ -122,8 +122,9 @@ def test_two_folders_with_modules_of_one_name_are_told_apart(tmp_path: Path) -> 
 def test_one_folder_is_searched_at_a_time_and_the_users_own_path_is_kept(tmp_path: Path) -> None:
     first = write(tmp_path / "1", agent="def A(): return 1\n")
     second = write(tmp_path / "2", agent="def A(): return 22\n")
-    before = sys.path[:]
-    for folder in (first, second, first, second):
+    find("agent:A", first)
+    before = sys.path[1:]
+    for folder in (second, first, second):
         find("agent:A", folder)
         assert sys.path == [str(folder), *before]
     sys.path[:] = [*before, str(first)]

@@ -94,6 +94,15 @@ def test_a_run_records_at_most_ten_thousand_points(small: Small) -> None:
     assert found["every"].startswith("must be at least 100: a run records at most 10000 points")
 
 
+def test_no_number_is_without_bounds(small: Small) -> None:
+    claim = {"quote": "q", "reading": "r", "measure": "bumps", "setting": "P", "agent": "A"}
+    huge = 16**5000
+    data = small(claims=[claim | {"span": huge, "margin": float("inf")}])
+    fields = ("horizon", "n_problems", "seed", "initial_state", "every")
+    found = faults(data | dict.fromkeys(fields, huge))
+    assert set(found) == {*fields, "claims.0.span", "claims.0.margin"}
+
+
 def test_the_grid_is_a_two_hundredth_of_the_horizon_or_every_step(small: Small) -> None:
     grids = [parse(small(horizon=horizon)).grid for horizon in (1, 199, 200, 399, 400, 100_000)]
     assert grids == [1, 1, 1, 1, 2, 500]

@@ -26,7 +26,7 @@ Prepare = Callable[..., tuple[Store, Plan]]
 
 @pytest.fixture
 def made(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
-    return prepare(small(n_problems=2), tmp_path / "out")
+    return prepare(small(n_problems=4), tmp_path / "out")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_damaged_chunk_is_not_done(done: Store, damage: str) -> None:
 def test_a_chunk_of_another_experiment_is_not_done(
     done: Store, small: Small, prepare: Prepare, tmp_path: Path
 ) -> None:
-    other, plan = prepare(small(n_problems=2, seed=6), tmp_path / "other")
+    other, plan = prepare(small(n_problems=4, seed=6), tmp_path / "other")
     chunk = other.chunks()[0]
     other.commit(chunk, compute(plan, chunk))
     shutil.copy(other.chunk_path(chunk), done.chunk_path(chunk))
@@ -112,7 +112,7 @@ def test_arrays_of_another_shape_or_type_are_not_done(made: tuple[Store, Plan]) 
 def test_the_same_configuration_is_reopened_with_its_chunks(
     done: Store, small: Small, tmp_path: Path
 ) -> None:
-    plan = check(parse(small(n_problems=2)))
+    plan = check(parse(small(n_problems=4)))
     again = create(tmp_path / "out", plan, "", None)
     assert again == done == open_store(tmp_path / "out")
     assert all(map(again.is_done, again.chunks()))
@@ -122,7 +122,7 @@ def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Pat
     claim = {
         "quote": "q", "reading": "r", "measure": "bumps", "setting": "P [changes=1]", "agent": "R",
     }  # fmt: skip
-    plan = check(parse(small(n_problems=2, title="better", claims=[claim])))
+    plan = check(parse(small(n_problems=4, title="better", claims=[claim])))
     create(tmp_path / "out", plan, "the text", None)
     found = open_store(tmp_path / "out")
     assert (found.experiment.title, len(found.experiment.claims)) == ("better", 1)
@@ -132,13 +132,13 @@ def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "change", [{"n_problems": 3}, {"horizon": 301}, {"seed": 6}, {"epsilon": 0.1}, {"every": 2}]
+    "change", [{"n_problems": 5}, {"horizon": 301}, {"seed": 6}, {"epsilon": 0.1}, {"every": 2}]
 )
 def test_another_configuration_is_refused(
     done: Store, small: Small, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     before = (tmp_path / "out" / "experiment.json").read_bytes()
-    plan = check(parse(small(n_problems=2) | change))
+    plan = check(parse(small(n_problems=4) | change))
     with pytest.raises(ForeignFolder, match=r"another configuration \('small', "):
         create(tmp_path / "out", plan, "", None)
     assert (tmp_path / "out" / "experiment.json").read_bytes() == before
@@ -187,7 +187,7 @@ def test_what_an_interrupted_writer_left_is_taken_over_and_tidied(
 def test_blocks_are_those_that_the_folder_was_made_with(
     made: tuple[Store, Plan], small: Small, tmp_path: Path
 ) -> None:
-    again = create(tmp_path / "out", check(parse(small(n_problems=2))), "", None)
+    again = create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
     assert again.blocks == made[0].blocks != ((500, 500), (500, 500))
 
 
@@ -231,7 +231,7 @@ def test_results_of_another_version_are_read_but_not_added_to(
     with pytest.raises(ForeignFolder, match=r"made by switchmdp .*, this is 9\.9\.9"):
         store.plan()
     with pytest.raises(ForeignFolder, match="another configuration"):
-        create(tmp_path / "out", check(parse(small(n_problems=2))), "", None)
+        create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
 
 
 def with_toys(small: Small) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
     results = load_results(done)
     assert results.failures == ()
     seconds = results.settings["P [changes=1]"].agents["R"].seconds
-    assert np.isnan(seconds).tolist() == [True, False]
+    assert np.isnan(seconds).tolist() == [True, True, False, False]
     shutil.rmtree(done.path / "timings")
     assert np.isnan(load_results(done).settings["P [changes=2]"].agents["U"].seconds).all()
 

@@ -46,78 +46,79 @@ IN_ALL = 160
 
 
 @dataclass(frozen=True)
-class Reference:
-    """An uninterrupted run: what it found, how it ended, how long it took, what it reported."""
+class Whole:
+    """An uninterrupted run: how it was started, how long it took, how it ended, what it found."""
 
-    found: dict[str, bytes]
-    code: int
+    start: tuple[object, ...]
+    figures: bool
     seconds: float
+    code: int
+    found: dict[str, bytes]
     report: list[str]
 
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return sum(name.startswith("runs") for name in self.found)
 
-def _reference(config: Path, out: Path, *how: str, figures: bool = False) -> Reference:
+
+def _whole(config: Path, out: Path, executor: str, figures: bool = False) -> Whole:
+    start = ("run", config, "--quiet", "--jobs", 2, "--executor", executor, "--out")
     began = time.monotonic()
-    done = run("run", config, "--out", out, "--quiet", "--jobs", 2, *how, figures=figures)
-    assert done.returncode in (0, 3), done.stderr
+    done = run(*start, out, figures=figures)
     seconds = time.monotonic() - began
-    return Reference(results(out), done.returncode, seconds, _names(out / "report"))
+    assert done.returncode in (0, 3), done.stderr
+    return Whole(start, figures, seconds, done.returncode, results(out), _report(out))
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+def _report(out: Path) -> list[str]:
+    return sorted(str(file.relative_to(out)) for file in out.glob("report/**/*.*"))
 
 
 def kill_coordinators(scratch: Path, count: int) -> str:
     """`count` coordinators killed and resumed, half with threads and half with processes."""
-    config = write_experiment(scratch / "configuration", fragile=True)
-    ways = {
-        (executor, figures): _reference(
-            config, scratch / f"whole-{executor}-{figures}", "--executor", executor, figures=figures
-        )
-        for executor in ("threads", "processes")
-        for figures in (False, True)
-        if not (figures and executor == "processes")
-    }
-    assert len({tuple(way.found.items()) for way in ways.values()}) == 1
+    config = write_experiment(scratch / "many", fragile=True)
+    threads = _whole(config, scratch / "threads", "threads")
+    processes = _whole(config, scratch / "processes", "processes")
+    assert threads.found == processes.found
+    few = write_experiment(scratch / "few", agents=2)
+    figures = _whole(few, scratch / "figures", "threads", figures=True)
 
     def trial(i: int) -> str:
-        executor = ("threads", "processes")[i % 2]
-        figures = i % 10 == 4
-        return _killed_and_resumed(config, scratch / f"{i}", i, executor, ways[executor, figures])
+        whole = figures if i % 10 == 4 else processes if i % 2 else threads
+        return _killed_and_resumed(whole, scratch / f"{i}", i)
 
     with ThreadPoolExecutor(2) as pool:
         stages = Counter(pool.map(trial, range(count)))
     shown = ", ".join(f"{n} {stage}" for stage, n in sorted(stages.items()))
     return (
-        f"{count} coordinators killed ({shown}) and resumed: {len(ways['threads', False].found)} "
-        "result files identical each time, no temporary file, no orphan"
+        f"{count} coordinators killed ({shown}) and resumed: {len(threads.found)} result files "
+        "identical each time, no temporary file, no orphan"
     )
 
 
-def _killed_and_resumed(config: Path, out: Path, i: int, executor: str, whole: Reference) -> str:
+def _killed_and_resumed(whole: Whole, out: Path, i: int) -> str:
     rng = np.random.default_rng([1, i])
-    figures = "index.html" in whole.report
-    start = ("run", config, "--out", out, "--quiet", "--jobs", 2, "--executor", executor)
     stage = ""
     while not stage:
-        at_a_write = i % 4 == 2 and not figures
+        at_a_write = i % 4 == 2
         at = int(rng.integers(1, IN_CREATION + 1 if rng.random() < 0.3 else IN_ALL))
         first = KILLED_AT.format(at=at) if at_a_write else ""
-        after = 60.0 if at_a_write else rng.uniform(0.0, 1.2 * whole.seconds)
-        if _killed(command(*start, figures=figures, first=first), after):
+        # One in three anywhere, the others once the imports are over and it gets interesting.
+        share = rng.uniform(0.4 if i % 3 else 0.0, 1.2)
+        after = 60.0 if at_a_write else share * whole.seconds
+        if _killed(command(*whole.start, out, figures=whole.figures, first=first), after):
             stage = _stage(out, whole)
-    resumed = run(
-        "resume", out, "--quiet", "--executor", ("threads", "processes")[i // 2 % 2],
-        figures=figures,
-    )  # fmt: skip
+    other = ("--executor", ("threads", "processes")[i // 2 % 2])
+    resumed = run("resume", out, "--quiet", *other, figures=whole.figures)
     if stage == "before anything was promised":
         assert resumed.returncode == 4, resumed.stderr
-        resumed = run(*start, figures=figures)
+        resumed = run(*whole.start, out, figures=whole.figures)
     assert resumed.returncode == whole.code, f"{i}, {stage}: {resumed.stderr}"
     assert results(out) == whole.found, f"{i}, killed {stage}"
+    assert _report(out) == whole.report, f"{i}, killed {stage}"
     assert not orphans_of(out), f"{i}, killed {stage}"
     assert not temporary_files(out), f"{i}, killed {stage}"
-    assert not figures or _names(out / "report") == whole.report, f"{i}, killed {stage}"
     return stage
 
 
@@ -133,12 +134,12 @@ def _killed(program: list[str], after: float) -> bool:
     return process.wait() == -signal.SIGKILL
 
 
-def _stage(out: Path, whole: Reference) -> str:
+def _stage(out: Path, whole: Whole) -> str:
     """How far the killed one had come."""
     if not (out / "experiment.json").exists():
         return "before anything was promised"
-    done, wanted = len(list(out.glob("runs/s*"))), sum(n.startswith("runs/") for n in whole.found)
-    if done == wanted:
+    done = len(list(out.glob("runs/s*")))
+    if done == whole.chunks:
         return "after the last chunk"
     return "among the chunks" if done else "before the first chunk"
 
@@ -146,14 +147,13 @@ def _stage(out: Path, whole: Reference) -> str:
 def kill_workers(scratch: Path, count: int) -> str:
     """`count` worker processes killed, at most two of a run, which goes on by itself."""
     config = write_experiment(scratch / "configuration")
-    how = ("--executor", "processes")
-    whole = _reference(config, scratch / "whole", *how)
+    whole = _whole(config, scratch / "whole", "processes")
     assert whole.code == 0
     killed = runs = 0
     while killed < count:
         out = scratch / f"{runs}"
         rng = np.random.default_rng([2, runs])
-        program = command("run", config, "--out", out, "--quiet", "--jobs", 2, *how)
+        program = command(*whole.start, out)
         process = subprocess.Popen(
             program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True,

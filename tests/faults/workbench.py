@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 AGENTS = '''\
@@ -46,7 +48,7 @@ parameters = {{ step = {{ sweep = {steps} }} }}
 FRAGILE = """
 [agents.fragile]
 agent = "{module}:Plain"
-parameters = {{ patience = 20 }}
+parameters = {{ patience = 5 }}
 """
 # A run without its figures and its page, as where the extra that draws them is not installed.
 PLAIN = "import sys; sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
@@ -113,3 +115,15 @@ def orphans_of(folder: Path, patience: float = 20.0) -> list[int]:
     while (left := processes_of(folder)) and time.monotonic() < until:
         time.sleep(0.02)
     return left
+
+
+@contextmanager
+def own_modules(*names: str) -> Iterator[None]:
+    """Experiments run in this process leave neither these modules nor their folders behind."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        for name in names:
+            sys.modules.pop(name, None)

@@ -122,7 +122,7 @@ class Bar(Silent):
         super().__call__(tally)
         note = STOPPING if self.stopped else self.words(tally)
         if self.task is None and tally.done < tally.runs:
-            self.task = self.bar.add_task("", total=tally.runs, note=note)
+            self.task = self.bar.add_task("", total=tally.runs, completed=tally.done, note=note)
             self.bar.start()
         if self.task is not None:
             self.bar.update(self.task, completed=tally.done, note=note)

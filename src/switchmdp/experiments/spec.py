@@ -35,6 +35,7 @@ from switchmdp.errors import Fault, InvalidExperiment
 from switchmdp.experiments.faults import NOTHING, Words, fault_of
 
 LARGEST_SEED = 2**62
+LONGEST = 10**10
 POINTS = 200
 MOST_POINTS = 10_000
 MOST_BYTES = 1_000_000
@@ -96,7 +97,7 @@ class Claim(_Strict):
     agent: str
     than: str | None = None
     margin: float = Field(default=0.25, gt=0.0, le=100.0)
-    span: int = Field(default=5000, ge=1)
+    span: int = Field(default=5000, ge=1, le=LONGEST)
 
 
 class Experiment(_Strict):
@@ -112,11 +113,13 @@ class Experiment(_Strict):
     """
 
     title: str = Field(min_length=1, max_length=200)
-    horizon: int = Field(ge=1, le=10**10)
+    horizon: int = Field(ge=1, le=LONGEST)
     n_problems: int = Field(ge=1, le=10**6)
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     initial_state: int = Field(default=0, ge=0, le=10**9)
-    every: int | None = Field(default=None, ge=1, description="steps between two recorded points")
+    every: int | None = Field(
+        default=None, ge=1, le=LONGEST, description="steps between two recorded points"
+    )
     epsilon: float = Field(default=0.05, gt=0.0, le=1.0, description="what counts as ε-bad")
     problems: dict[Name, ProblemSpec] = Field(min_length=1, max_length=1000)
     agents: dict[Name, AgentSpec] = Field(min_length=1, max_length=1000)

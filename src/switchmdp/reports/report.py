@@ -30,6 +30,8 @@ from switchmdp.storage import save_bytes
 FORMATS = ("svg", "pdf", "png")
 SIDE_BY_SIDE = 4
 MANY = 3  # settings, to be worth a table of their own
+SHOWN = 8  # settings, at a terminal
+WIDTH = 98  # of what a terminal is shown
 ENOUGH = 40  # problems, to show regret against their diameter
 
 
@@ -119,18 +121,19 @@ def overview(results: Results) -> list[Table]:
 
 def markdown(results: Results) -> str:
     """All tables as Markdown."""
-    title = html.escape(_line(results.title), quote=False)
     origin = "\n".join(f"- {key}: {value}" for key, value in results.provenance.items())
-    parts = [f"# {title}", origin, *(table.markdown() for table in all_tables(results))]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    head = html.escape(f"# {_line(results.title)}\n\n{origin}".rstrip(), quote=False)
+    parts = [head, *(table.markdown() for table in all_tables(results))]
+    return "\n\n".join(parts) + "\n"
 
 
 def summary(results: Results) -> str:
     """What a person at a terminal wants to know: regret by agent, and what became of the claims."""
     parts = [_line(results.title)]
-    for setting in results.settings.values():
-        parts.append(short_table(setting).text())
-    parts += [table.text() for table in overview(results)]
+    settings = list(results.settings.values())
+    parts += [short_table(setting).text() for setting in settings[:SHOWN]]
+    if len(settings) > SHOWN:
+        parts.append(f"and {len(settings) - SHOWN} more settings, which the report shows")
     if results.claims:
         parts.append(_verdicts(results))
     undone = sum(_undone(runs) for s in results.settings.values() for runs in s.agents.values())
@@ -154,23 +157,26 @@ def short_table(setting: Setting) -> Table:
         (agent, regret, *(number(count[agent]) for count in more.values()))
         for agent, regret, *_ in tables.summary_table(setting).rows
     )
-    title = (
-        f"{setting.name}: regret after {number(setting.horizon)} steps, mean of "
-        f"{number(setting.n_problems)} problems (95 % interval)"
-    )
-    return Table(title, ("agent", "regret", *more), rows)
+    problems = "1 problem" if setting.n_problems == 1 else f"{number(setting.n_problems)} problems"
+    title = f"{setting.name}: regret after {number(setting.horizon)} steps on {problems}"
+    return Table(title, ("agent", "mean (95 % interval)", *more), rows)
 
 
 def _verdicts(results: Results) -> str:
     lines = ["What is claimed, and what was measured here:"]
     for sentence in by_sentence(judge_all(results)):
-        quote = f"“{_line(sentence.quote)}”"
-        lines += ["", *textwrap.wrap(quote, 96, initial_indent="  ", subsequent_indent="  ")]
-        lines.append(f"  {sentence.outcome.upper()}")
+        lines += ["", *_wrapped(f"“{sentence.quote}”", "  "), f"  {sentence.outcome.upper()}"]
         for verdict in sentence.verdicts:
-            lines.append(f"    {verdict.outcome}: {_line(verdict.claim.reading)}")
-            lines.append(f"      {_line(verdict.text)}")
+            lines += _wrapped(f"{verdict.outcome}: {verdict.claim.reading}", "    ")
+            lines += _wrapped(verdict.text, "      ")
     return "\n".join(lines)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """Lines no wider than a terminal; the thousands of a number stay together."""
+    whole = re.sub(r"(?<=\d) (?=\d)", "\N{NO-BREAK SPACE}", _line(text))
+    lines = textwrap.wrap(whole, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def _line(text: str) -> str:

@@ -1,0 +1,255 @@
+"""Disks that are full, and disks that fail.
+
+A full disk is a small file system in memory with a ballast that leaves just so many bytes; removing
+the ballast frees them. Where nothing can be mounted, every operation from the k-th on is refused
+instead. Single failures are injected between `storage` and the operating system: the k-th of all
+openings, writes, syncs and renames, for every k until a run comes through untouched.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp import storage
+from switchmdp.cli import main
+from switchmdp.experiments.load import load_results
+from switchmdp.experiments.results import Results
+from switchmdp.experiments.store import open_store
+from switchmdp.reports.report import write_report
+from tests.faults.workbench import own_modules, results, run, temporary_files, write_experiment
+
+MODULE = "plain_agents_on_bad_disks"
+HERE = ("--quiet", "--jobs", 1, "--executor", "threads")
+PAGE = 4096
+AMPLE = 1000 * PAGE  # more than the experiment's folder needs
+
+
+class BadDisk:
+    """Refuses the `first` operation that comes, or all from there on; counts them."""
+
+    def __init__(self, error: int, first: int, *, for_good: bool = False) -> None:
+        self.error, self.first, self.for_good = error, first, for_good
+        self.count = 0
+
+    def take(self) -> None:
+        """One operation."""
+        self.count += 1
+        if self.count == self.first or (self.for_good and self.count > self.first):
+            raise OSError(self.error, os.strerror(self.error))
+
+    @contextmanager
+    def below_storage(self) -> Iterator[None]:
+        """Everything that `storage` asks of the operating system goes through here."""
+        disk = self
+
+        class Raw(io.FileIO):
+            def write(self, content: Any) -> int:
+                disk.take()
+                return super().write(content)
+
+        def opened(path: Any, mode: str) -> io.BufferedWriter:
+            disk.take()
+            return io.BufferedWriter(Raw(path, mode))
+
+        def refusing(function: Any) -> Any:
+            def call(*given: Any) -> Any:
+                disk.take()
+                return function(*given)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(storage, "open", opened, raising=False)
+            for name in ("fsync", "replace"):
+                patch.setattr(os, name, refusing(getattr(os, name)))
+            yield
+
+
+def here(*arguments: object) -> int:
+    """The command line in this process, without figures and page; its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        patch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def failing_operations(scratch: Path, every: int) -> str:
+    """Each `every`-th operation of a run, and of its report, fails: with two errors, in turn."""
+    with own_modules(MODULE):
+        config = write_experiment(scratch, horizon=20, agents=1, fragile=True, module=MODULE)
+        assert here("run", config, "--out", scratch / "whole", *HERE) == 3
+        whole = results(scratch / "whole")
+        counts = [
+            _until_untouched(config, scratch / f"{error}-{once}", whole, every, error, once)
+            for error in (errno.EIO, errno.ENOSPC)
+            for once in (True, False)
+        ]
+        found = load_results(open_store(scratch / "whole"))
+    reported = _failing_report(found, scratch / "report", every)
+    return (
+        f"every {every}. of {counts[0]} operations of a run refused with EIO and with ENOSPC, once "
+        f"and for good, and of {reported} of its report: no half-written file, each told, each "
+        f"resumed to {len(whole)} identical files"
+    )
+
+
+def _until_untouched(
+    config: Path, out: Path, whole: dict[str, bytes], every: int, error: int, once: bool
+) -> int:
+    """Returns how many operations there are."""
+    first = 1
+    while True:
+        disk, folder = BadDisk(error, first, for_good=not once), out / f"{first}"
+        with disk.below_storage():
+            code = here("run", config, "--out", folder, *HERE)
+        if disk.count < first:
+            assert code == 3  # as without faults: a run of the fragile agent failed
+            return disk.count
+        assert code == (5 if error == errno.ENOSPC else code), f"operation {first}"
+        _must_be_whole_files(folder, whole)
+        assert code != 0
+        if not (folder / "experiment.json").exists():
+            assert here("resume", folder, *HERE) == 4
+            assert here("run", config, "--out", folder, *HERE) == 3
+        else:
+            assert here("resume", folder, *HERE) == 3
+        assert results(folder) == whole, f"operation {first}"
+        assert not temporary_files(folder)
+        first += every
+
+
+def _must_be_whole_files(folder: Path, whole: dict[str, bytes]) -> None:
+    assert not temporary_files(folder)
+    if not (folder / "experiment.json").exists():
+        return
+    for name, content in results(folder).items():
+        assert content == whole[name]
+    for file in folder.glob("timings/*"):
+        assert json.loads(file.read_bytes())
+
+
+def _failing_report(found: Results, out: Path, every: int) -> int:
+    write_report(found, out / "whole")
+    whole = {file.relative_to(out / "whole"): file.read_bytes() for file in _files(out / "whole")}
+    first = 1
+    while True:
+        disk, folder = BadDisk((errno.EIO, errno.ENOSPC)[first % 2], first), out / f"{first}"
+        with disk.below_storage():
+            try:
+                write_report(found, folder)
+                assert disk.count < first, f"operation {first} was refused, and nothing said"
+                return disk.count
+            except OSError as error:
+                assert error.errno == disk.error
+        for file in _files(folder):
+            assert file.read_bytes() == whole[file.relative_to(folder)], f"operation {first}"
+        first += every
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[bool]:
+    """A file system of its own; False where none can be mounted."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={AMPLE},mode=700", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(place)], check=True)
+
+
+def full_disks(scratch: Path, count: int) -> str:
+    """`count` runs that find the disk full: by turns as the folder is made, as chunks are written,
+    and in the report."""
+    config = write_experiment(scratch / "configuration", agents=3)
+    start = ("run", config, "--quiet", "--jobs", 2, "--executor", "threads", "--out")
+    out = scratch / "whole"
+    assert run(*start, out, figures=True).returncode == 0
+    whole = results(out)
+    first = _pages(out.glob("*.*"))
+    last = first + _pages(out.glob("runs/*")) + _pages(out.glob("timings/*"))
+    spans = [(0, first), (first, last), (last, last + _pages(_files(out / "report")))]
+    with small_disk(scratch / "disk") as mounted:
+        if mounted:
+            stages = []
+            for i in range(count):
+                low, high = spans[i % 3]
+                free = low + (high - low) * (i // 3) // -(-count // 3)
+                stages.append(_filled(start, scratch / "disk", free, whole, figures=i % 3 == 2))
+            kind = "a file system of its own"
+        else:
+            stages = _refused(config, scratch, whole, count)
+            kind = "injected, since nothing can be mounted here"
+    shown = ", ".join(f"{stages.count(stage)} {stage}" for stage in dict.fromkeys(stages))
+    return (
+        f"{count} full disks ({kind}; {shown}): exit code 5 each time, and {len(whole)} identical "
+        "files once there was room"
+    )
+
+
+def _pages(files: Iterable[Path]) -> int:
+    """What files take on a disk that deals in pages."""
+    return sum(-(-file.stat().st_size // PAGE) for file in files)
+
+
+def _filled(
+    start: tuple[object, ...], disk: Path, free: int, whole: dict[str, bytes], *, figures: bool
+) -> str:
+    """Run with so many pages free, make room, go on."""
+    out, ballast = disk / "out", disk / "ballast"
+    ballast.write_bytes(bytes(AMPLE - free * PAGE))
+    done = run(*start, out, figures=figures)
+    assert done.returncode == 5, f"{free} pages free: {done.returncode}, {done.stderr}"
+    assert "Traceback" not in done.stderr
+    assert "free some space, then" in done.stderr
+    stage = "before the manifest"
+    again: tuple[object, ...] = (*start, out)
+    if (out / "experiment.json").exists():
+        chunks = len(list(out.glob("runs/*")))
+        stage = "before the last chunk" if chunks < len(whole) - 1 else "in the report"
+        again = ("resume", out, "--quiet")
+        assert stage == "in the report" or f"switchmdp resume {out}" in done.stderr
+    ballast.unlink()
+    again_done = run(*again, figures=figures)
+    assert again_done.returncode == 0, again_done.stderr
+    assert results(out) == whole
+    assert (out / "report" / "index.html").exists() == figures
+    assert not temporary_files(out)
+    shutil.rmtree(out)
+    return stage
+
+
+def _refused(config: Path, scratch: Path, whole: dict[str, bytes], count: int) -> list[str]:
+    """The same without a disk: from some operation on there is no space."""
+    with own_modules("plain_agents"):
+        start = ("run", config, *HERE, "--out")
+        for i in range(count):
+            out = scratch / f"{i}"
+            with BadDisk(errno.ENOSPC, 1 + 50 * i // count, for_good=True).below_storage():
+                assert here(*start, out) == 5
+            assert here(*start, out) == 0
+            assert results(out) == whole
+    return ["somewhere"] * count

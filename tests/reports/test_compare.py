@@ -1,0 +1,256 @@
+"""compare: the same as runs made by hand, in one call."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.errors import InvalidExperiment, InvalidParameter
+from switchmdp.experiments.build import problem_seed, run_seed
+
+HORIZON = 300
+UCRL2 = {"UCRL2": sm.agents.UCRL2}
+
+
+def made(seed: int) -> sm.SwitchingMDP:
+    return sm.problems.random_switching(5, 3, changes=1, horizon=HORIZON, seed=seed)
+
+
+def regret(found: Any, setting: str = "problems", agent: str = "UCRL2") -> Any:
+    return found.results.settings[setting].agents[agent].regret
+
+
+def by_hand(problems: list[Any], seed: int = 0) -> Any:
+    """Runs of UCRL2, one after the other."""
+    rows = []
+    for i, problem in enumerate(problems):
+        agent = sm.agents.UCRL2(5, 3)
+        record = sm.simulate(agent, problem, HORIZON, seed=run_seed(seed, i), every=1)
+        rows.append(record.regret)
+    return np.array(rows)
+
+
+def test_a_list_of_problems_is_the_same_as_runs_by_hand() -> None:
+    problems = [made(seed) for seed in range(3)]
+    found = sm.compare(problems, UCRL2, horizon=HORIZON, seed=7)
+    assert np.array_equal(regret(found), by_hand(problems, 7))
+    assert [list(p) for p in found.results.settings["problems"].change_points] == [
+        list(problem.change_points) for problem in problems
+    ]
+
+
+def test_a_function_of_a_seed_draws_the_problems_of_an_experiment() -> None:
+    drawn = [made(problem_seed(0, i)) for i in range(2)]
+    found = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    assert np.array_equal(regret(found), by_hand(drawn))
+    assert len(regret(sm.compare(made, UCRL2, horizon=HORIZON))) == 20
+
+
+def test_a_generator_of_ours_gets_seed_and_horizon_by_name() -> None:
+    drawn = [sm.problems.random_switching(horizon=HORIZON, seed=problem_seed(0, 0))]
+    found = sm.compare(sm.problems.random_switching, UCRL2, horizon=HORIZON, n_problems=1)
+    assert np.array_equal(regret(found), by_hand(drawn))
+    longer = functools.partial(sm.problems.random_switching, 5, 3, horizon=10 * HORIZON)
+    (points,) = (
+        sm.compare(longer, UCRL2, horizon=HORIZON, n_problems=1)
+        .results.settings["problems"]
+        .change_points
+    )
+    assert points[0] == 10 * HORIZON // 2  # what was set stays set
+
+
+def test_a_single_problem_is_met_once_or_as_often_as_asked() -> None:
+    problem = made(3)
+    once = sm.compare(problem, UCRL2, horizon=HORIZON)
+    assert np.array_equal(regret(once), by_hand([problem]))
+    often = regret(sm.compare(problem, UCRL2, horizon=HORIZON, n_problems=3))
+    assert np.array_equal(often, by_hand([problem] * 3))
+    assert not np.array_equal(often[0], often[1])  # the problem is the same, chance is not
+
+
+def test_an_mdp_that_never_changes_is_a_problem_too() -> None:
+    mdp = sm.problems.random_mdp(5, 3, seed=1)
+    found = sm.compare(mdp, UCRL2, horizon=HORIZON)
+    assert np.array_equal(regret(found), by_hand([sm.SwitchingMDP([mdp])]))
+
+
+def test_several_families_are_settings_by_name() -> None:
+    problems = [made(1), made(2)]
+    families: dict[str, Any] = {"listed": problems, "one": problems[0], "drawn": made}
+    found = sm.compare(families, UCRL2, horizon=HORIZON)
+    assert list(found.results.settings) == ["listed", "one", "drawn"]
+    assert np.array_equal(regret(found, "listed"), by_hand(problems))
+    assert np.array_equal(regret(found, "one"), by_hand([problems[0]] * 2))
+    assert len(found.tables) == 3
+
+
+def test_long_names_that_begin_alike_are_not_mixed_up() -> None:
+    names = ["x" * 99 + "a", "x" * 99 + "b"]
+    found = sm.compare(dict(zip(names, (made(1), made(2)), strict=True)), UCRL2, horizon=HORIZON)
+    assert np.array_equal(regret(found, names[0]), by_hand([made(1)]))
+    assert np.array_equal(regret(found, names[1]), by_hand([made(2)]))
+
+
+def test_another_agent_changes_nothing_for_the_first() -> None:
+    more = {"chance": lambda problem: sm.agents.Random(problem.n_states, problem.n_actions)}
+    alone = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    together = sm.compare(made, {**more, **UCRL2}, horizon=HORIZON, n_problems=2, jobs=2)
+    assert np.array_equal(regret(alone), regret(together))
+
+
+def test_an_agent_is_made_by_a_class_a_partial_or_any_function_of_the_problem() -> None:
+    ways: dict[str, Any] = {
+        "class": sm.agents.UCRL2,
+        "partial": functools.partial(sm.agents.UCRL2, delta=0.05),
+        "function": lambda p: sm.agents.UCRL2(p.n_states, p.n_actions),
+    }
+    found = sm.compare(made(1), ways, horizon=HORIZON)
+    for way in ways:
+        assert np.array_equal(regret(found, agent=way), by_hand([made(1)]))
+
+
+class Fails:
+    """An agent that cannot go on."""
+
+    def act(self, state: int) -> int:
+        raise RuntimeError("lost")
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        pass
+
+
+def test_a_failing_agent_warns_and_the_others_are_compared() -> None:
+    agents: dict[str, Any] = {**UCRL2, "fails": lambda problem: Fails()}
+    with pytest.warns(UserWarning, match=r"2 of 4 runs failed, the first of 'fails' .*lost"):
+        found = sm.compare(made, agents, horizon=HORIZON, n_problems=2)
+    assert not np.isnan(regret(found)).any()
+    assert np.isnan(regret(found, agent="fails")).all()
+    assert "RuntimeError: lost" in found.results.failures[0]["traceback"]
+    assert "failed" in str(found)
+
+
+def test_progress_counts_up_to_all_runs() -> None:
+    seen: list[tuple[int, int]] = []
+    sm.compare(
+        {"a": made, "b": made}, UCRL2, horizon=HORIZON, n_problems=2,
+        progress=lambda done, runs: seen.append((done, runs)),
+    )  # fmt: skip
+    assert seen[-1] == (4, 4)
+    assert seen == sorted(seen)
+
+
+def test_what_interrupts_it_does_not_wait_for_the_rest() -> None:
+    let_go = threading.Event()
+    begun: list[Any] = []
+
+    class Waits(Fails):
+        def __init__(self, problem: Any) -> None:
+            self.problem = problem
+
+        def act(self, state: int) -> int:
+            begun.append(self.problem)
+            let_go.wait(60)
+            return 0
+
+    def interrupt(done: int, runs: int) -> None:
+        while not begun:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    families = {str(seed): made(seed) for seed in range(8)}
+    with pytest.raises(KeyboardInterrupt):
+        sm.compare(families, {"waits": Waits}, horizon=1, jobs=1, progress=interrupt)
+    let_go.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join(60)
+    assert {id(problem) for problem in begun} == {id(begun[0])}
+
+
+PROBLEM = made(0)
+
+
+@pytest.mark.parametrize(
+    ("problems", "agents", "more", "field"),
+    [
+        (PROBLEM, [sm.agents.UCRL2], {}, "agents"),
+        (PROBLEM, "UCRL2", {}, "agents"),
+        (PROBLEM, {"UCRL2": sm.agents.UCRL2(5, 3)}, {}, "agents"),
+        ([], UCRL2, {}, "problems"),
+        ([PROBLEM, 3], UCRL2, {}, "problems"),
+        ("problem", UCRL2, {}, "problems"),
+        (3, UCRL2, {}, "problems"),
+        ((made(seed) for seed in range(2)), UCRL2, {}, "problems"),
+        ({"a": [PROBLEM], "b": [PROBLEM] * 2}, UCRL2, {}, "problems"),
+        (lambda seed: 3, UCRL2, {}, "problem 0"),
+        ([PROBLEM] * 2, UCRL2, {"n_problems": 3}, "n_problems"),
+        (PROBLEM, UCRL2, {"jobs": 0}, "jobs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(
+    problems: Any, agents: Any, more: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        sm.compare(problems, agents, horizon=HORIZON, **more)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"horizon": 0}, "horizon"),
+        ({"horizon": 2.5}, "horizon"),
+        ({"seed": -1}, "seed"),
+        ({"n_problems": 0}, "n_problems"),
+        ({"n_problems": 2.5}, "n_problems"),
+        ({"every": 0}, "every"),
+        ({"epsilon": 2.0}, "epsilon"),
+        ({"agents": {}}, "agents"),
+        ({"agents": {"two\nlines": sm.agents.UCRL2}}, "agents.'two\\nlines'"),
+        ({"agents": {3: sm.agents.UCRL2}}, "agents.3"),
+        ({"problems": {}}, "problems"),
+    ],
+)
+def test_faults_are_those_of_an_experiment(more: dict[str, Any], path: str) -> None:
+    arguments: dict[str, Any] = {"problems": PROBLEM, "agents": UCRL2, "horizon": HORIZON}
+    with pytest.raises(InvalidExperiment) as refused:
+        sm.compare(**arguments | more)
+    assert [fault.path for fault in refused.value.faults] == [path]
+
+
+def test_it_shows_itself_as_a_table_and_in_a_notebook_with_a_figure() -> None:
+    name = "<script>alert(1)</script>"
+    found = sm.compare(made(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
+    assert repr(found) == str(found)
+    assert "problems: regret after 300 steps on 1 problem\n" in repr(found)
+    assert name in repr(found)
+    shown = found._repr_html_()
+    assert "<script" not in shown
+    assert "&lt;script&gt;" in shown
+    (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', shown)
+    assert b"<svg" in base64.b64decode(image)
+    assert found._repr_html_() == shown
+
+
+def test_without_the_extra_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert found._repr_html_().endswith("</pre>")
+
+
+def test_it_can_be_saved_as_a_report(tmp_path: Path) -> None:
+    found = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    page = found.save(tmp_path / "report")
+    assert page == tmp_path / "report" / "index.html"
+    assert "UCRL2" in page.read_text("utf-8")
+    assert len(found.figure.axes) == 1

@@ -1,0 +1,171 @@
+"""The whole report: what is written, that it is the same twice, and what a terminal is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import MissingExtra
+from switchmdp.experiments.results import Results, Runs, Setting
+from switchmdp.reports import report
+
+Maker = Callable[..., Results]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+
+
+def with_runs(results: Results, change: Callable[[Runs], Runs]) -> Results:
+    """The same with the first agent's runs changed."""
+    settings = {}
+    for name, setting in results.settings.items():
+        first, *_ = setting.agents
+        agents = {**setting.agents, first: change(setting.agents[first])}
+        settings[name] = replace(setting, agents=agents)
+    return replace(results, settings=settings)
+
+
+def undone(runs: Runs) -> Runs:
+    """The first two runs have not been done."""
+    regret = runs.regret.copy()
+    regret[:2] = np.nan
+    return replace(runs, regret=regret)
+
+
+def failed(runs: Runs) -> Runs:
+    """The first two runs have failed."""
+    flags = runs.failed.copy()
+    flags[:2] = True
+    return replace(undone(runs), failed=flags)
+
+
+def test_everything_is_written_and_listed(tmp_path: Path, make_results: Maker) -> None:
+    files = report.write_report(make_results(), tmp_path / "new" / "report")
+    names = [str(file.relative_to(tmp_path / "new" / "report")) for file in files]
+    assert names == [
+        "index.html", "tables.md",
+        *(f"figures/{name}.{kind}" for name in ("regret", "final") for kind in report.FORMATS),
+    ]  # fmt: skip
+    assert all(file.stat().st_size for file in files)
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path: Path, make_results: Maker) -> None:
+    for name in ("one", "two"):
+        report.write_report(make_results(), tmp_path / name)
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+def test_more_settings_than_fit_beside_each_other_get_figures_of_their_own(
+    make_results: Maker,
+) -> None:
+    few = make_results(settings=("a", "b", "c", "d"), n=3, points=5)
+    assert [name for name, _ in report.figures(few)] == ["regret", "final"]
+    many = make_results(settings=("a", "b", "c", "d", "e"), n=3, points=5)
+    names = [name for name, _ in report.figures(many)]
+    assert names == [f"{kind}-{i:02d}" for i in range(1, 6) for kind in ("regret", "final")]
+
+
+def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> None:
+    results = make_results(settings=("a", "b"), n=3, points=5)
+    settings = {
+        name: replace(setting, base="s", swept={"no. of/changes": i}, parameters={})
+        for i, (name, setting) in enumerate(results.settings.items())
+    }
+    names = [name for name, _ in report.figures(replace(results, settings=settings))]
+    assert names == ["regret", "final", "against-no-of-changes"]
+
+
+def test_enough_problems_are_shown_against_their_diameter(make_results: Maker) -> None:
+    results = make_results(n=report.ENOUGH, points=5)
+    assert [name for name, _ in report.figures(results)][-1] == "against-diameter"
+
+
+def test_the_summary_has_the_regret_of_every_agent_and_the_verdicts(make_results: Maker) -> None:
+    text = report.summary(make_results())
+    title, first, *_ = text.split("\n\n")
+    assert title == "A window against restarts"
+    assert first == "two changes: regret after 10 000 steps on 8 problems"
+    assert "mean (95 % interval)" in text
+    assert "\nwindow " in text
+    assert "“The window wins.”\n  REPRODUCED\n    reproduced: its mean final regret" in text
+    assert "failed" not in text
+    assert "not done" not in text
+
+
+def test_runs_that_failed_or_are_not_done_are_counted_where_there_are_some(
+    make_results: Maker,
+) -> None:
+    text = report.summary(with_runs(make_results(claims=False), failed))
+    assert "agent" in text
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("window")] == ["2"]
+    assert "failed" in text
+    assert "not complete" not in text
+    text = report.summary(with_runs(make_results(claims=False), undone))
+    assert "not done" in text
+    assert text.endswith("not complete: 2 runs are still to be done")
+
+
+def test_an_overview_is_given_where_there_are_many_settings(make_results: Maker) -> None:
+    assert "Overview" not in report.markdown(make_results(settings=("a", "b"), n=3, points=5))
+    assert "Overview" in report.markdown(make_results(settings=("a", "b", "c"), n=3, points=5))
+
+
+def test_a_terminal_is_shown_only_so_many_settings(make_results: Maker) -> None:
+    results = make_results(settings=tuple("abcdefghij"), n=2, points=3, claims=False)
+    text = report.summary(results)
+    assert text.count("regret after") == report.SHOWN
+    assert text.endswith("and 2 more settings, which the report shows")
+
+
+def test_long_verdicts_are_wrapped_but_numbers_are_not(make_results: Maker) -> None:
+    (claim,) = make_results().claims
+    long = claim.model_copy(update={"reading": "1 000 000, " * 30})
+    text = report.summary(replace(make_results(), claims=(long,)))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= report.WIDTH
+    assert all(line.endswith("1 000 000,") for line in lines if "1 000 000" in line)
+
+
+def test_markdown_holds_every_table_and_where_it_comes_from(make_results: Maker) -> None:
+    text = report.markdown(make_results())
+    assert text.startswith("# A window against restarts\n\n- rerun: ")
+    for table in report.all_tables(make_results()):
+        assert table.markdown() in text
+
+
+def test_names_from_a_configuration_stay_text(hostile_results: Results) -> None:
+    odd = replace(hostile_results, title="a\n# b\x1b[2J<img>")
+    assert report.markdown(odd).startswith("# a # b [2J&lt;img&gt;\n")
+    assert "\x1b" not in report.summary(odd)
+    assert "<script>" not in report.markdown(hostile_results)
+
+
+def test_an_empty_experiment_can_be_reported_on(tmp_path: Path) -> None:
+    empty = Results("nothing yet", 0.1, {})
+    assert report.summary(empty) == "nothing yet"
+    assert report.write_tables(empty, tmp_path).read_text("utf-8").startswith("# nothing yet\n")
+
+
+def test_without_the_extra_the_tables_are_written_all_the_same(
+    tmp_path: Path, make_results: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"switchmdp\[plot\]"):
+        report.write_report(make_results(), tmp_path)
+    assert (tmp_path / "tables.md").exists()
+
+
+def test_a_setting_without_change_points_in_common_has_none_marked(make_results: Maker) -> None:
+    (setting,) = make_results().settings.values()
+    assert list(report.regret_panel(setting).change_points) == [2_501, 7_501]
+    moved = (np.array([17]), *setting.change_points[1:])
+    other: Setting = replace(setting, change_points=moved)
+    assert list(report.regret_panel(other).change_points) == []
