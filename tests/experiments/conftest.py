@@ -16,106 +16,13 @@ import pytest
 
 from switchmdp.experiments import sources
 from switchmdp.experiments.check import Plan, check
+from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.spec import parse
 from switchmdp.experiments.store import Store, create
 
 Data = dict[str, Any]
 
-TOYS = '''\
-"""Agents of a user's: in plain Python, with a module of numbers beside them."""
-
-import os
-import signal
-import time
-from pathlib import Path
-
-from toy_numbers import FAVOURITE
-
-HERE = Path(__file__).parent
-
-
-class Toy:
-    """Counts on its favourite action."""
-
-    def __init__(self, n_states, n_actions, *, favourite=FAVOURITE):
-        self.n_states, self.n_actions, self.favourite = n_states, n_actions, favourite
-        self.seen = 0
-        self.pause = 0.5 if (HERE / "slow").exists() else 0.0
-        self.noted = not (HERE / "pids").exists()
-
-    def act(self, state):
-        if not self.noted:
-            (HERE / "pids" / str(os.getpid())).touch()
-            self.noted = True
-        time.sleep(self.pause)
-        return (self.favourite + self.seen) % self.n_actions
-
-    def observe(self, state, action, reward, next_state):
-        self.seen += next_state
-
-
-class Deadly(Toy):
-    """Takes its process with it."""
-
-    def act(self, state):
-        Toy.act(self, state)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Chatty(Toy):
-    """Prints, and reads what it can get."""
-
-    def act(self, state):
-        print("what an agent prints is no reply")
-        assert os.read(0, 100) == b""
-        return 0
-
-
-class Picky(Toy):
-    """Fails in a way of your choice on the problems whose agent seed is odd."""
-
-    def __init__(self, n_states, n_actions, *, where, seed):
-        Toy.__init__(self, n_states, n_actions)
-        self.where = where if seed % 2 else ""
-        if self.where == "constructor":
-            raise RuntimeError("not this one")
-
-    def act(self, state):
-        if self.where == "act":
-            raise RuntimeError("not this one")
-        if self.where == "exit":
-            raise SystemExit(7)
-        return 10**6 if self.where == "action" else 0
-
-    def observe(self, state, action, reward, next_state):
-        if self.where == "observe":
-            raise RuntimeError("not this one")
-        if self.where == "unspeakable":
-            raise Unspeakable
-        if self.where == "surrogate":
-            raise RuntimeError("\\\\ud800")
-
-
-class Unspeakable(Exception):
-    def __str__(self):
-        raise ValueError("no words")
-
-
-def two_states(mean=0.25):
-    """A problem of a user's: stay, or cross over."""
-    from switchmdp import MDP
-
-    return MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[mean, 0], [1 - mean, 0]])
-
-
-def sometimes(seed, n_states=3):
-    """Problems that can't always be made."""
-    from switchmdp.problems import random_mdp
-
-    if seed % 2:
-        raise ArithmeticError("an odd seed")
-    return random_mdp(n_states, 2, seed=seed)
-'''.replace("\\\\", "\\")
+TOYS = Path(__file__).with_name("toys.py.txt").read_text()  # not a module of these tests
 
 
 @pytest.fixture(autouse=True)
@@ -158,12 +65,6 @@ def toys(tmp_path: Path) -> Path:
     return _write_toys(tmp_path / "toys")
 
 
-@pytest.fixture(scope="session")
-def write_toys() -> Callable[[Path], Path]:
-    """The same, wherever it is wanted."""
-    return _write_toys
-
-
 def _prepare(
     data: Data, folder: Path, modules: Path | None = None, *, tiny: bool = True
 ) -> tuple[Store, Plan]:
@@ -191,6 +92,55 @@ def _tree(folder: Path) -> str:
 def tree() -> Callable[[Path], str]:
     """One digest over the names and bytes of all results in a folder."""
     return _tree
+
+
+@pytest.fixture(scope="session")
+def mixed() -> Data:
+    """Two compiled agents and one of a user's; 18 runs."""
+    return _small(agents=_small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
+
+
+@pytest.fixture(scope="session")
+def whole(mixed: Data, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What that comes to, one chunk after the other."""
+    folder = tmp_path_factory.mktemp("whole")
+    store, plan = _prepare(mixed, folder / "out", _write_toys(folder / "toys"))
+    tally = run_chunks(store, plan, jobs=1, executor="threads")
+    assert (tally.complete, tally.done, tally.runs, tally.failed) == (True, 18, 18, 0)
+    return _tree(store.path)
+
+
+@pytest.fixture
+def fresh(mixed: Data, toys: Path, tmp_path: Path) -> Callable[[str], tuple[Store, Plan]]:
+    """The same experiment in a new folder of this name."""
+    return lambda name: _prepare(mixed, tmp_path / name, toys)
+
+
+class Slow:
+    """The user's agents made slow, until they are not; and who runs them."""
+
+    def __init__(self, toys: Path) -> None:
+        self.toys = toys
+        (toys / "slow").touch()
+        (toys / "pids").mkdir()
+
+    def pids(self) -> list[int]:
+        """Every process that has run one."""
+        return [int(file.name) for file in (self.toys / "pids").iterdir()]
+
+    def workers(self, n: int) -> list[int]:
+        """The same, once there are n."""
+        return list(_soon(lambda: len(found := self.pids()) >= n and found))
+
+    def no_more(self) -> None:
+        """Those made from now on are fast."""
+        (self.toys / "slow").unlink()
+
+
+@pytest.fixture
+def slow(toys: Path) -> Callable[[], Slow]:
+    """Make the user's agents slow, from now on."""
+    return lambda: Slow(toys)
 
 
 def _alive(pid: int) -> bool:

@@ -24,6 +24,15 @@ from switchmdp.mdp import MDP, Beta, Deterministic, SwitchingMDP
 from switchmdp.problems import random_switching
 
 
+class Idle:
+    """Has the two verbs, and does nothing."""
+
+    def act(self, state: int) -> int:
+        return 0
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None: ...
+
+
 def variant(source: str = "x", **parameters: Any) -> Variant:
     return Variant("name", "name", source, parameters, {})
 
@@ -112,7 +121,7 @@ def test_choices_that_do_not_exist_are_refused(parameters: Any, words: str) -> N
 
 
 def test_an_agent_is_given_what_it_asks_for_by_name() -> None:
-    class Curious:
+    class Curious(Idle):
         def __init__(self, n_states: int, problem: Any, available: Any, seed: int, x: int) -> None:
             self.given = (n_states, problem, available.shape, seed, x)
 
@@ -127,7 +136,7 @@ def test_an_agent_is_given_what_it_asks_for_by_name() -> None:
 
 
 def test_an_agents_parameters_are_shown_as_they_came_out() -> None:
-    class Told:
+    class Told(Idle):
         def __init__(self, at: Any, window: int) -> None:
             assert isinstance(at, np.ndarray)
 
@@ -139,18 +148,24 @@ def test_an_agents_parameters_are_shown_as_they_came_out() -> None:
 def test_a_formula_uses_the_agents_own_delta() -> None:
     problem = random_switching(3, 2, changes=2, horizon=10**6, seed=0)
     window = {"formula": "optimal-window", "diameter": 1}
-    takes = make_agent
 
-    class Windowed:
+    class Windowed(Idle):
         def __init__(self, window: int, delta: float = 0.05) -> None:
             self.window = window
 
     def found(**parameters: Any) -> int:
         return int(
-            takes(variant(window=window, **parameters), Windowed, problem, 10**6, 0)[0].window
+            make_agent(variant(window=window, **parameters), Windowed, problem, 10**6, 0)[0].window
         )
 
     assert found() == found(delta=0.05) != found(delta=0.5)
+
+
+@pytest.mark.parametrize("made", [None, 5, Idle])
+def test_something_that_is_no_agent_is_refused(made: Any) -> None:
+    problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
+    with pytest.raises(InvalidParameter, match="user:f must be what makes agents"):
+        make_agent(variant("user:f"), lambda: made, problem, 100, 0)
 
 
 def test_accepting_needs_the_argument_by_name() -> None:

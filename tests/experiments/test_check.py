@@ -190,11 +190,12 @@ def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path
         "class Mute:\n    def __init__(self, x): raise E\n"
         "class E(Exception):\n    def __str__(self): raise ValueError\n"
         "def none(x): return None\n"
+        "def numb(x): return 5\n"
     )
     data = small(
         problems=problem("worse:none", x=[1]) | {"Q": {"problem": "random"}},
         agents={name: {"agent": f"worse:{name}", "parameters": {"x": [1]}}
-                for name in ("Exits", "Mute")},
+                for name in ("Exits", "Mute", "numb", "none")},
     )  # fmt: skip
     found = faults(data, toys)
     assert (
@@ -202,6 +203,8 @@ def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path
     )
     assert "something that can be made (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
     assert "(E, which can't be shown)" in found["agents.Mute"]
+    assert "which act and observe (for worse:numb), got 5" in found["agents.numb.parameters"]
+    assert "which act and observe" in found["agents.none.parameters"]
 
 
 @pytest.mark.parametrize("swept", ["U [delta=0.1]", "U [delta=0.2]"])

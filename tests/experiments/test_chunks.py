@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.agents import UCRL2
+from switchmdp.agents import UCRL2, Random
 from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import (
@@ -105,6 +105,18 @@ def test_adding_agents_or_settings_changes_no_other_run(small: Small, toys: Path
         assert same(lane(alone, setting, None), lane(crowd, setting + 1, None))
 
 
+def test_an_agent_that_looks_into_the_problem_changes_nothing_for_others(
+    small: Small, toys: Path
+) -> None:
+    parameters = {"n_states": 5, "n_actions": 3, "changes": 20}
+    problems = {"P": {"problem": "random-switching", "parameters": parameters}}
+    agents = {"Q": {"agent": "toys:Peeking"}, "R": {"agent": "random"}}
+    alone = plan_of(small(problems=problems, agents=small()["agents"], n_problems=30))
+    crowd = plan_of(small(problems=problems, agents=agents, n_problems=30), toys)
+    lane(crowd, 0, 0)
+    assert same(lane(alone, 0, 0), lane(crowd, 0, 1))
+
+
 def test_every_agent_meets_the_same_problems_and_the_same_draws(small: Small) -> None:
     twice = {name: {"agent": "ucrl2", "parameters": {"delta": 0.1}} for name in ("A", "B")}
     plan = plan_of(small(agents=twice))
@@ -181,7 +193,7 @@ def test_bad_steps_are_counted_with_the_states_visited_where_they_are_needed(
 def seeds_of_agents(plan: Plan) -> list[int]:
     """What a constructor that asks for its seed is given on each problem."""
 
-    class Asking:
+    class Asking(Random):
         def __init__(self, seed: int) -> None:
             self.seed = seed
 

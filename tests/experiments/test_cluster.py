@@ -43,20 +43,6 @@ def nobody() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture
-def fresh(small: Small, prepare: Prepare, toys: Path, tmp_path: Path) -> Fresh:
-    """An experiment with compiled agents and one of a user's, in a new folder."""
-    data = small(agents=small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
-    return lambda name: prepare(data, tmp_path / name, toys)
-
-
-@pytest.fixture
-def whole(fresh: Fresh, tree: Tree) -> str:
-    store, plan = fresh("whole")
-    assert run_chunks(store, plan, jobs=1, executor="threads").complete
-    return tree(store.path)
-
-
 def test_a_cluster_gives_the_same_bytes_even_in_two_goes(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree
 ) -> None:
@@ -84,21 +70,33 @@ def test_a_local_cluster_is_started_and_ended(fresh: Fresh, whole: str, tree: Tr
 
 
 def test_workers_killed_under_it_cost_their_chunks_only(
-    cluster: Any, fresh: Fresh, whole: str, tree: Tree, toys: Path, soon: Callable[..., Any]
+    cluster: Any, fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Any]
 ) -> None:
     store, plan = fresh("out")
-    (toys / "slow").touch()
-    pids = toys / "pids"
-    pids.mkdir()
+    toy = slow()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_chunks, store, plan, dask=cluster.scheduler_address)
-        killed = soon(lambda: len(found := [int(f.name) for f in pids.iterdir()]) == 2 and found)
-        (toys / "slow").unlink()
+        killed = toy.workers(2)
+        toy.no_more()
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         assert running.result().complete
-    assert len(list(pids.iterdir())) > len(killed)
+    assert len(toy.pids()) > len(killed) == 2
     assert tree(store.path) == whole
+
+
+def test_a_worker_that_lives_long_runs_the_users_code_as_it_is_now(
+    cluster: Any, fresh: Fresh, whole: str, tree: Tree, toys: Path
+) -> None:
+    digests = []
+    for text in ("FAVOURITE = 1\n", "FAVOURITE = 1 - 1\n"):
+        (toys / "toy_numbers.py").write_text(text)
+        for i, how in enumerate(({"dask": cluster.scheduler_address}, {"executor": "threads"})):
+            store, plan = fresh(f"{len(text)} {i}")
+            assert run_chunks(store, plan, jobs=2, **how).complete
+            digests.append(tree(store.path))
+    assert digests[0] == digests[1] == whole
+    assert digests[2] == digests[3] != whole
 
 
 def test_a_chunk_that_kills_every_worker_is_lost_and_the_others_are_done(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import errno
-import os
-import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from switchmdp.errors import ForeignFolder, InvalidParameter
-from switchmdp.experiments import execute
 from switchmdp.experiments.build import problem_seed
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import Tally, run_chunks
@@ -27,41 +23,8 @@ Small = Callable[..., dict[str, Any]]
 Prepare = Callable[..., tuple[Store, Plan]]
 Tree = Callable[[Path], str]
 
-COORDINATOR = """
-import sys
-from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.store import open_store
-store = open_store(sys.argv[1])
-run_chunks(store, store.plan(), jobs=2, executor="processes")
-"""
-
 
 Fresh = Callable[[str], tuple[Store, Plan]]
-
-
-@pytest.fixture(scope="module")
-def mixed(small: Small) -> dict[str, Any]:
-    """Two compiled agents and one of a user's."""
-    return small(agents=small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
-
-
-@pytest.fixture(scope="module")
-def whole(
-    mixed: dict[str, Any], prepare: Prepare, write_toys: Callable[[Path], Path], tree: Tree,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> str:  # fmt: skip
-    """What the experiment comes to, one chunk after the other."""
-    folder = tmp_path_factory.mktemp("whole")
-    store, plan = prepare(mixed, folder / "out", write_toys(folder / "toys"))
-    tally = run_chunks(store, plan, jobs=1, executor="threads")
-    assert (tally.complete, tally.done, tally.runs, tally.failed) == (True, 18, 18, 0)
-    return tree(store.path)
-
-
-@pytest.fixture
-def fresh(mixed: dict[str, Any], prepare: Prepare, toys: Path, tmp_path: Path) -> Fresh:
-    """The same experiment in a new folder."""
-    return lambda name: prepare(mixed, tmp_path / name, toys)
 
 
 @pytest.mark.parametrize(
@@ -227,123 +190,6 @@ def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
     assert {account.error for account in tally.lost} == {full}
     assert len(list((store.path / "runs").iterdir())) == 7
     monkeypatch.setattr("switchmdp.experiments.store.save_arrays", save_arrays)
-    assert run_chunks(store, plan, jobs=1, executor="threads").complete
-    assert tree(store.path) == whole
-
-
-class Slow:
-    """The user's agents made slow, until they are not; and who runs them."""
-
-    def __init__(self, toys: Path, soon: Callable[..., Any]) -> None:
-        self.toys, self.soon = toys, soon
-        (toys / "slow").touch()
-        (toys / "pids").mkdir()
-
-    def pids(self) -> list[int]:
-        return [int(file.name) for file in (self.toys / "pids").iterdir()]
-
-    def workers(self, n: int) -> list[int]:
-        """The processes at work, once there are n."""
-        return list(self.soon(lambda: len(at := self.pids()) >= n and at))
-
-    def no_more(self) -> None:
-        (self.toys / "slow").unlink()
-
-
-@pytest.fixture
-def slow(toys: Path, soon: Callable[..., Any]) -> Callable[[], Slow]:
-    return lambda: Slow(toys, soon)
-
-
-def test_a_killed_worker_costs_its_chunk_and_not_the_batch(
-    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool]
-) -> None:
-    store, plan = fresh("out")
-    toy = slow()
-    with ThreadPoolExecutor(1) as pool:
-        tally = pool.submit(run_chunks, store, plan, jobs=2, executor="processes")
-        killed = toy.workers(2)
-        toy.no_more()
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        assert tally.result().complete
-    assert len(toy.pids()) > len(killed) == 2
-    assert tree(store.path) == whole
-    assert not any(map(alive, toy.pids()))
-
-
-def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
-    small: Small, prepare: Prepare, toys: Path, tmp_path: Path, alive: Callable[[int], bool]
-) -> None:
-    (toys / "pids").mkdir()
-    agents = {
-        "D": {"agent": "toys:Deadly"}, "R": {"agent": "random"}, "T": {"agent": "toys:Toy"},
-    }  # fmt: skip
-    problems = {"P": {"problem": "toys:two_states"}}
-    store, plan = prepare(
-        small(agents=agents, problems=problems, n_problems=1), tmp_path / "out", toys
-    )
-    tally = run_chunks(store, plan, jobs=1)
-    assert [(a.chunk, a.error) for a in tally.lost] == [
-        ("s000-a000-b00000", "its worker ended with code -9")
-    ]
-    assert (tally.complete, tally.interrupted, tally.done, tally.runs) == (False, False, 2, 3)
-    assert [c.agent for c in store.chunks() if not store.is_done(c)] == [0]
-    pids = [int(file.name) for file in (toys / "pids").iterdir()]
-    assert len(pids) == 3 + 1  # three attempts, and one worker for the others
-    assert not any(map(alive, pids))
-    assert open_store(store.path).plan().modules == plan.modules
-
-
-def test_a_stop_ends_workers_in_the_middle_of_their_work(
-    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(execute, "GRACE", 0.2)
-    store, plan = fresh("out")
-    toy, stop = slow(), threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_chunks, store, plan, jobs=2, executor="processes", stop=stop)
-        toy.workers(2)
-        stop.set()
-        tally = running.result()
-    assert tally.interrupted
-    assert not tally.lost
-    assert not any(map(alive, toy.pids()))
-    toy.no_more()
-    assert run_chunks(store, plan, jobs=2, executor="threads").complete
-    assert tree(store.path) == whole
-
-
-def test_no_worker_outlives_an_error_of_the_watcher(
-    fresh: Fresh, slow: Callable[[], Slow], alive: Callable[[int], bool]
-) -> None:
-    store, plan = fresh("out")
-    toy = slow()
-
-    def watch(tally: Tally) -> None:
-        if tally.done:
-            toy.workers(1)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run_chunks(store, plan, jobs=2, executor="processes", watch=watch)
-    assert toy.pids()
-    assert not any(map(alive, toy.pids()))
-
-
-def test_no_worker_outlives_a_killed_coordinator(
-    fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Slow], alive: Callable[[int], bool],
-    elsewhere: Callable[..., Any], soon: Callable[..., Any],
-) -> None:  # fmt: skip
-    store, plan = fresh("out")
-    toy = slow()
-    coordinator = elsewhere(COORDINATOR, store.path)
-    workers = toy.workers(2)
-    coordinator.kill()
-    coordinator.wait()
-    assert soon(lambda: not any(map(alive, workers)))
-    toy.no_more()
     assert run_chunks(store, plan, jobs=1, executor="threads").complete
     assert tree(store.path) == whole
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 from tests.faults.workbench import (
     command,
     orphans_of,

@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+
+from switchmdp.cli import main
 
 AGENTS = '''\
 """Two verbs, and no machine code."""
@@ -53,6 +58,7 @@ parameters = {{ patience = 5 }}
 # A run without its figures and its page, as where the extra that draws them is not installed.
 PLAIN = "import sys; sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
 MAIN = "from switchmdp.cli import main; main()\n"
+HERE = ("--quiet", "--jobs", 1, "--executor", "threads")  # runs in this process
 
 
 def write_experiment(
@@ -76,13 +82,25 @@ def command(*arguments: object, figures: bool = False, first: str = "") -> list[
 
 
 def run(
-    *arguments: object, figures: bool = False, **environment: str
+    *arguments: object, figures: bool = False, first: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
+    program = command(*arguments, figures=figures, first=first)
     return subprocess.run(
-        command(*arguments, figures=figures), capture_output=True, text=True, timeout=300,
-        stdin=subprocess.DEVNULL, env=os.environ | environment,
+        program, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        env=os.environ | environment,
     )  # fmt: skip
+
+
+def here(*arguments: object) -> int:
+    """The command line in this process, without figures and page; its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        patch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
 
 
 def results(folder: Path) -> dict[str, bytes]:
@@ -115,6 +133,15 @@ def orphans_of(folder: Path, patience: float = 20.0) -> list[int]:
     while (left := processes_of(folder)) and time.monotonic() < until:
         time.sleep(0.02)
     return left
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for the time being; in memory where possible, so that syncing costs nothing."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="switchmdp-faults-") as folder:
+        yield Path(folder)
 
 
 @contextmanager

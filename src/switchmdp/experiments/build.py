@@ -143,6 +143,8 @@ def make_agent(
     if _is_full(problem) and default_of(factory, "available", 0) is None:
         wanted.remove("available")
     agent = factory(**{name: given[name]() for name in wanted}, **parameters)
+    if isinstance(agent, type) or not (hasattr(agent, "act") and hasattr(agent, "observe")):
+        raise InvalidParameter(variant.source, agent, "what makes agents, which act and observe")
     return agent, {name: plain(value) for name, value in parameters.items()}
 
 

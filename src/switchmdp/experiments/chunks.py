@@ -182,8 +182,7 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
     for row, i in enumerate(range(chunk.first, chunk.last)):
         try:
             problem = problem_of(plan, chunk.setting, i)
-            last = int(np.searchsorted(problem.change_points, horizon, side="right"))
-            found = optimal_gains(problem, last)
+            found = optimal_gains(problem, _felt(problem, horizon))
             counts[row] = problem.changes, len(found)
             points.append(problem.change_points)
             gains.append(found)
@@ -197,6 +196,10 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
         "hardness": hard,
     }  # fmt: skip
     return Outcome(arrays, {}, failures, [time.perf_counter() - began])
+
+
+def _felt(problem: SwitchingMDP, horizon: int) -> int:
+    return int(np.searchsorted(problem.change_points, horizon, side="right"))
 
 
 def _hardness(problem: SwitchingMDP) -> Any:
@@ -239,6 +242,8 @@ def problem_of(plan: Plan, setting: int, i: int) -> SwitchingMDP:
             seed = problem_seed(experiment.seed, i)
             factory = plan.generators[variant.source]
             problem = make_problem(variant, factory, experiment.horizon, seed)
+            # Before an agent can ask for some: the last bits depend on which are solved together.
+            optimal_gains(problem, _felt(problem, experiment.horizon))
             if problem.pairs.n_pairs * (problem.changes + 1) > 10_000:
                 return problem
             entry.problem = problem

@@ -1,0 +1,54 @@
+"""What may go wrong, goes wrong: a tenth of each campaign; `make soak` runs them at full count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.faults.damage import damaged_files, foreign_folders
+from tests.faults.disks import failing_operations, full_disks
+from tests.faults.kills import kill_coordinators, kill_workers
+from tests.faults.machine_code import sabotaged_caches
+from tests.faults.mutations import mutated_configurations
+from tests.faults.workbench import scratch_folder
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+def test_killed_coordinators_are_resumed_to_the_same_bytes(scratch: Path) -> None:
+    assert "5 coordinators killed" in kill_coordinators(scratch, 5)
+
+
+def test_killed_workers_cost_nothing_but_time(scratch: Path) -> None:
+    assert "5 workers killed" in kill_workers(scratch, 5)
+
+
+def test_a_full_disk_is_told_and_resumed_from_once_there_is_room(scratch: Path) -> None:
+    assert "2 full disks" in full_disks(scratch, 2)
+
+
+def test_an_operation_of_the_disk_that_fails_is_told_and_leaves_only_whole_files(
+    scratch: Path,
+) -> None:
+    assert "one in 10 of" in failing_operations(scratch, 10)
+
+
+def test_damage_to_stored_files_is_detected_or_harmless(scratch: Path) -> None:
+    assert "200 bit flips and 20 truncations" in damaged_files(scratch, 200, 20)
+
+
+def test_spoilt_configurations_are_refused_with_their_faults(scratch: Path) -> None:
+    assert "500 mutated configurations" in mutated_configurations(scratch, 500)
+
+
+def test_results_of_two_configurations_are_never_mixed(scratch: Path) -> None:
+    assert "10 other configurations refused" in foreign_folders(scratch, 10)
+
+
+def test_a_sabotaged_cache_of_machine_code_heals_itself(scratch: Path) -> None:
+    assert "3 files of machine code spoilt" in sabotaged_caches(scratch, 3)
