@@ -98,7 +98,10 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        shown = repr(self.value)
+        try:
+            shown = repr(self.value)
+        except ValueError:  # Python refuses to write out very long integers
+            shown = "something too long to show"
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         return f"{self.path}: must be {self.allowed}, got {shown}"
 

@@ -122,3 +122,16 @@ def test_a_start_of_another_size_is_refused(n_states: int) -> None:
     start = optimal_gain(random_mdp(n_states, 2, seed=1))
     with pytest.raises(SwitchmdpError):
         optimal_gain(random_mdp(20, 2, seed=1), start=start)
+
+
+@pytest.mark.parametrize(("n_states", "changes"), [(4, 12), (4, 300), (70, 5)])
+def test_gains_do_not_depend_on_how_many_were_asked_for_at_a_time(
+    n_states: int, changes: int
+) -> None:
+    def fresh() -> SwitchingMDP:
+        return random_switching(n_states, 2, changes=changes, horizon=10_000, seed=3)
+
+    whole, pieces = optimal_gain_brackets(fresh()), fresh()
+    for last in (0, 1, changes // 2, changes):
+        optimal_policies(pieces)
+        assert np.array_equal(optimal_gain_brackets(pieces, last), whole[: last + 1])

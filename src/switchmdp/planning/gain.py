@@ -108,23 +108,58 @@ def _not_reached(
 
 
 _known: WeakKeyDictionary[SwitchingMDP, NDArray[np.float64]] = WeakKeyDictionary()
+_last: WeakKeyDictionary[SwitchingMDP, Plan] = WeakKeyDictionary()
 
 
 def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
     """(lower, upper) of ρ* of configurations 0..last, one row each, to the default tolerance.
 
-    Solved when first asked for, each from the policy of the one before, and remembered.
+    Solved when first asked for, and remembered. The numbers don't depend on how many were asked for
+    at a time: those of a small problem are solved each on its own, those of a large one each from
+    the plan of the one before.
     """
     if not isinstance(problem, SwitchingMDP):
         raise InvalidParameter("problem", problem, "a SwitchingMDP")
     last = problem.changes if last is None else whole("last", last, 0, problem.changes)
     known = _known.get(problem, np.empty((0, 2)))
-    if last >= len(known):
+    first = len(known)
+    if last >= first:
         problem.check_connected(last)
-        none = np.empty((0, problem.n_states), np.int64)
-        known = np.concatenate([known, _brackets(problem, len(known), last, none)])
+        if problem.n_states <= SMALL and last - first >= FEW:
+            none = np.empty((0, problem.n_states), np.int64)
+            fresh = _solved_in_turn(problem, first, last, none)
+        else:
+            plans = _solved_one_by_one(problem, first, last, _last.get(problem))
+            _last[problem] = plans[-1]
+            fresh = np.array([(plan.lower, plan.upper) for plan in plans])
+        known = np.concatenate([known, fresh])
         _known[problem] = known
     return known[: last + 1].copy()
+
+
+def _solved_one_by_one(
+    problem: SwitchingMDP, first: int, last: int, before: Plan | None = None
+) -> list[Plan]:
+    plans: list[Plan] = []
+    for mdp in problem.configurations(first, last):
+        before = optimal_gain(mdp, start=before if problem.n_states > SMALL else None)
+        plans.append(before)
+    return plans
+
+
+def _solved_in_turn(
+    problem: SwitchingMDP, first: int, last: int, choices: Any
+) -> NDArray[np.float64]:
+    """Configurations first..last of a small problem, in machine code from one to the next."""
+    model = problem.configuration(first).model
+    out = np.empty((last + 1 - first, 2))
+    choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
+    failed, status = solve_in_turn(
+        model, problem.patches, first, choice, bias, TOLERANCE, out, choices
+    )
+    if failed >= 0:
+        raise _not_reached(status, bias, TOLERANCE, *out[failed])
+    return out
 
 
 def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
@@ -135,29 +170,11 @@ def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
     [[1, 0]]
     """
     problem.check_connected()
-    choices = np.empty((problem.changes + 1, problem.n_states), np.int64)
-    _brackets(problem, 0, problem.changes, choices)
-    return problem.pairs.actions[choices]
-
-
-def _brackets(problem: SwitchingMDP, first: int, last: int, choices: Any) -> NDArray[np.float64]:
-    if problem.n_states > SMALL or last - first < FEW:
-        plan, rows = None, []
-        for i, mdp in enumerate(problem.configurations(first, last), start=first):
-            plan = optimal_gain(mdp, start=plan)
-            rows.append((plan.lower, plan.upper))
-            if len(choices):
-                choices[i] = [problem.pairs.pair(s, int(a)) for s, a in enumerate(plan.policy)]
-        return np.array(rows)
-    model = problem.configuration(first).model
-    out = np.empty((last + 1 - first, 2))
-    choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
-    failed, status = solve_in_turn(
-        model, problem.patches, first, choice, bias, TOLERANCE, out, choices
-    )
-    if failed >= 0:
-        raise _not_reached(status, bias, TOLERANCE, *out[failed])
-    return out
+    if problem.n_states <= SMALL and problem.changes >= FEW:
+        choices = np.empty((problem.changes + 1, problem.n_states), np.int64)
+        _solved_in_turn(problem, 0, problem.changes, choices)
+        return problem.pairs.actions[choices]
+    return np.array([plan.policy for plan in _solved_one_by_one(problem, 0, problem.changes)])
 
 
 def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:

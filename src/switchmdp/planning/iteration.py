@@ -140,16 +140,19 @@ def solve_in_turn(
     model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float,
     out: Any, choices: Any,
 ) -> Any:  # fmt: skip
-    """Policy iteration for configuration after configuration, each from its forerunner's policy.
+    """Policy iteration for configuration after configuration, each from the first actions.
 
-    Writes (lower, upper) into `out` and, where `choices` has rows, the optimal pairs there. Returns
-    (index, status) of the first failure, or (-1, 0).
+    So a configuration's numbers don't depend on which others were solved with it. Writes (lower,
+    upper) into `out` and, where `choices` has rows, the optimal pairs there. Returns (index,
+    status) of the first failure, or (-1, 0).
     """
     for i in range(out.shape[0]):
         if i > 0:
             change = first + i - 1
             for k in range(patches.offsets[change], patches.offsets[change + 1]):
                 model.row[patches.pair[k]] = patches.new[k]
+        for s in range(choice.size):
+            choice[s], bias[s] = model.starts[s], 0.0
         lower, upper, status = iterate_policies(model, choice, bias, tolerance)
         out[i, 0], out[i, 1] = lower, upper
         if choices.shape[0] > 0:

@@ -41,8 +41,9 @@ def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> fl
         return float("nan")
     last = int(np.searchsorted(problem.change_points, record.horizon, side="right"))
     states = np.zeros(0, np.int32) if record.trajectory is None else record.trajectory.states
+    model = problem.model._replace(row=problem.model.row.copy())
     count = _count(
-        problem.model._replace(row=problem.model.row.copy()), problem.pairs.actions, problem.patches,
+        model, problem.pairs.actions, problem.patches,
         problem.change_points[:last].copy(), optimal_gains(problem, last),
         episodes.start, episodes.policy, states, record.horizon, float(epsilon),
     )  # fmt: skip
