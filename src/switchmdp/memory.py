@@ -68,8 +68,9 @@ class Counts:
         self.high = np.zeros(n_pairs, np.int64)
         self.low = np.zeros(n_pairs, np.int64)
         size = n_pairs * pairs.n_states if self.full else 4096
-        row = np.arange(pairs.n_states, dtype=np.uint32)
-        self.target = np.tile(row, n_pairs) if self.full else np.zeros(size, np.uint32)
+        self.target = np.zeros(size, np.uint32)
+        if self.full:
+            self.target[:] = np.arange(size) % pairs.n_states
         self.count = np.zeros(size, np.int64)
         width = pairs.n_states if self.full else 0
         self.offset = np.arange(n_pairs, dtype=np.int64) * width

@@ -8,6 +8,7 @@ openings, writes, syncs and renames, for every k until a run comes through untou
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -15,7 +16,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class BadDisk:
         if self.count == self.first or (self.for_good and self.count > self.first):
             raise OSError(self.error, os.strerror(self.error))
 
-    @contextmanager
+    @contextlib.contextmanager
     def below_storage(self) -> Iterator[None]:
         """Everything that `storage` asks of the operating system goes through here."""
         disk = self
@@ -86,7 +86,9 @@ class BadDisk:
 def failing_operations(scratch: Path, every: int) -> str:
     """Each `every`-th operation of a run fails once, or for good; likewise those of its report."""
     with own_modules(MODULE):
-        config = write_experiment(scratch, horizon=20, agents=1, fragile=True, module=MODULE)
+        config = write_experiment(
+            scratch, horizon=20, settings=1, agents=1, fragile=True, module=MODULE
+        )
         assert here("run", config, "--out", scratch / "whole", *HERE) == 3
         whole = results(scratch / "whole")
         once = _until_untouched(config, scratch / "once", whole, every, errno.EIO)
@@ -108,12 +110,14 @@ def _until_untouched(
     first = 1
     while True:
         disk, folder = BadDisk(error, first, **how), out / f"{first}"
-        with disk.below_storage():
+        with disk.below_storage(), contextlib.redirect_stderr(io.StringIO()) as said:
             code = here("run", config, "--out", folder, *HERE)
         if disk.count < first:
             assert code == 3  # as without faults: a run of the fragile agent failed
             return disk.count
         assert code == 5 if error == errno.ENOSPC else code in (2, 3), f"operation {first}: {code}"
+        told = os.strerror(error) in said.getvalue() or "the disk is full" in said.getvalue()
+        assert told, f"operation {first}: {said.getvalue()}"
         _must_be_whole_files(folder, whole)
         if not (folder / "experiment.json").exists():
             assert here("resume", folder, *HERE) == 4
@@ -161,7 +165,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-@contextmanager
+@contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[bool]:
     """A file system of its own; False where none can be mounted."""
     place.mkdir()
@@ -178,8 +182,8 @@ def small_disk(place: Path) -> Iterator[bool]:
 
 
 def full_disks(scratch: Path, count: int) -> str:
-    """`count` runs that find the disk full: by turns as chunks are written, in the report, and as
-    the folder is made."""
+    """`count` runs that find the disk full: by turns as chunks are written, as the folder is made,
+    and in the report."""
     config = write_experiment(scratch / "configuration", agents=3)
     start = ("run", config, "--quiet", "--jobs", 2, "--executor", "threads", "--out")
     out = scratch / "whole"
@@ -187,14 +191,14 @@ def full_disks(scratch: Path, count: int) -> str:
     whole = results(out)
     first = _pages(out.glob("*.*"))
     last = first + _pages(out.glob("runs/*")) + _pages(out.glob("timings/*"))
-    spans = ((first, last), (last, last + REPORT), (0, first))
+    spans = ((first, last), (0, first), (last, last + REPORT))
     with small_disk(scratch / "disk") as mounted:
         if mounted:
             stages = []
             for i in range(count):
                 low, high = spans[i % 3]
                 free = low + (high - low) * (i // 3) // -(-count // 3)
-                stages.append(_filled(start, scratch / "disk", free, whole, figures=i % 3 == 1))
+                stages.append(_filled(start, scratch / "disk", free, whole, figures=i % 3 == 2))
             kind = "a file system of its own"
         else:
             stages = _refused(config, scratch, whole, count)

@@ -8,7 +8,9 @@ to go on by itself. The results must come out as if nothing had happened.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -75,19 +77,22 @@ def _report(out: Path) -> list[str]:
 
 
 def kill_coordinators(scratch: Path, count: int) -> str:
-    """`count` coordinators killed and resumed, half with threads and half with processes."""
+    """`count` coordinators killed and resumed, with threads and processes by turns; one in ten also
+    draws its figures."""
     config = write_experiment(scratch / "many", fragile=True)
-    threads = _whole(config, scratch / "threads", "threads")
-    processes = _whole(config, scratch / "processes", "processes")
-    assert threads.found == processes.found
-    few = write_experiment(scratch / "few", agents=2)
-    figures = _whole(few, scratch / "figures", "threads", figures=True)
-
-    def trial(i: int) -> str:
-        whole = figures if i % 10 == 4 else processes if i % 2 else threads
-        return _killed_and_resumed(whole, scratch / f"{i}", i)
-
     with ThreadPoolExecutor(2) as pool:
+        threads, processes = pool.map(
+            lambda executor: _whole(config, scratch / executor, executor), ("threads", "processes")
+        )
+        assert threads.found == processes.found
+        if count >= 10:
+            few = write_experiment(scratch / "few", agents=2)
+            figures = _whole(few, scratch / "figures", "processes", figures=True)
+
+        def trial(i: int) -> str:
+            whole = figures if i % 10 == 9 else processes if i % 2 else threads
+            return _killed_and_resumed(whole, scratch / f"trial-{i:03d}", i)
+
         stages = Counter(pool.map(trial, range(count)))
     shown = ", ".join(f"{n} {stage}" for stage, n in sorted(stages.items()))
     return (
@@ -100,7 +105,8 @@ def _killed_and_resumed(whole: Whole, out: Path, i: int) -> str:
     rng = np.random.default_rng([1, i])
     stage = ""
     while not stage:
-        at_a_write = i % 4 == 2
+        shutil.rmtree(out, ignore_errors=True)  # of one that had ended before it was killed
+        at_a_write = i % 6 in (0, 2)  # two in three of those with threads
         at = int(rng.integers(1, IN_CREATION + 1 if rng.random() < 0.3 else IN_ALL))
         first = KILLED_AT.format(at=at) if at_a_write else ""
         # One in three anywhere, the others once the imports are over and it gets interesting.
@@ -127,8 +133,9 @@ def _killed(program: list[str], after: float) -> bool:
         program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        process.wait(after)
-    except subprocess.TimeoutExpired:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(after)
+    finally:
         process.kill()
     return process.wait() == -signal.SIGKILL
 
@@ -150,16 +157,19 @@ def kill_workers(scratch: Path, count: int) -> str:
     assert whole.code == 0
     killed = runs = 0
     while killed < count:
-        out = scratch / f"{runs}"
+        out = scratch / f"run-{runs:03d}"
         rng = np.random.default_rng([2, runs])
         program = command(*whole.start, out)
         process = subprocess.Popen(
             program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
-        for _ in range(min(2, count - killed)):
-            killed += _kill_one_of(process, out, rng.uniform(0.0, 0.5 * whole.seconds), rng)
-        _, said = process.communicate(timeout=300)
+        try:
+            for _ in range(min(2, count - killed)):
+                killed += _kill_one_of(process, out, rng.uniform(0.0, 0.5 * whole.seconds), rng)
+            _, said = process.communicate(timeout=300)
+        finally:
+            process.kill()
         assert process.returncode == 0, said
         assert results(out) == whole.found
         assert not temporary_files(out)

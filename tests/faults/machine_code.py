@@ -85,8 +85,9 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
     root = scratch / "cache"
     if cache_folder().exists():
         shutil.copytree(cache_folder(), root / cache_folder().name)
-    _run(config, scratch / "cold", root)
-    whole, files = _run(config, scratch / "warm", root)
+    whole, files = _run(config, scratch / "cold", root)
+    if not all((cache_folder() / file.name).exists() for file in files):
+        whole, files = _run(config, scratch / "warm", root)  # compiling asks for more than running
     order = sorted(files)
     spoilt = rounds = 0
     while spoilt < count:
@@ -96,7 +97,7 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
         found, healed = _run(config, scratch / f"spoilt-{rounds}", root)
         assert found == whole
         assert healed.keys() >= files.keys(), f"not healed: {files.keys() - healed.keys()}"
-        again = {file: healed[file] for file in files}  # compiling asks for more than running
+        again = {file: healed[file] for file in files}
         assert _run(config, scratch / f"healed-{rounds}", root) == (whole, again)
         rounds += 1
     return (

@@ -40,11 +40,11 @@ EXPERIMENT = """\
 title = "faults"
 horizon = {horizon}
 n_problems = {problems}
-seed = {seed}
+seed = 1
 
 [problems.random]
 problem = "random-switching"
-parameters = {{ n_states = 3, n_actions = 2, changes = {{ sweep = [1, 2] }} }}
+parameters = {{ n_states = 3, n_actions = 2, changes = {{ sweep = {changes} }} }}
 
 [agents.plain]
 agent = "{module}:Plain"
@@ -62,16 +62,18 @@ HERE = ("--quiet", "--jobs", 1, "--executor", "threads")  # runs in this process
 
 
 def write_experiment(
-    folder: Path, *, horizon: int = 300, problems: int = 3, seed: int = 0, agents: int = 10,
+    folder: Path, *, horizon: int = 300, problems: int = 3, settings: int = 2, agents: int = 10,
     fragile: bool = False, module: str = "plain_agents",
 ) -> Path:  # fmt: skip
-    """A configuration of 2 × (agents + 1) chunks, two more with an agent that fails, in a folder
-    with the module of its agents."""
-    text = EXPERIMENT + FRAGILE * fragile
-    names = {"horizon": horizon, "problems": problems, "seed": seed, "module": module}
+    """A configuration of settings × (agents + 1) chunks, and more with an agent that fails, in a
+    folder with the module of its agents."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{module}.py").write_text(AGENTS)
-    (folder / "experiment.toml").write_text(text.format(**names, steps=[*range(1, agents + 1)]))
+    text = (EXPERIMENT + FRAGILE * fragile).format(
+        horizon=horizon, problems=problems, module=module, changes=[*range(1, settings + 1)],
+        steps=[*range(1, agents + 1)],
+    )  # fmt: skip
+    (folder / "experiment.toml").write_text(text)
     return folder / "experiment.toml"
 
 

@@ -31,7 +31,9 @@ from switchmdp.storage import Arrays
 SECONDS = 1.0
 MOST_PROBLEMS = 500
 MOST_CHANGES = 1000
+MOST_HARD = 250  # problems of a setting whose hardness is measured: enough for its quantiles
 REMEMBERED = 1024
+BATCH, SMALL = 16, 100  # runs, and pairs up to which so many agents may be held at once
 LONGEST = 10**7  # steps whose states are worth keeping in memory
 
 
@@ -116,31 +118,59 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
         "bad_steps": np.full(n, np.nan), "failed": np.zeros(n, np.bool_),
     }  # fmt: skip
     shown: dict[str, Any] = {}
-    failures, seconds = [], [0.0] * n
-    for row, i in enumerate(range(chunk.first, chunk.last)):
-        seed = run_seed(experiment.seed, i)
-        try:
-            problem = problem_of(plan, chunk.setting, i)
-            agent, parameters = make_agent(variant, factory, problem, experiment.horizon, seed)
-            shown = shown or parameters
-            began = time.perf_counter()
-            record = _run(agent, problem, plan, seed)
-            seconds[row] = time.perf_counter() - began
+    failures: list[dict[str, Any]] = []
+    seconds = [0.0] * n
+
+    def make(row: int) -> tuple[SwitchingMDP, Any]:
+        problem = problem_of(plan, chunk.setting, chunk.first + row)
+        agent, parameters = make_agent(variant, factory, problem, experiment.horizon, seed(row))
+        shown.update(parameters if not shown else {})
+        return problem, agent
+
+    def run(row: int, problem: SwitchingMDP, agent: Any) -> tuple[SwitchingMDP, Any, Record]:
+        began = time.perf_counter()
+        record = _run(agent, problem, plan, seed(row))
+        seconds[row] = time.perf_counter() - began
+        return problem, agent, record
+
+    def write(row: int, problem: SwitchingMDP, agent: Any, record: Record) -> tuple[()]:
+        bad = count_bad_steps(record, problem, experiment.epsilon)
+        if bad is None and experiment.horizon <= LONGEST:
+            agent, _ = make_agent(variant, factory, problem, experiment.horizon, seed(row))
+            record = _run(agent, problem, plan, seed(row), trajectory=True)
             bad = count_bad_steps(record, problem, experiment.epsilon)
-            if bad is None and experiment.horizon <= LONGEST:
-                agent, _ = make_agent(variant, factory, problem, experiment.horizon, seed)
-                record = _run(agent, problem, plan, seed, trajectory=True)
-                bad = count_bad_steps(record, problem, experiment.epsilon)
-            _write(arrays, row, record, agent, bad)
-        except (KeyboardInterrupt, MemoryError):
-            raise
-        except BaseException as error:  # a user's agent may raise anything, even SystemExit
-            for name in ("regret", "pseudo_regret", "bad_steps"):
-                arrays[name][row] = np.nan
-            arrays["episodes"][row] = arrays["sweeps"][row] = -1
-            arrays["failed"][row] = True
-            failures.append(_failure(plan, chunk, variant.name, i, error))
+        _write(arrays, row, record, agent, bad)
+        return ()
+
+    def seed(row: int) -> int:
+        return run_seed(experiment.seed, chunk.first + row)
+
+    # In batches, step by step: Python is slow to come back to after a run has filled the caches.
+    small = plan.compiled[lane] and plan.pairs[chunk.setting] <= SMALL
+    size = BATCH if small else 1
+    for first in range(0, n, size):
+        going: dict[int, Any] = dict.fromkeys(range(first, min(first + size, n)), ())
+        for step in (make, run, write):
+            for row, given in list(going.items()):
+                try:
+                    going[row] = step(row, *given)
+                except (KeyboardInterrupt, MemoryError):
+                    raise
+                except BaseException as error:  # an agent may raise anything, even SystemExit
+                    del going[row]
+                    _clear(arrays, row)
+                    i = chunk.first + row
+                    failures.append(_failure(plan, chunk, variant.name, i, error))
+    failures.sort(key=lambda failure: failure["problem"])
     return Outcome(arrays, {"parameters": shown}, failures, seconds)
+
+
+def _clear(arrays: Arrays, row: int) -> None:
+    """The row of a run that failed."""
+    for name in ("regret", "pseudo_regret", "bad_steps"):
+        arrays[name][row] = np.nan
+    arrays["episodes"][row] = arrays["sweeps"][row] = -1
+    arrays["failed"][row] = True
 
 
 def _run(
@@ -186,7 +216,8 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
             counts[row] = problem.changes, len(found)
             points.append(problem.change_points)
             gains.append(found)
-            hard[row] = _hardness(problem)
+            if i < MOST_HARD:
+                hard[row] = _hardness(problem)
         except (KeyboardInterrupt, MemoryError):
             raise
         except BaseException as error:  # a user's generator may raise anything

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,21 @@ def optimal_window(
     factor = positive("times", times)
     if problem.changes == 0:
         return horizon
-    window = theory.optimal_window(
-        horizon=horizon, diameter=_diameter(problem, diameter), n_states=problem.n_states,
-        n_actions=problem.n_actions, changes=problem.changes, delta=context.delta,
+    window = _window(
+        horizon, _diameter(problem, diameter), problem.n_states, problem.n_actions,
+        problem.changes, context.delta,
     )  # fmt: skip
     return int(min(max(round(window * factor), problem.pairs.n_pairs), horizon))
+
+
+@lru_cache(maxsize=256)
+def _window(
+    horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
+) -> int:
+    return theory.optimal_window(
+        horizon=horizon, diameter=diameter, n_states=n_states, n_actions=n_actions,
+        changes=changes, delta=delta,
+    )  # fmt: skip
 
 
 def _diameter(problem: SwitchingMDP, given: float | str) -> float:

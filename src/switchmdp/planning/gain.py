@@ -31,7 +31,6 @@ from switchmdp.planning.large import gains_of_large_chain, iterate_large_policie
 
 TOLERANCE = 1e-9
 SMALL = 64
-FEW = 64
 DENSE = 2000
 SWEEPS_FOR_LARGE = 20_000
 
@@ -125,7 +124,7 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     first = len(known)
     if last >= first:
         problem.check_connected(last)
-        if problem.n_states <= SMALL and last - first >= FEW:
+        if problem.n_states <= SMALL:
             none = np.empty((0, problem.n_states), np.int64)
             fresh = _solved_in_turn(problem, first, last, none)
         else:
@@ -142,7 +141,7 @@ def _solved_one_by_one(
 ) -> list[Plan]:
     plans: list[Plan] = []
     for mdp in problem.configurations(first, last):
-        before = optimal_gain(mdp, start=before if problem.n_states > SMALL else None)
+        before = optimal_gain(mdp, start=before)
         plans.append(before)
     return plans
 
@@ -170,7 +169,7 @@ def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
     [[1, 0]]
     """
     problem.check_connected()
-    if problem.n_states <= SMALL and problem.changes >= FEW:
+    if problem.n_states <= SMALL:
         choices = np.empty((problem.changes + 1, problem.n_states), np.int64)
         _solved_in_turn(problem, 0, problem.changes, choices)
         return problem.pairs.actions[choices]

@@ -51,15 +51,23 @@ def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> fl
 
 
 @jit
+def _policies(starts: Any) -> int:
+    """How many policies there are, or 0 if that is too many to remember."""
+    size = 1
+    for s in range(starts.size - 1):
+        size *= starts[s + 1] - starts[s]
+        if size > TABLE:
+            return 0
+    return size
+
+
+@jit
 def _code(starts: Any, choice: Any) -> int:
-    """A policy's number, or -1 if there are too many policies to number."""
+    """A policy's number."""
     code, size = 0, 1
     for s in range(choice.size):
-        width = starts[s + 1] - starts[s]
         code += size * (choice[s] - starts[s])
-        size *= width
-        if size > TABLE:
-            return -1
+        size *= starts[s + 1] - starts[s]
     return code
 
 
@@ -72,7 +80,7 @@ def _count(
     row = model.row
     choice, means = np.empty(n_states, np.int64), np.empty(n_states)
     order = np.arange(n_states)
-    known = np.full(TABLE, np.nan)
+    known = np.full(_policies(model.starts), np.nan)
     bad = change = 0
     k, t = 0, 1
     while t <= horizon:
@@ -80,7 +88,7 @@ def _count(
             for j in range(patches.offsets[change], patches.offsets[change + 1]):
                 row[patches.pair[j]] = patches.new[j]
             change += 1
-            for j in range(TABLE):
+            for j in range(known.size):
                 known[j] = np.nan
         while k + 1 < start.size and start[k + 1] <= t:
             k += 1
@@ -92,7 +100,7 @@ def _count(
         for s in range(n_states):
             choice[s] = find_pair(model.starts, actions, s, policy[k, s])
             means[s] = model.mean[row[choice[s]]]
-        code = _code(model.starts, choice)
+        code = _code(model.starts, choice) if known.size > 0 else -1
         limit = gains[change] - epsilon
         if code >= 0 and known[code] == known[code]:
             if known[code] < limit:
