@@ -61,16 +61,6 @@ def _policies(starts: Any) -> int:
     return size
 
 
-@jit
-def _code(starts: Any, choice: Any) -> int:
-    """A policy's number."""
-    code, size = 0, 1
-    for s in range(choice.size):
-        code += size * (choice[s] - starts[s])
-        size *= starts[s + 1] - starts[s]
-    return code
-
-
 @entry
 def _count(
     model: Any, actions: Any, patches: Any, change_points: Any, gains: Any, start: Any,
@@ -97,23 +87,30 @@ def _count(
             stop = min(stop, change_points[change])
         if k + 1 < start.size:
             stop = min(stop, start[k + 1])
+        code, size = 0, 1  # the policy's number, were all policies numbered
         for s in range(n_states):
-            choice[s] = find_pair(model.starts, actions, s, policy[k, s])
-            means[s] = model.mean[row[choice[s]]]
-        code = _code(model.starts, choice) if known.size > 0 else -1
+            first, action = model.starts[s], policy[k, s]
+            pair = first + action
+            if pair >= model.starts[s + 1] or actions[pair] != action:  # some actions are missing
+                pair = find_pair(model.starts, actions, s, action)
+            choice[s] = pair
+            code += size * (pair - first)
+            size *= model.starts[s + 1] - first
         limit = gains[change] - epsilon
-        if code >= 0 and known[code] == known[code]:
+        if known.size > 0 and known[code] == known[code]:
             if known[code] < limit:
                 bad += stop - t
             t = stop
             continue
+        for s in range(n_states):
+            means[s] = model.mean[row[choice[s]]]
         p, r = chain(model, choice, order, means)
         found = gains_of_chain(p, r)
         low, high = found.min(), found.max()
         if high - low <= SAME:
             if low < limit:
                 bad += stop - t
-            if code >= 0:
+            if known.size > 0:
                 known[code] = low
         elif states.size > 0:
             for u in range(t, stop):
