@@ -25,7 +25,14 @@ class InvalidParameter(SwitchmdpError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
-        return f"{self.field} must be {self.allowed}, got {self.value!r}"
+        return f"{self.field} must be {self.allowed}, got {_shown(self.value)}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python refuses to write out very long integers
+        return "something too long to show"
 
 
 class InvalidInteraction(InvalidParameter):
@@ -98,10 +105,7 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        try:
-            shown = repr(self.value)
-        except ValueError:  # Python refuses to write out very long integers
-            shown = "something too long to show"
+        shown = _shown(self.value)
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         return f"{self.path}: must be {self.allowed}, got {shown}"
 

@@ -171,7 +171,7 @@ def test_wrong_formulas_are_refused(small: Small, value: Any, path: str, words: 
         ({"law": {"choice": "beta", "x": 1.0}}, "", "TypeError"),
         ({"law": {"choice": "beta", "x": date(2020, 1, 1)}}, ".parameters.law.x", "a number"),
         ({"law": {"formula": "changes"}}, ".parameters.law", "or a choice table"),
-        ({"changes": -1}, ".parameters.changes", "an integer >= 0"),
+        ({"changes": -1}, ".parameters.changes", "an integer from 0 to 100000"),
         ({"n_states": 0}, ".parameters.n_states", "an integer >= 1"),
         ({"change_points": [10, 5], "changes": 2}, "", "must increase strictly"),
     ],

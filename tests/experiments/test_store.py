@@ -16,8 +16,9 @@ from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Chunk, Outcome, compute
 from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.load import load_results
-from switchmdp.experiments.spec import parse
+from switchmdp.experiments.spec import loads, parse
 from switchmdp.experiments.store import KIND, Store, create, digest_of, open_store
+from switchmdp.experiments.toml import dumps
 from switchmdp.storage import save_arrays
 
 Small = Callable[..., dict[str, Any]]
@@ -123,10 +124,11 @@ def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Pat
         "quote": "q", "reading": "r", "measure": "bumps", "setting": "P [changes=1]", "agent": "R",
     }  # fmt: skip
     plan = check(parse(small(n_problems=4, title="better", claims=[claim])))
-    create(tmp_path / "out", plan, "the text", None)
+    text = f"# as it was written\n{dumps(plan.experiment)}"
+    create(tmp_path / "out", plan, text, None)
     found = open_store(tmp_path / "out")
     assert (found.experiment.title, len(found.experiment.claims)) == ("better", 1)
-    assert (found.digest, found.text()) == (done.digest, "the text")
+    assert (found.digest, found.text()) == (done.digest, text)
     assert all(map(found.is_done, found.chunks()))
     assert load_results(found).title == "better"
 
@@ -296,9 +298,14 @@ def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
     assert np.isnan(load_results(done).settings["P [changes=2]"].agents["U"].seconds).all()
 
 
+def test_a_text_that_says_something_else_is_not_shown(done: Store) -> None:
+    (done.path / "experiment.toml").write_text(dumps(done.experiment).replace("300", "301"))
+    assert loads(done.text()) == done.experiment
+
+
 def test_text_and_origin_may_be_missing(done: Store) -> None:
     (done.path / "experiment.toml").unlink()
-    assert json.loads(done.text())["title"] == "small"
+    assert loads(done.text()) == done.experiment
     assert done.module_folder() is None
 
 

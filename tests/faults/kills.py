@@ -118,7 +118,7 @@ def _killed_and_resumed(whole: Whole, out: Path, i: int) -> str:
         else:  # the whole run may have had to compile, and so taken far longer
             seconds = min(seconds, time.monotonic() - began)
     other = ("--executor", ("threads", "processes")[i // 2 % 2])
-    resumed = run("resume", out, "--quiet", *other, figures=whole.figures)
+    resumed = run("resume", out, "--quiet", "--jobs", 1, *other, figures=whole.figures)
     if stage == "before anything was promised":
         assert resumed.returncode == 4, resumed.stderr
         resumed = run(*whole.start, out, figures=whole.figures)

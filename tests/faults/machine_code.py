@@ -74,7 +74,7 @@ def lead_nowhere(file: Path) -> None:
 
 
 SABOTAGE: tuple[Callable[[Path], None], ...] = (
-    cut_short, become_a_folder, alter, lead_nowhere, fill_with_something_else, empty,
+    cut_short, alter, lead_nowhere, become_a_folder, fill_with_something_else, empty,
 )  # fmt: skip
 
 

@@ -163,6 +163,8 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
                 path.unlink()
             except (FileNotFoundError, NotADirectoryError, PermissionError):
                 pass
+            except IsADirectoryError:  # which no file could take the place of
+                shutil.rmtree(path, ignore_errors=True)
             except Exception as error:
                 _warn_once(f"machine code in {path} is unusable ({error!r}), and compiled again")
         if not self._label.startswith("_"):

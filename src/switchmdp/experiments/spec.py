@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,7 @@ LONGEST = 10**10
 POINTS = 200
 MOST_POINTS = 10_000
 MOST_BYTES = 1_000_000
+MOST_PARTS = 1000
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -173,6 +175,9 @@ def parse(data: Mapping[str, Any]) -> Experiment:
 
 def loads(text: str) -> Experiment:
     """An experiment from TOML text."""
+    if any(part.count(".") > MOST_PARTS for part in re.split(r"[=,\[\]{}#]", text)):
+        words = Words(f"a key of more than {MOST_PARTS} parts")  # which takes minutes to read
+        raise InvalidExperiment([Fault("the file", words, "TOML with keys of a few parts")])
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5000 digits are a ValueError

@@ -27,7 +27,8 @@ import numpy as np
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Blocks, Chunk, Outcome, block_sizes, layout
-from switchmdp.experiments.spec import Experiment, canonical, parse
+from switchmdp.experiments.spec import Experiment, canonical, loads, parse
+from switchmdp.experiments.toml import dumps
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
 
@@ -78,6 +79,8 @@ class Store:
         name = f"{chunk.id}.json"
         if outcome.failures:
             save_bytes(self.path / "failures" / name, canonical(outcome.failures))
+        else:
+            (self.path / "failures" / name).unlink(missing_ok=True)
         save_bytes(self.path / "timings" / name, canonical(outcome.seconds))
         fields = {**outcome.fields, "digest": self.digest, "chunk": chunk.id}
         save_arrays(self.chunk_path(chunk), KIND, fields, outcome.arrays)
@@ -127,10 +130,12 @@ class Store:
         return Path(found) if isinstance(found, str) else None
 
     def text(self) -> str:
-        """The experiment as it was written."""
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            return (self.path / TEXT).read_bytes().decode()
-        return canonical(self.experiment.model_dump(mode="json")).decode()
+        """The experiment as it was written; where that was damaged since, in our words."""
+        with contextlib.suppress(OSError, UnicodeDecodeError, InvalidExperiment):
+            text = (self.path / TEXT).read_bytes().decode()
+            if loads(text).content() == self.experiment.content():
+                return text
+        return dumps(self.experiment)
 
 
 def digest_of(plan: Plan) -> str:
@@ -201,7 +206,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
             Path(path), parse(content["experiment"]), content["digest"], content["version"],
             content["modules"], tuple(tuple(map(int, sizes)) for sizes in content["blocks"]),
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidExperiment):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise DamagedFile(f"{file} is not the description of an experiment") from None
     if not sound or content.get("format") != FORMAT or _manifest(store) != raw:
         raise DamagedFile(f"{file} does not match its checksum")

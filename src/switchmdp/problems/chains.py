@@ -19,7 +19,7 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     >>> round(optimal_gain(riverswim()).gain, 4)
     0.4286
     """
-    n = whole("n_states", n_states, 2)
+    n = whole("n_states", n_states, 2, 2000)
     transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
     for s in range(n):
         transitions[s, 0, max(0, s - 1)] = 1.0
@@ -45,7 +45,7 @@ def ring_with_shortcuts(
     """
     from scipy.sparse import csr_array
 
-    n = whole("n_states", n_states, 2)
+    n = whole("n_states", n_states, 2, 10**6)
     slip = probability("slip", slip)
     rng = np.random.default_rng(whole("seed", seed, 0))
     here = np.arange(n)

@@ -20,7 +20,8 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
 from switchmdp.mdp.pairs import whole
 
-MOST_ENTRIES = 10**8  # probabilities drawn for one problem: 0.8 GB
+MOST_ENTRIES = 2 * 10**7  # probabilities of one problem: building it takes about a gigabyte
+MOST_CHANGES = 10**5
 
 RowLaw = Callable[[np.random.Generator, int, int], NDArray[np.float64]]
 
@@ -103,7 +104,7 @@ def random_switching(
     >>> random_switching(changes=2, horizon=100_000, seed=0).change_points.tolist()
     [50000, 100000]
     """
-    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
+    changes, horizon = whole("changes", changes, 0, MOST_CHANGES), whole("horizon", horizon, 1)
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
@@ -125,6 +126,9 @@ def random_sparse_mdp(
     """
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
     width = whole("successors", successors, 1, n_states)
+    if n_states * n_actions * width > MOST_ENTRIES:
+        allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
+        raise InvalidParameter("n_states", n_states, allowed)
     rng = np.random.default_rng(whole("seed", seed, 0))
     n_pairs = n_states * n_actions
     targets = _distinct(rng, n_pairs, width, n_states)
