@@ -33,8 +33,8 @@ def test_every_problem_has_an_id() -> None:
         "import switchmdp; import gymnasium; gymnasium.make({id!r})",
         "import gymnasium; gymnasium.make('switchmdp:' + {id!r})",
         "import gymnasium; import switchmdp; gymnasium.spec({id!r})",
-        "import switchmdp; import gymnasium; gymnasium.spec('switchmdp:' + {id!r})",
-        "import gymnasium; import switchmdp; gymnasium.spec('switchmdp:' + {id!r})",
+        "import switchmdp; import gymnasium; gymnasium.make('switchmdp:' + {id!r})",
+        "import gymnasium; import switchmdp; gymnasium.make('switchmdp:' + {id!r})",
         "import switchmdp.gym; import gymnasium; gymnasium.spec({id!r})",
         "import switchmdp; from gymnasium.envs import registration; registration.spec({id!r})",
         "import switchmdp, importlib; import gymnasium; importlib.reload(gymnasium);"
