@@ -121,8 +121,9 @@ def _stored(value: Any, kind: Any, here: str, arrays: Arrays) -> Any:
         with suppress(OverflowError, ValueError):  # infinities and NaN are no integers
             if kind is float:
                 return {"float": float(value).hex()}
-            if kind in (bool, int) and kind(value) == value and -LARGEST <= value < LARGEST:
-                return kind(value)
+            number = kind(value) if kind in (bool, int) else None
+            if number is not None and number == value and -LARGEST <= number < LARGEST:
+                return number
     elif kind is Any or inspect.isclass(kind):
         return _described(value, here, arrays)
     says = "an array" if isinstance(kind, ArrayOf) else getattr(kind, "__name__", str(kind))
