@@ -51,6 +51,10 @@ class InvalidReward(InvalidInteraction):
     """A reward is not a finite number in [0, 1]."""
 
 
+class InvalidEnvironment(InvalidParameter):
+    """A Gymnasium environment gave back something that is not what it promised."""
+
+
 class InvalidMDP(SwitchmdpError, ValueError):
     """The data does not describe an MDP; says at which state and action, and what was found."""
 

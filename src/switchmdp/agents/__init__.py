@@ -3,6 +3,7 @@
 from switchmdp.agents.episodic import Doubling, Episodic
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.stored import load
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
 
@@ -18,5 +19,5 @@ AGENTS: dict[str, type[Agent]] = {
 
 __all__ = [
     "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "Doubling", "Episodic",
-    "Omniscient", "Oracle", "Random",
+    "Omniscient", "Oracle", "Random", "load",
 ]  # fmt: skip

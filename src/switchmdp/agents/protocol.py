@@ -14,6 +14,7 @@ changed. Machine code, which has checked already, calls them bare.
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -81,6 +82,12 @@ class Agent:
     def pairs(self) -> Pairs:
         """The state-action pairs that the agent knows."""
         return Pairs(self.n_states, self.n_actions, self.starts, self.actions)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to a file, from which `agents.load` reads it back."""
+        from switchmdp.agents.stored import save_agent
+
+        save_agent(self, path)
 
     def _table(self, per_pair: Any, missing: Any) -> NDArray[Any]:
         """A value per pair as a read-only (S, A) array."""

@@ -19,7 +19,9 @@ import numba
 
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
 from switchmdp.compiled.structs import (
+    ArrayOf,
     classes_in,
+    fields_of,
     freeze,
     is_compiled,
     pack,
@@ -30,8 +32,9 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "classes_in", "compiled", "entry", "freeze", "inlined", "interpreted",
-    "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised", "thaw", "unpack",
+    "JIT", "ArrayOf", "classes_in", "compiled", "entry", "fields_of", "freeze", "inlined",
+    "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised", "thaw",
+    "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT

@@ -36,11 +36,7 @@ _CLASS_OF_TUPLE: dict[type, type] = {}
 
 def register(cls: type) -> None:
     """Teach Numba the fields and methods of a class."""
-    fields = {
-        name: _kind(hint)
-        for name, hint in get_type_hints(cls).items()
-        if get_origin(hint) is not ClassVar and hint is not ClassVar
-    }
+    fields = fields_of(cls)
     name = f"{cls.__name__}State"
     state = namedtuple(name, fields)  # type: ignore[misc]  # the fields are known at run time only
     state.__module__ = cls.__module__
@@ -57,7 +53,16 @@ def register(cls: type) -> None:
             overload_method(struct, method, strict=False)(_same_signature(inspect.unwrap(function)))
 
 
-class _ArrayOf:
+def fields_of(cls: type) -> dict[str, Any]:
+    """The annotated fields of a class: int, float, bool, `ArrayOf`, a class, or Any."""
+    return {
+        name: _kind(hint)
+        for name, hint in get_type_hints(cls).items()
+        if get_origin(hint) is not ClassVar and hint is not ClassVar
+    }
+
+
+class ArrayOf:
     """The annotation of an array field: NDArray[T] has elements of type T, np.ndarray any."""
 
     def __init__(self, hint: Any) -> None:
@@ -66,7 +71,7 @@ class _ArrayOf:
 
 
 def _kind(hint: Any) -> Any:
-    return _ArrayOf(hint) if hint is np.ndarray or get_origin(hint) is np.ndarray else hint
+    return ArrayOf(hint) if hint is np.ndarray or get_origin(hint) is np.ndarray else hint
 
 
 def _preprocess(self: Any, fields: Any) -> Any:

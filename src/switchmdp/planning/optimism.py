@@ -63,14 +63,14 @@ class Optimism:
         self.estimates = np.empty(0)
         self.value, self.next_value = np.zeros(n_states), np.zeros(n_states)
         self.order = np.arange(n_states)
-        self.values, self.masses = np.empty(n_states), np.empty(n_states)
+        self.values, self.masses = np.zeros(n_states), np.zeros(n_states)
         self.lower, self.upper = 0.0, 1.0
         self.sweeps = 0
 
     def estimate(self, counts: Any, radius: Any) -> None:
         """p̂ = P / N of every pair whose ball does not hold all distributions."""
         if self.estimates.size != counts.count.size:
-            self.estimates = np.empty(counts.count.size)
+            self.estimates = np.zeros(counts.count.size)
         estimates, count, visits = self.estimates, counts.count, counts.visits
         offset, used = counts.offset, counts.used
         for pair in range(visits.size):

@@ -1,0 +1,398 @@
+"""Files with a valid checksum and malicious content: refused, or harmless; never a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp import storage
+from switchmdp.agents import load
+from switchmdp.agents.consistency import _block_sizes, must_be_consistent, split
+from switchmdp.compiled import interpreted
+from switchmdp.errors import DamagedFile
+from switchmdp.memory import block_size, high_part, low_part
+
+Content = tuple[dict[str, Any], dict[str, Any]]
+TOLD = [100, 2000]
+CAMPAIGN = pytest.mark.parametrize("share", [29, pytest.param(1, marks=pytest.mark.soak)])
+
+
+@pytest.fixture(autouse=True)
+def hasty_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of files that need not survive a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def live(agent: Any, steps: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    state = 0
+    with np.errstate(over="ignore"):
+        for _ in range(steps):
+            action = agent.act(state)
+            target = int(agent.n_states * rng.random())
+            agent.observe(state, action, float(rng.random()), target)
+            state = target
+
+
+def problem() -> sm.SwitchingMDP:
+    return sm.SwitchingMDP([sm.problems.random_mdp(3, 2, seed=s) for s in range(2)], [100])
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "sw-ucrl": lambda: sm.agents.SWUCRL(3, 2, window=20),
+    "sw-ucrl, lists": lambda: sm.agents.SWUCRL(70, 2, window=60),
+    "ucrl2-r": lambda: sm.agents.UCRL2R(3, 2, changes=2),
+    "ucrl2, lists": lambda: sm.agents.UCRL2(70, 2),
+    "oracle": lambda: sm.agents.Oracle(3, 2, change_points=TOLD),
+    "ucrl2-rw": lambda: sm.agents.UCRL2RW(3, 2, period=70),
+    "omniscient": lambda: sm.agents.Omniscient(problem()),
+    "random": lambda: sm.agents.Random(3, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Content]:
+    """What is in the file of an agent of each kind, in mid-episode."""
+    folder, found = tmp_path_factory.mktemp("agents"), {}
+    for name, make in MAKERS.items():
+        agent = make()
+        live(agent, 333, 0)
+        agent.save(folder / name)
+        found[name] = storage.load_arrays(folder / name, "agent")
+    return found
+
+
+def is_refused(content: Content, path: Path) -> bool:
+    """Whether loading says DamagedFile; any other error is a failure of the test."""
+    storage.save_arrays(path, "agent", *content)
+    try:
+        load(path)
+    except DamagedFile:
+        return True
+    return False
+
+
+def bad_arrays(array: Any) -> Iterator[tuple[str, Any]]:
+    """The same array with values out of range, of another length, shape or type."""
+    kind = array.dtype.kind
+    values: list[Any] = [np.nan, np.inf, -np.inf, -1.0, -1e-300, 1.5, 1e308]
+    if kind in "iu":
+        top = np.iinfo(array.dtype).max
+        values = [-1, -5, 2, 7, 100, 5000, 2**31, 2**32, 2**62, top, top - 3, -top - 1, -(2**62)]
+        values = [v for v in values if np.iinfo(array.dtype).min <= v <= top]
+    last = array.size - 1
+    for value in values:
+        for what, where in [("first", 0), ("last", last), ("middle", last // 2), ("all", ...)]:
+            other = array.copy()
+            if other.size:
+                other.flat[where] = value
+                yield f"{what} is {value}", other
+    yield "reversed", np.ascontiguousarray(array[::-1])
+    yield "shifted", np.roll(array, 1)
+    yield "zero", np.zeros_like(array)
+    yield "shorter", array[:-1]
+    yield "longer", np.concatenate([array, array[-1:]])
+    yield "twice", np.concatenate([array, array])
+    yield "empty", array[:0]
+    yield "one", array[:1]
+    yield "a row", array.reshape(1, -1)
+    yield "a column", array.reshape(-1, 1)
+    yield "a number", np.zeros((), array.dtype)
+    for other in ("f8", "f4", "i8", "u4", "u8", "i4", "?", ">i8", ">f8", "c16", "U3", "M8[s]"):
+        if np.dtype(other) != array.dtype:
+            yield f"of type {other}", np.zeros(array.shape, other)
+
+
+@CAMPAIGN
+def test_any_array_replaced_is_refused_or_harmless(
+    share: int, contents: dict[str, Content], tmp_path: Path
+) -> None:
+    harmless: list[Path] = []
+    for fields, arrays in contents.values():
+        tried = refused = 0
+        for key, array in arrays.items():
+            for what, other in islice(bad_arrays(array), len(key) % share, None, share):
+                path = tmp_path / f"{len(harmless)}"
+                tried += 1
+                if is_refused((fields, arrays | {key: other}), path):
+                    refused += 1
+                elif not np.array_equal(other, array):
+                    known = key.rpartition(".")[2] not in INDICES
+                    assert known or is_slack(key, other, arrays), (key, what)
+                    harmless.append(path)
+        assert refused > tried // 2
+    must_run(harmless[::share])
+
+
+# Everything that machine code takes for an index, or for a number of steps.
+INDICES = {
+    "starts", "actions", "choice", "quota", "offset", "used", "visits", "high", "low", "order",
+    "policies", "times", "change_points", "pairs", "slots", "rewards", "count", "target",
+    "log_pair", "log_next", "log_reward",
+}  # fmt: skip
+
+
+def is_slack(key: str, other: Any, arrays: dict[str, Any]) -> bool:
+    """Whether what differs is where nobody looks, or is as good as what was there."""
+    name, array = key.rpartition(".")[2], arrays[key]
+    if name == "quota":
+        return bool(other.shape == array.shape and (other >= 0).all())
+    if name in ("log_pair", "log_next", "log_reward"):
+        return bool(other.shape == array.shape)  # beyond what is logged, or another valid step
+    if name in ("high", "low"):  # without a window nothing else says what they must be
+        visits = arrays["memory.counts.visits"]
+        return "memory.pairs" not in arrays and bool((other <= visits * 2**31).all())
+    if name in ("target", "offset"):
+        return bool(array.size != 18)  # in lists: slots and blocks that are not in use
+    if name == "count":
+        return array.size > 1000 and bool((other >= 0).all())  # what moved blocks left behind
+    return name in ("times", "policies", "actions", "change_points", "order", "choice")
+
+
+RUN = """
+import sys, numpy as np, switchmdp as sm
+problems = {}
+def problem_for(pairs):
+    key = pairs.n_states, pairs.n_actions, pairs.actions.tobytes()
+    if key not in problems:
+        rng = np.random.default_rng(0)
+        p = rng.dirichlet(np.ones(key[0]), key[:2])
+        mdp = sm.MDP(p, rng.random(key[:2]), available=pairs.available)
+        problems[key] = sm.SwitchingMDP([mdp])
+    return problems[key]
+for path in sys.stdin.read().split():
+    for steps, interpreted in ((300, True), (2000, False)):
+        agent = sm.agents.load(path)
+        problem = problem_for(agent.pairs)
+        sm.simulate(agent, problem, steps, experienced=True, interpreted=interpreted)
+print("done")
+"""
+
+
+def must_run(paths: list[Path]) -> None:
+    """In a process of their own, which machine code gone astray would end."""
+    given = "\n".join(map(str, paths))
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=given, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "done\n", done.stderr[-2000:]
+
+
+def places(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every field in the header's tree."""
+    for name, value in tree["fields"].items():
+        yield (*path, name)
+        if isinstance(value, dict) and "class" in value:
+            yield from places(value, (*path, name))
+
+
+def replaced(fields: dict[str, Any], place: tuple[str, ...], value: Any) -> dict[str, Any]:
+    other = copy.deepcopy(fields)
+    at = other["agent"]
+    for name in place[:-1]:
+        at = at["fields"][name]
+    at["fields"][place[-1]] = value
+    return other
+
+
+def value_at(fields: dict[str, Any], place: tuple[str, ...]) -> Any:
+    at = fields["agent"]
+    for name in place:
+        at = at["fields"][name]
+    return at
+
+
+WORDS: list[Any] = [
+    None, "x", "", [], [1], {}, {"array": "nothing"}, {"array": ["x"]}, {"array": {}}, 0.5,
+    {"float": "x"}, {"float": 1}, {"float": None}, {"float": "0x1p99999"}, True, False,
+    {"class": "Never"}, {"class": "Never", "fields": {}}, {"class": "Never", "fields": []},
+    {"class": ["Never"], "fields": {}}, {"class": None, "fields": {}}, {"fields": {}},
+    {"class": "Told", "fields": {"times": {"array": "starts"}, "i": 0}},
+    {"class": "Never", "fields": {"x": 1}}, {"class": "Window", "fields": {"window": 3}},
+    {"class": "Doubling", "fields": {}}, {"class": "Random", "fields": {}},
+    {"float": "nan"}, {"float": "inf"}, {"float": "-inf"}, {"float": "0x0p+0"}, {"float": "-1"},
+    {"float": "0x1p+0"}, {"float": "0x0.0000000000001p-1022"}, {"float": "0x1.fffffp-1"},
+    -1, 0, 1, 2, 3, 7, 19, 20, 21, 300, 2047, 2048, 2049, 5000, 2**31, 2**32, 2**53, 2**53 + 1,
+    2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63), -(2**63) - 1,
+]  # fmt: skip
+
+
+@CAMPAIGN
+def test_any_field_replaced_is_refused_or_harmless(
+    share: int, contents: dict[str, Content], tmp_path: Path
+) -> None:
+    harmless: list[Path] = []
+    for fields, arrays in contents.values():
+        tried = refused = 0
+        for nth, place in enumerate(places(fields["agent"])):
+            before = value_at(fields, place)
+            for value in WORDS[nth % share :: share]:
+                if value == before and type(value) is type(before):
+                    continue
+                path = tmp_path / f"{len(harmless)}"
+                tried += 1
+                if is_refused((replaced(fields, place, value), arrays), path):
+                    refused += 1
+                    continue
+                assert type(value) is type(before), (place, value, before)
+                if isinstance(value, dict):
+                    assert value.keys() == before.keys()
+                harmless.append(path)
+        assert refused > tried // 2
+    must_run(harmless[::share])
+
+
+@pytest.mark.parametrize("name", ["sw-ucrl", "ucrl2-r", "oracle", "omniscient", "random"])
+def test_arrays_and_fields_too_many_or_missing_are_refused(
+    name: str, contents: dict[str, Content], tmp_path: Path
+) -> None:
+    fields, arrays = contents[name]
+    path = tmp_path / "agent"
+    assert not is_refused((fields, arrays), path)
+    assert is_refused((fields, arrays | {"more": arrays["starts"]}), path)
+    for key in arrays:
+        fewer = {k: v for k, v in arrays.items() if k != key}
+        assert is_refused((fields, fewer), path)
+        assert is_refused((fields, fewer | {f"{key}x": arrays[key]}), path)
+    for place in places(fields["agent"]):
+        other = replaced(fields, place, None)
+        parent = value_at(other, place[:-1])
+        del parent["fields"][place[-1]]
+        assert is_refused((other, arrays), path)
+        assert is_refused((replaced(fields, (*place[:-1], "more"), 1), arrays), path)
+    other = copy.deepcopy(fields)
+    other["agent"]["more"] = 1
+    assert is_refused((other, arrays), path)
+    for component in ("Counts", "Window", "Never", "Optimism", "Doubling"):
+        whole: Any = {"class": component, "fields": {}}
+        assert is_refused(({"version": 1, "agent": whole}, arrays), path)
+        assert is_refused(({"version": 1, "agent": whole}, {}), path)
+
+
+def test_what_is_counted_twice_must_agree(contents: dict[str, Content], tmp_path: Path) -> None:
+    """Each of these lies inside all bounds, and only does not fit the rest."""
+    for name in ("sw-ucrl", "sw-ucrl, lists"):
+        fields, arrays = contents[name]
+        memory = fields["agent"]["fields"]["memory"]["fields"]
+        assert memory["head"] > 0
+        path = tmp_path / "agent"
+        for key, step in [("pairs", 1), ("slots", 1), ("rewards", -1e-9)]:
+            ring = arrays[f"memory.{key}"]
+            for i in (0, len(ring) // 2):
+                other = ring.copy()
+                other[i] = abs(other[i] - step) if key == "rewards" else (other[i] + step) % 3
+                assert is_refused((fields, arrays | {f"memory.{key}": other}), path)
+        for key in ("visits", "high", "low", "count"):
+            other = arrays[f"memory.counts.{key}"].copy()
+            other[np.argmax(other)] -= 1
+            assert is_refused((fields, arrays | {f"memory.counts.{key}": other}), path)
+        for head in range(int(memory["window"])):
+            place = ("memory", "head")
+            if head != memory["head"]:
+                # A full ring may begin anywhere: the same steps in another order.
+                assert not is_refused((replaced(fields, place, head), arrays), path)
+        for size in (0, 1, memory["size"] - 1, memory["size"] + 1):
+            assert is_refused((replaced(fields, ("memory", "size"), size), arrays), path)
+        for window in (memory["window"] - 1, memory["window"] + 1, 2**62):
+            assert is_refused((replaced(fields, ("memory", "window"), window), arrays), path)
+
+
+def test_additions_that_overflow_do_not_slip_through(
+    contents: dict[str, Content], tmp_path: Path
+) -> None:
+    """Differences and sums of these wrap around to something that looks right."""
+    path, top = tmp_path / "agent", 2**63 - 1
+    for name in ("sw-ucrl", "random"):
+        fields, arrays = contents[name]
+        assert is_refused((fields, arrays | {"starts": np.array([0, top, -5, 6])}), path)
+    fields, arrays = contents["ucrl2, lists"]
+    for value in (top, top - 1, top - 3):
+        offset = arrays["memory.counts.offset"].copy()
+        offset[np.argmax(arrays["memory.counts.used"])] = value
+        assert is_refused((fields, arrays | {"memory.counts.offset": offset}), path)
+    fields, arrays = contents["ucrl2-r"]
+    used = arrays["memory.counts.visits"] > 0
+    other = {f"memory.counts.{key}": np.where(used, 2**62, 0) for key in ("visits", "high", "low")}
+    count = arrays["memory.counts.count"].reshape(6, 3).copy()
+    count[used], count[used, 0] = 0, 2**62
+    assert is_refused((fields, arrays | other | {"memory.counts.count": count.ravel()}), path)
+
+
+def test_blocks_that_overlap_or_share_a_successor_are_refused(
+    contents: dict[str, Content], tmp_path: Path
+) -> None:
+    fields, arrays = contents["ucrl2, lists"]
+    path = tmp_path / "agent"
+    used, offset = arrays["memory.counts.used"], arrays["memory.counts.offset"]
+    one, two = np.nonzero(used > 1)[0][:2]
+    other = offset.copy()
+    other[one] = other[two]
+    assert is_refused((fields, arrays | {"memory.counts.offset": other}), path)
+    target = arrays["memory.counts.target"].copy()
+    target[offset[one]] = target[offset[one] + 1]
+    assert is_refused((fields, arrays | {"memory.counts.target": target}), path)
+    count = arrays["memory.counts.count"].copy()
+    count[-1] = 1
+    assert is_refused((fields, arrays | {"memory.counts.count": count}), path)
+
+
+def test_a_small_file_can_not_make_much_memory_be_taken(
+    contents: dict[str, Content], tmp_path: Path
+) -> None:
+    path, large = tmp_path / "agent", []
+    fields, arrays = contents["omniscient"]
+    large.append((replaced(fields, ("n_actions",), (2**31 - 1) // 3), arrays))
+    fields, arrays = contents["ucrl2-r"]
+    for place in [("n_states",), ("memory", "counts", "filled"), ("memory", "counts", "n_states")]:
+        large.append((replaced(fields, place, 2**30), arrays))
+    lists, kept = contents["ucrl2, lists"]
+    large.append((lists, kept | {"memory.counts.used": np.full(140, 70)}))
+    large.append((lists, kept | {"memory.counts.used": np.full(140, 2**40)}))
+    for content in large:
+        storage.save_arrays(path, "agent", *content)
+        tracemalloc.start()
+        with contextlib.suppress(DamagedFile):
+            load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 5_000_000
+
+
+def test_the_vectorised_halves_of_a_reward_are_those_of_the_memory() -> None:
+    rng = np.random.default_rng(0)
+    edges = [0.0, 1.0, 0.5, 2.0**-31, 2.0**-62, 2.0**-63, 5e-324, 1e-300, np.nextafter(1.0, 0.0),
+             np.nextafter(2.0**-31, 0.0), np.nextafter(0.5, 1.0), 1 / 3]  # fmt: skip
+    rewards = np.concatenate([edges, rng.random(20_000), rng.random(2000) ** 20])
+    high, low = split(rewards)
+    assert high.tolist() == [interpreted(high_part)(r) for r in rewards.tolist()]
+    assert low.tolist() == [interpreted(low_part)(r) for r in rewards.tolist()]
+    assert [high_part(r) for r in rewards[:500]] == high[:500].tolist()
+    assert [low_part(r) for r in rewards[:500]] == low[:500].tolist()
+
+
+def test_the_vectorised_block_sizes_are_those_of_the_memory() -> None:
+    used = np.array([*range(3000), 2**20 - 1, 2**20, 2**20 + 1, 2**31 - 1, 2**31])
+    assert _block_sizes(used).tolist() == [interpreted(block_size)(n) for n in used.tolist()]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_agent_is_consistent_at_every_step(name: str) -> None:
+    agent = MAKERS[name]()
+    for seed in range(250):
+        live(agent, 1 + seed % 3, seed)
+        must_be_consistent(agent)
+        if seed % 5 == 0:
+            agent.act(0)
+            must_be_consistent(agent)
