@@ -195,7 +195,9 @@ def test_a_stack_of_arrays_is_the_same_problem_as_its_configurations(n: int) -> 
     points = list(range(10, 10 * n, 10))
     one = SwitchingMDP.from_arrays(rows, means, points)
     two = SwitchingMDP([MDP(p, r) for p, r in zip(rows, means, strict=True)], points)
-    for a, b in zip((*one.model, *one.patches), (*two.model, *two.patches), strict=True):
+    ours: list[Any] = [*one.model, *one.patches]
+    theirs: list[Any] = [*two.model, *two.patches]
+    for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
     assert one.change_points.tolist() == points
