@@ -19,7 +19,7 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     >>> round(optimal_gain(riverswim()).gain, 4)
     0.4286
     """
-    n = whole("n_states", n_states, 2, 2000)
+    n = whole("n_states", n_states, 2, 3000)
     transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
     for s in range(n):
         transitions[s, 0, max(0, s - 1)] = 1.0
