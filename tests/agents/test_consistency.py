@@ -348,6 +348,44 @@ def test_blocks_that_overlap_or_share_a_successor_are_refused(
     assert is_refused((fields, arrays | {"memory.counts.count": count}), path)
 
 
+def test_counts_that_no_step_of_the_window_made_are_refused(
+    contents: dict[str, Content], tmp_path: Path
+) -> None:
+    """Steps with reward 0 leave no trace in the sums."""
+    fields, arrays = contents["sw-ucrl"]
+    visits, count = (arrays[f"memory.counts.{key}"].copy() for key in ("visits", "count"))
+    pair = int(np.argmin(visits))
+    visits[pair] += 5
+    count[3 * pair] += 5
+    other = {"memory.counts.visits": visits, "memory.counts.count": count}
+    assert is_refused((fields, arrays | other), tmp_path / "agent")
+
+
+def test_counts_in_slots_that_are_not_in_use_are_refused(
+    contents: dict[str, Content], tmp_path: Path
+) -> None:
+    fields, arrays = contents["ucrl2, lists"]
+    used, offset = arrays["memory.counts.used"], arrays["memory.counts.offset"]
+    pair = int(np.nonzero(used == 3)[0][0])  # of four
+    count = arrays["memory.counts.count"].copy()
+    count[offset[pair] + 3], count[offset[pair]] = count[offset[pair]], 0
+    other = arrays | {"memory.counts.count": count}
+    assert is_refused((fields, other), tmp_path / "agent")
+
+
+def test_a_policy_of_actions_that_are_not_available_is_refused(tmp_path: Path) -> None:
+    mask = np.array([[True, False], [True, True]])
+    mdp = sm.MDP(np.full((2, 2, 2), 0.5), [[0.5, 0.5], [0.1, 0.9]], available=mask)
+    sm.agents.Omniscient(sm.SwitchingMDP([mdp, mdp, mdp], [5, 9])).save(tmp_path / "agent")
+    fields, arrays = storage.load_arrays(tmp_path / "agent", "agent")
+    assert arrays["policies"].tolist() == [[0, 1]] * 3
+    path = tmp_path / "other"
+    assert not is_refused((fields, arrays | {"policies": np.array([[0, 0]] * 3)}), path)
+    assert is_refused((fields, arrays | {"policies": np.array([[0, 1], [1, 1], [0, 1]])}), path)
+    assert is_refused((fields, arrays | {"change_points": np.array([9, 5])}), path)
+    assert is_refused((fields, arrays | {"change_points": np.array([5, 5])}), path)
+
+
 def test_a_small_file_can_not_make_much_memory_be_taken(
     contents: dict[str, Content], tmp_path: Path
 ) -> None:
