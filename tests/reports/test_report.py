@@ -13,7 +13,7 @@ import pytest
 
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results, Runs, Setting
-from switchmdp.reports import report
+from switchmdp.reports import charts, report
 
 Maker = Callable[..., Results]
 
@@ -84,7 +84,7 @@ def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> 
 
 
 def test_enough_problems_are_shown_against_their_diameter(make_results: Maker) -> None:
-    results = make_results(n=report.ENOUGH, points=5)
+    results = make_results(n=charts.ENOUGH, points=5)
     assert [name for name, _ in report.figures(results)][-1] == "against-diameter"
 
 

@@ -30,7 +30,7 @@ def _run(arguments: list[str]) -> int:
 
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # closed, or no stream of Python's own
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # may be None
     as_json = "--json" in arguments
     with only_json() if as_json else contextlib.nullcontext():
         try:

@@ -11,7 +11,7 @@ from switchmdp.version import __version__
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Speak JSON, one object a line.")
-MOST_PROBLEMS = 1_000_000
+MOST_PROBLEMS = 1_000_000  # as in `spec`, which help must not wait for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _path(help: str, default: str | None = None) -> Callable[[F], F]:  # noqa: A002
+def _path(text: str, default: str | None = None) -> Callable[[F], F]:
     kind = click.Path(path_type=Path)
-    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=help)
+    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=text)
 
 
-def _problems(help: str) -> Callable[[F], F]:  # noqa: A002
-    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=help)
+def _problems(text: str) -> Callable[[F], F]:
+    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=text)
 
 
 def _running(command: Any) -> Any:

@@ -59,7 +59,7 @@ def let_go(stream: TextIO | None) -> None:
     """Nobody reads this any more: let what is left in its buffer, and all that follows, vanish."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be no file at all
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
+        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]  # None: suppressed
         os.close(nowhere)
 
 

@@ -20,7 +20,7 @@ from switchmdp.errors import SwitchmdpError
 from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.faults import described
-from switchmdp.experiments.results import HARDNESS
+from switchmdp.experiments.results import HARDNESS, no_runs
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.planning import hardness
 from switchmdp.planning.gain import optimal_gains
@@ -111,12 +111,7 @@ def compute(plan: Plan, chunk: Chunk) -> Outcome:
 def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
     experiment, variant = plan.experiment, plan.agents[lane]
     factory, n = plan.factories[variant.source], len(chunk)
-    points = -(-experiment.horizon // experiment.grid)
-    arrays: Arrays = {
-        "regret": np.full((n, points), np.nan), "pseudo_regret": np.full((n, points), np.nan),
-        "episodes": np.full(n, -1, np.int64), "sweeps": np.full(n, -1, np.int64),
-        "bad_steps": np.full(n, np.nan), "failed": np.zeros(n, np.bool_),
-    }  # fmt: skip
+    arrays: Arrays = no_runs(n, experiment.points)
     shown: dict[str, Any] = {}
     failures: list[dict[str, Any]] = []
     seconds = [0.0] * n
@@ -167,9 +162,8 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
 
 def _clear(arrays: Arrays, row: int) -> None:
     """The row of a run that failed."""
-    for name in ("regret", "pseudo_regret", "bad_steps"):
-        arrays[name][row] = np.nan
-    arrays["episodes"][row] = arrays["sweeps"][row] = -1
+    for name, array in no_runs(1, arrays["regret"].shape[1]).items():
+        arrays[name][row] = array[0]
     arrays["failed"][row] = True
 
 
@@ -212,7 +206,8 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
     for row, i in enumerate(range(chunk.first, chunk.last)):
         try:
             problem = problem_of(plan, chunk.setting, i)
-            found = optimal_gains(problem, _felt(problem, horizon))
+            felt = int(np.searchsorted(problem.change_points, horizon, side="right"))
+            found = optimal_gains(problem, felt)
             counts[row] = problem.changes, len(found)
             points.append(problem.change_points)
             gains.append(found)
@@ -227,10 +222,6 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
         "hardness": hard,
     }  # fmt: skip
     return Outcome(arrays, {}, failures, [time.perf_counter() - began])
-
-
-def _felt(problem: SwitchingMDP, horizon: int) -> int:
-    return int(np.searchsorted(problem.change_points, horizon, side="right"))
 
 
 def _hardness(problem: SwitchingMDP) -> Any:
@@ -273,8 +264,6 @@ def problem_of(plan: Plan, setting: int, i: int) -> SwitchingMDP:
             seed = problem_seed(experiment.seed, i)
             factory = plan.generators[variant.source]
             problem = make_problem(variant, factory, experiment.horizon, seed)
-            # Before an agent can ask for some: the last bits depend on which are solved together.
-            optimal_gains(problem, _felt(problem, experiment.horizon))
             if problem.pairs.n_pairs * (problem.changes + 1) > 10_000:
                 return problem
             entry.problem = problem

@@ -91,6 +91,6 @@ def _stream(
 
 def _account(distributed: Any, future: Any, chunk: str) -> Account:
     try:
-        return future.result()  # type: ignore[no-any-return]
+        return future.result()  # type: ignore[no-any-return]  # what `work_on` returned
     except (Exception, distributed.CancelledError) as error:  # raised there, or the worker died
         return Account(chunk, error=f"{type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ import numpy as np
 from switchmdp.errors import DamagedFile
 from switchmdp.experiments.build import Variant, expand
 from switchmdp.experiments.chunks import Chunk
-from switchmdp.experiments.results import HARDNESS, Results, Runs, Setting
+from switchmdp.experiments.results import HARDNESS, Results, Runs, Setting, no_runs
 from switchmdp.experiments.spec import Experiment
 from switchmdp.experiments.store import Store
 from switchmdp.storage import Arrays
@@ -61,7 +61,7 @@ def assemble(
     settings = {}
     for s, variant in enumerate(expand(experiment.problems)):
         runs = {
-            agent.name: _runs(agent, parts.get((s, a), []), seconds, experiment, len(times))
+            agent.name: _runs(agent, parts.get((s, a), []), seconds, experiment)
             for a, agent in enumerate(agents)
         }
         points, gains, hardness = _facts(parts.get((s, None), []), experiment.n_problems)
@@ -74,13 +74,9 @@ def assemble(
     )
 
 
-def _runs(variant: Variant, part: Any, seconds: Any, experiment: Experiment, points: int) -> Runs:
+def _runs(variant: Variant, part: Any, seconds: Any, experiment: Experiment) -> Runs:
     n = experiment.n_problems
-    whole: Arrays = {
-        "regret": np.full((n, points), np.nan), "pseudo_regret": np.full((n, points), np.nan),
-        "episodes": np.full(n, -1, np.int64), "sweeps": np.full(n, -1, np.int64),
-        "bad_steps": np.full(n, np.nan), "failed": np.zeros(n, np.bool_),
-    }  # fmt: skip
+    whole: Arrays = no_runs(n, experiment.points)
     took = np.full(n, np.nan)
     parameters: dict[str, Any] = {}
     for chunk, fields, arrays in part:

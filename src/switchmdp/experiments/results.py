@@ -16,6 +16,15 @@ from numpy.typing import NDArray
 HARDNESS = ("diameter", "span", "gap", "reward_variation", "transition_variation")
 
 
+def no_runs(n: int, points: int) -> dict[str, NDArray[Any]]:
+    """The arrays of `Runs` that are results, for n runs of which none is done."""
+    return {
+        "regret": np.full((n, points), np.nan), "pseudo_regret": np.full((n, points), np.nan),
+        "episodes": np.full(n, -1, np.int64), "sweeps": np.full(n, -1, np.int64),
+        "bad_steps": np.full(n, np.nan), "failed": np.zeros(n, np.bool_),
+    }  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Runs:
     """One agent on every problem of one setting."""

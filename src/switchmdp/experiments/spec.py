@@ -141,6 +141,11 @@ class Experiment(_Strict):
         """The steps between two recorded points: a two-hundredth of the horizon if not given."""
         return self.every if self.every is not None else max(1, self.horizon // POINTS)
 
+    @property
+    def points(self) -> int:
+        """How many points a run records."""
+        return -(-self.horizon // self.grid)
+
     def content(self) -> dict[str, Any]:
         """What the runs depend on: everything but the title and the claims."""
         return self.model_dump(mode="json", exclude={"title", "claims"}) | {"every": self.grid}

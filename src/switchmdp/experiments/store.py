@@ -27,6 +27,7 @@ import numpy as np
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Blocks, Chunk, Outcome, block_sizes, layout
+from switchmdp.experiments.results import HARDNESS, no_runs
 from switchmdp.experiments.spec import Experiment, canonical, loads, parse
 from switchmdp.experiments.toml import dumps
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
@@ -215,19 +216,15 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 
 def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
     n = len(chunk)
-    points = -(-store.experiment.horizon // store.experiment.grid)
     expected: dict[str, tuple[tuple[int, ...] | None, Any]]
     if chunk.agent is None:
         expected = {
-            "counts": ((n, 2), np.int64), "hardness": ((n, 5), np.float64),
+            "counts": ((n, 2), np.int64), "hardness": ((n, len(HARDNESS)), np.float64),
             "change_points": (None, np.int64), "gains": (None, np.float64),
         }  # fmt: skip
     else:
-        expected = {
-            "regret": ((n, points), np.float64), "pseudo_regret": ((n, points), np.float64),
-            "episodes": ((n,), np.int64), "sweeps": ((n,), np.int64),
-            "bad_steps": ((n,), np.float64), "failed": ((n,), np.bool_),
-        }  # fmt: skip
+        empty = no_runs(n, store.experiment.points)
+        expected = {name: (array.shape, array.dtype) for name, array in empty.items()}
     for name, (shape, dtype) in expected.items():
         array = arrays.get(name)
         if array is None or array.dtype != dtype or shape not in (None, array.shape):

@@ -20,7 +20,7 @@ import numpy as np
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.reports import measures, plots, tables
 from switchmdp.reports.against import against, against_hardness, fixed_values, swept_parameters
-from switchmdp.reports.charts import shared_changes
+from switchmdp.reports.charts import ENOUGH, LOG_FROM, shared_changes
 from switchmdp.reports.claims import by_sentence, judge_all
 from switchmdp.reports.numbers import number
 from switchmdp.reports.page import write_page
@@ -32,7 +32,6 @@ SIDE_BY_SIDE = 4
 MANY = 3  # settings, to be worth a table of their own
 SHOWN = 8  # settings, at a terminal
 WIDTH = 98  # of what a terminal is shown
-ENOUGH = 40  # problems, to show regret against their diameter
 
 
 def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
@@ -85,7 +84,7 @@ def parameter_figure(results: Results, parameter: str) -> Any:
     """Final regret against a swept parameter; agents that have it fixed are marked at its value."""
     found, marks = against(results, parameter), fixed_values(results, parameter)
     values = np.concatenate([line.times for lines in found.values() for line in lines.values()])
-    wide = values.min() > 0 and values.max() / values.min() > 20
+    wide = values.min() > 0 and values.max() >= LOG_FROM * values.min()
     panels = [plots.Panel(name, lines, (), marks.get(name, {})) for name, lines in found.items()]
     return plots.parameter_figure(panels[:SIDE_BY_SIDE], xlabel=parameter, log=bool(wide))
 
