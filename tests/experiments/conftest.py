@@ -70,7 +70,7 @@ def _prepare(
 ) -> tuple[Store, Plan]:
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr("switchmdp.experiments.chunks.SECONDS", 0.0025)
+            patch.setattr("switchmdp.experiments.layout.SECONDS", 0.0025)
         plan = check(parse(data), modules)
         return create(folder, plan, "", modules), plan
 

@@ -15,15 +15,9 @@ import pytest
 from switchmdp.agents import UCRL2, Random
 from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.chunks import (
-    MOST_PROBLEMS,
-    Chunk,
-    Outcome,
-    block_sizes,
-    compute,
-    layout,
-    problem_of,
-)
+from switchmdp.experiments.chunks import Outcome, compute
+from switchmdp.experiments.kept import problem_of
+from switchmdp.experiments.layout import MOST_PROBLEMS, Chunk, block_sizes, layout
 from switchmdp.experiments.results import HARDNESS
 from switchmdp.experiments.spec import parse
 from switchmdp.planning import hardness, optimal_gains

@@ -13,8 +13,9 @@ import pytest
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.chunks import Chunk, Outcome, compute
+from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.load import load_results
 from switchmdp.experiments.spec import loads, parse
 from switchmdp.experiments.store import KIND, Store, create, digest_of, open_store

@@ -22,7 +22,7 @@ from tests.faults.workbench import run
 from switchmdp.cli.run import shipped
 from switchmdp.errors import InvalidExperiment
 from switchmdp.experiments.check import check
-from switchmdp.experiments.chunks import block_sizes
+from switchmdp.experiments.layout import block_sizes
 from switchmdp.experiments.spec import load
 from switchmdp.experiments.store import digest_of
 

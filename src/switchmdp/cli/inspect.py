@@ -13,7 +13,8 @@ from switchmdp.cli import DAMAGED, FAILED, FINE
 from switchmdp.cli.say import command, printable, say, say_json, tell
 from switchmdp.errors import DamagedFile, MissingExtra
 from switchmdp.experiments.build import expand
-from switchmdp.experiments.chunks import Chunk, compute
+from switchmdp.experiments.chunks import compute
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.load import load_results
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.store import FOLDERS, Store, open_store

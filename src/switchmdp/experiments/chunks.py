@@ -1,25 +1,24 @@
-"""Runs in chunks of about a second of work; a chunk is a pure function of what it is named by.
+"""What a chunk holds: a pure function of the experiment and the chunk's id.
 
-A chunk is one agent, or the facts about the problems themselves, on consecutive problems of one
-setting. Its content depends on the experiment and its id alone: not on who computes it, when,
-or what else is computed. Wall time is no result, and is kept apart.
+It doesn't matter who computes it, when, or what else is computed. Wall time is no result, and is
+kept apart.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 import traceback
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from switchmdp.errors import SwitchmdpError
-from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
+from switchmdp.experiments.build import make_agent, run_seed
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.faults import described
+from switchmdp.experiments.kept import problem_of
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.results import HARDNESS, no_runs
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.planning import hardness
@@ -28,33 +27,10 @@ from switchmdp.simulation import Record, simulate
 from switchmdp.simulation.bad_steps import LARGEST, count_bad_steps
 from switchmdp.storage import Arrays
 
-SECONDS = 1.0
-MOST_PROBLEMS = 500
 MOST_CHANGES = 1000
-MOST_HARD = 250  # problems of a setting whose hardness is measured: enough for its quantiles
-REMEMBERED = 1024
-BATCH, SMALL = 16, 100  # runs, and pairs up to which so many agents may be held at once
+MOST_HARD = 100  # problems of a setting whose hardness is measured: enough for its quantiles
+BATCH, SMALL = 32, 100  # runs, and pairs up to which so many agents may be held at once
 LONGEST = 10**7  # steps whose states are worth keeping in memory
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Problems first..last-1 of a setting, met by an agent; no agent: facts about the problems."""
-
-    setting: int
-    agent: int | None
-    block: int
-    first: int
-    last: int
-
-    @property
-    def id(self) -> str:
-        """A short name, the same in every run of the experiment."""
-        who = "facts" if self.agent is None else f"a{self.agent:03d}"
-        return f"s{self.setting:03d}-{who}-b{self.block:05d}"
-
-    def __len__(self) -> int:
-        return self.last - self.first
 
 
 @dataclass(frozen=True)
@@ -65,42 +41,6 @@ class Outcome:
     fields: dict[str, Any]
     failures: list[dict[str, Any]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-
-
-Blocks = tuple[tuple[int, ...], ...]
-
-
-def block_sizes(plan: Plan) -> Blocks:
-    """How many runs take about a second, for each setting and agent.
-
-    A guess from sizes alone, so that it is always the same.
-    """
-    lanes = range(len(plan.agents))
-    return tuple(tuple(_block(plan, s, a) for a in lanes) for s in range(len(plan.settings)))
-
-
-def _block(plan: Plan, setting: int, agent: int) -> int:
-    steps = plan.experiment.horizon
-    if plan.compiled[agent]:
-        seconds = 1e-3 + steps * 3e-8 * (1.0 + plan.pairs[setting] / 100.0)
-    else:
-        seconds = 1e-3 + steps * 5e-6
-    return int(min(max(1.0, SECONDS / seconds), MOST_PROBLEMS))
-
-
-def layout(n_problems: int, blocks: Blocks) -> list[Chunk]:
-    """All chunks, those that share problems close together.
-
-    >>> [chunk.id for chunk in layout(3, ((2, 3),))]
-    ['s000-facts-b00000', 's000-a000-b00000', 's000-a001-b00000', 's000-a000-b00001']
-    """
-    chunks = []
-    for s, sizes in enumerate(blocks):
-        lanes: list[tuple[int | None, int]] = [(None, MOST_PROBLEMS), *enumerate(sizes)]
-        for lane, size in lanes:
-            for block, first in enumerate(range(0, n_problems, size)):
-                chunks.append(Chunk(s, lane, block, first, min(first + size, n_problems)))
-    return sorted(chunks, key=lambda c: (c.setting, c.first, -1 if c.agent is None else c.agent))
 
 
 def compute(plan: Plan, chunk: Chunk) -> Outcome:
@@ -236,35 +176,3 @@ def _hardness(problem: SwitchingMDP) -> Any:
         found.diameter, max(found.spans), min(found.gaps),
         found.reward_variation, found.transition_variation,
     )  # fmt: skip
-
-
-class _Kept:
-    """A problem in the making or made; whoever comes second waits for it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.problem: SwitchingMDP | None = None
-
-
-_kept: OrderedDict[tuple[Plan, int, int], _Kept] = OrderedDict()
-_kept_lock = threading.Lock()
-
-
-def problem_of(plan: Plan, setting: int, i: int) -> SwitchingMDP:
-    """Problem i of a setting, made once for all the agents that meet it soon."""
-    key = (plan, setting, i)
-    with _kept_lock:
-        entry = _kept.setdefault(key, _Kept())
-        _kept.move_to_end(key)
-        while len(_kept) > REMEMBERED:
-            _kept.popitem(last=False)
-    with entry.lock:
-        if entry.problem is None:
-            variant, experiment = plan.settings[setting], plan.experiment
-            seed = problem_seed(experiment.seed, i)
-            factory = plan.generators[variant.source]
-            problem = make_problem(variant, factory, experiment.horizon, seed)
-            if problem.pairs.n_pairs * (problem.changes + 1) > 10_000:
-                return problem
-            entry.problem = problem
-        return entry.problem

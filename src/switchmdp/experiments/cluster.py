@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments.chunks import Chunk
 from switchmdp.experiments.execute import ATTEMPTS, Executor
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
 from switchmdp.experiments.worker import Account, work_on
 

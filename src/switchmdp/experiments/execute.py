@@ -21,7 +21,7 @@ from typing import Any
 
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.check import Plan
-from switchmdp.experiments.chunks import Chunk
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
 from switchmdp.experiments.warm import warm_up
 from switchmdp.experiments.worker import Account, work

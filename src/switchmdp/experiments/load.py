@@ -10,7 +10,7 @@ import numpy as np
 
 from switchmdp.errors import DamagedFile
 from switchmdp.experiments.build import Variant, expand
-from switchmdp.experiments.chunks import Chunk
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.results import HARDNESS, Results, Runs, Setting, no_runs
 from switchmdp.experiments.spec import Experiment
 from switchmdp.experiments.store import Store

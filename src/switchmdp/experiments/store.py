@@ -26,7 +26,8 @@ import numpy as np
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.chunks import Blocks, Chunk, Outcome, block_sizes, layout
+from switchmdp.experiments.chunks import Outcome
+from switchmdp.experiments.layout import Blocks, Chunk, block_sizes, layout
 from switchmdp.experiments.results import HARDNESS, no_runs
 from switchmdp.experiments.spec import Experiment, canonical, loads, parse
 from switchmdp.experiments.toml import dumps

@@ -17,7 +17,7 @@ from typing import Any
 from switchmdp.compiled import is_compiled, is_on_disk
 from switchmdp.experiments.build import make_agent
 from switchmdp.experiments.check import Plan
-from switchmdp.experiments.chunks import problem_of
+from switchmdp.experiments.kept import problem_of
 from switchmdp.experiments.store import Store, open_store
 from switchmdp.experiments.worker import end_with_the_coordinator
 from switchmdp.simulation import loop, simulate

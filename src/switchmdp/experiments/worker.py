@@ -21,7 +21,8 @@ from pathlib import Path
 
 from switchmdp.errors import ForeignFolder
 from switchmdp.experiments.check import Plan
-from switchmdp.experiments.chunks import Chunk, compute
+from switchmdp.experiments.chunks import compute
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store, open_store
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

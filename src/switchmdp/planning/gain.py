@@ -184,7 +184,8 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
     >>> optimal_gains(SwitchingMDP(m, [10])).tolist()
     [0.5, 0.25]
     """
-    return optimal_gain_brackets(problem, last).mean(axis=1)  # type: ignore[no-any-return]
+    brackets = optimal_gain_brackets(problem, last)
+    return (brackets[:, 0] + brackets[:, 1]) / 2.0
 
 
 def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:

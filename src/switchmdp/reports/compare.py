@@ -21,8 +21,9 @@ from switchmdp.compiled import is_compiled
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments.build import accepts, expand, make_agent, make_problem, problem_seed
 from switchmdp.experiments.check import Plan
-from switchmdp.experiments.chunks import Chunk, Outcome, block_sizes, compute, layout
+from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import cores
+from switchmdp.experiments.layout import Chunk, block_sizes, layout
 from switchmdp.experiments.load import assemble, versions
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
