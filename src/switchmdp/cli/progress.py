@@ -35,6 +35,8 @@ class Silent:
         now = time.monotonic()
         if self.tally is None:
             self.tally, self.before = tally, tally.done
+        if tally.done == self.before:  # compiling, say: the clock of the rate has not begun
+            self.seen.clear()
         self.seen.append((now, tally.done))
         while len(self.seen) > 2 and self.seen[1][0] < now - LATELY:
             self.seen.popleft()

@@ -1,8 +1,8 @@
 """Compiling before the clock runs: on two cores, each agent once.
 
 Machine code is made once per machine and kept on disk. Where more than one kind of agent is still
-to be compiled, a second process starts from the other end of the list; whoever comes to an agent
-that the other has finished finds it on disk.
+to be compiled, a second process does half of them, and what the facts about problems need; what it
+should leave undone is compiled here in the end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import Any
 from switchmdp.compiled import is_compiled, is_on_disk
 from switchmdp.experiments.build import make_agent
 from switchmdp.experiments.check import Plan
+from switchmdp.experiments.chunks import compute
 from switchmdp.experiments.kept import problem_of
+from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store, open_store
 from switchmdp.experiments.worker import end_with_the_coordinator
 from switchmdp.simulation import loop, simulate
+from switchmdp.simulation.bad_steps import count_bad_steps
 
 
 def warm_up(store: Store, plan: Plan, jobs: int) -> None:
@@ -32,14 +35,18 @@ def warm_up(store: Store, plan: Plan, jobs: int) -> None:
             new.setdefault(type(agent), a)
     if not new:
         return
+    mine = list(new.values())
+    theirs = mine[(len(mine) + 1) // 2 :]
     helper = None
-    if jobs > 1 and len(new) > 1:
+    if jobs > 1 and theirs:
         command = [sys.executable, "-c", f"from {__name__} import main; main()", str(store.path)]
-        backwards = [str(a) for a in reversed(new.values())]
         with contextlib.suppress(OSError):  # then we do all of it
-            helper = subprocess.Popen([*command, *backwards], stdin=subprocess.PIPE)
+            helper = subprocess.Popen([*command, *map(str, theirs)], stdin=subprocess.PIPE)
     try:
-        compile_agents(plan, list(new.values()))
+        compile_agents(plan, mine[: len(mine) - len(theirs)])
+        if helper is not None:
+            helper.wait()
+        compile_agents(plan, theirs)
     finally:
         if helper is not None:
             helper.kill()
@@ -47,12 +54,14 @@ def warm_up(store: Store, plan: Plan, jobs: int) -> None:
 
 
 def compile_agents(plan: Plan, agents: Sequence[int]) -> None:
-    """Run each for one step."""
+    """Run each for one step, and look at it as at any run."""
     for a in agents:
         agent = _agent(plan, a)
         if agent is not None:
             with contextlib.suppress(Exception):  # its runs will tell
-                simulate(agent, problem_of(plan, 0, 0), 1, seed=0, episodes=True)
+                problem = problem_of(plan, 0, 0)
+                record = simulate(agent, problem, 1, seed=0, episodes=True)
+                count_bad_steps(record, problem, plan.experiment.epsilon)
 
 
 def _agent(plan: Plan, a: int) -> Any:
@@ -68,4 +77,6 @@ def _agent(plan: Plan, a: int) -> Any:
 def main() -> None:
     """The second process: sys.argv holds the folder and the agents' numbers."""
     threading.Thread(target=end_with_the_coordinator, daemon=True).start()
-    compile_agents(open_store(sys.argv[1]).plan(), [int(a) for a in sys.argv[2:]])
+    plan = open_store(sys.argv[1]).plan()
+    compile_agents(plan, [int(a) for a in sys.argv[2:]])
+    compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))
