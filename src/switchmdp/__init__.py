@@ -19,8 +19,8 @@ from switchmdp.registration import register_when_imported
 from switchmdp.version import __version__
 
 _MODULES = (
-    "agents", "errors", "experiments", "gym", "memory", "planning", "plausible", "problems",
-    "reports", "restarts", "theory",
+    "agents", "errors", "experiments", "gym", "memory", "online", "planning", "plausible",
+    "problems", "reports", "restarts", "theory",
 )  # fmt: skip
 _NAMES = {
     "MDP": "mdp", "SwitchingMDP": "mdp", "Bernoulli": "mdp", "Beta": "mdp", "Deterministic": "mdp",
@@ -36,8 +36,8 @@ __all__ = [
     "MDP", "Bernoulli", "Beta", "Deterministic", "Experiment", "Record", "SwitchingMDP",
     "__version__", "agents", "check_agent", "check_problem", "compare", "diameter", "errors",
     "experiments", "extended_value_iteration", "gym", "hardness", "is_communicating", "memory",
-    "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems", "reports",
-    "restarts", "simulate", "theory",
+    "online", "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems",
+    "reports", "restarts", "simulate", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         experiments,
         gym,
         memory,
+        online,
         planning,
         plausible,
         problems,

@@ -125,5 +125,21 @@ class InvalidExperiment(SwitchmdpError, ValueError):
         return "\n".join(str(fault) for fault in self.faults)
 
 
+class UnknownDecision(SwitchmdpError, LookupError):
+    """Feedback for a decision that was never made here."""
+
+
+class ForgottenDecision(SwitchmdpError, LookupError):
+    """Feedback that came too late: the decision has expired, or was answered long ago."""
+
+
+class ConflictingFeedback(SwitchmdpError, ValueError):
+    """Feedback for a decision that was already answered otherwise; the first answer counts."""
+
+
+class LogFailed(SwitchmdpError, RuntimeError):
+    """What was asked for could not be made durable, and so is not acknowledged."""
+
+
 class ForeignFolder(SwitchmdpError, ValueError):
     """A folder holds something else: another experiment's results, or none of ours."""

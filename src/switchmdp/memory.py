@@ -160,6 +160,18 @@ class Counts:
             filled += block_size(self.used[pair])
         self.target, self.count, self.filled = target, count, filled
 
+    def moved(self, pairs: Pairs, place: Any) -> Counts:
+        """The same counts among more pairs, where pair x is now place[x]."""
+        new = Counts(pairs)
+        new.visits[place], new.high[place], new.low[place] = self.visits, self.high, self.low
+        for pair, into in enumerate(place):
+            for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
+                if self.count[k] > 0:
+                    state = int(self.target[k])
+                    slot = state if new.full else new.slot_of(into, state)
+                    new.count[new.offset[into] + slot] = self.count[k]
+        return new
+
     def clear(self) -> None:
         """Forget all."""
         for pair in range(self.visits.size):
@@ -194,6 +206,10 @@ class Everything:
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Count the n steps of a log."""
         self.counts.add(pairs, nexts, rewards, 0, n)
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]."""
+        self.counts = self.counts.moved(pairs, place)
 
     def clear(self) -> None:
         self.counts.clear()
@@ -245,6 +261,15 @@ class Window:
             ring_rewards[at] = rewards[i]
             at += 1
         self.size += n - done
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]. The steps enter once more, in order."""
+        counts, steps = self.counts, self.size
+        where = (self.head + np.arange(steps)) % self.pairs.size
+        before, slots, rewards = self.pairs[where], self.slots[where], self.rewards[where]
+        nexts = counts.target[counts.offset[before] + slots]
+        self.allocate(pairs)
+        self.absorb(place[before].astype(np.uint32), nexts, rewards, steps)
 
     def forget(self, n: int) -> None:
         """Take the n oldest steps back."""

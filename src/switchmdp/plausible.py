@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.planning.inner_maximum import optimistic_row
 from switchmdp.planning.optimism import Optimism
 
 
@@ -71,6 +72,20 @@ class L1Ball:
             starts, counts.offset, counts.used, counts.target, counts.full,
             reward, radius, 1.0 / math.sqrt(t), choice,
         )  # fmt: skip
+
+    def worth(self, counts: Any, t: int, pair: int) -> float:
+        """r̃ + max p̃·u of a pair with these counts; u are the values of the last plan."""
+        value, visits = self.optimism.value, int(counts.visits[pair])
+        reward = min(1.0, counts.mean(pair) + self.reward_radius(visits, t))
+        radius, best = self.transition_radius(visits, t), int(np.argmax(value))
+        if visits == 0 or radius >= 2.0:
+            return float(reward + value[best])
+        block = slice(counts.offset[pair], counts.offset[pair] + counts.used[pair])
+        slots = zip(counts.target[block].tolist(), counts.count[block].tolist(), strict=True)
+        estimate = {best: 0.0} | {target: n / visits for target, n in slots if n > 0}
+        values = value[list(estimate)]
+        row = optimistic_row(list(estimate.values()), radius, values)
+        return float(reward + row @ values)
 
     def gain(self) -> float:
         """The optimistic gain of the last plan."""

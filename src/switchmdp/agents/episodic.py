@@ -111,11 +111,15 @@ class Episodic(Agent):
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
         """Log a step. One that the policy did not choose is learned from all the same."""
-        if self.logged == self.log_pair.size:
-            self.absorb()
         pair = find_pair(self.starts, self.actions, state, action)
         if pair == self.choice[state] and self.quota[state] > 0:
             self.quota[state] -= 1
+        self.learn(pair, reward, next_state)
+
+    def learn(self, pair: int, reward: float, next_state: int) -> None:
+        """Log a step, whose visit was taken from the quota when it was decided on, if at all."""
+        if self.logged == self.log_pair.size:
+            self.absorb()
         self.log_pair[self.logged] = pair
         self.log_next[self.logged] = next_state
         self.log_reward[self.logged] = reward
@@ -140,6 +144,17 @@ class Episodic(Agent):
         """Let the memory take in what was logged."""
         self.memory.absorb(self.log_pair, self.log_next, self.log_reward, self.logged)
         self.logged = 0
+
+    def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
+        """Know more states or actions, and forget nothing; an episode starts at the next visit."""
+        self.absorb()
+        place = self.enlarge(n_states, n_actions, available)
+        pairs = self.pairs
+        self.memory.grow(pairs, place)
+        self.plausible.allocate(pairs)
+        choice = pairs.starts[:-1].copy()
+        choice[: len(self.choice)] = place[self.choice]
+        self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
 
     def start_over(self) -> None:
         """Forget all; time starts again at 1."""

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.errors import InvalidAction, InvalidReward, InvalidState
-from switchmdp.mdp.pairs import Pairs, find_pair, integer
+from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
+from switchmdp.mdp.pairs import Pairs, find_pair, integer, whole
 
 
 @runtime_checkable
@@ -77,6 +77,28 @@ class Agent:
         pairs = Pairs.of(n_states, n_actions, available)
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.starts, self.actions = pairs.starts, pairs.actions
+
+    def enlarge(self, n_states: Any, n_actions: Any, available: Any = None) -> NDArray[np.int64]:
+        """Know more pairs: where each of those known so far has gone.
+
+        `available` is a mask of the new size, which may not lack a pair that is known; without it
+        new states have all actions, and new actions are available in all states.
+        """
+        old = self.pairs
+        n_states = whole("n_states", n_states, old.n_states)
+        n_actions = whole("n_actions", n_actions, old.n_actions)
+        mask: Any = available
+        if mask is None:
+            mask = np.ones((n_states, n_actions), bool)
+            mask[: old.n_states, : old.n_actions] = old.available
+        pairs = Pairs.of(n_states, n_actions, mask)
+        if not pairs.available[old.states, old.actions].all():
+            raise InvalidParameter("available", available, "true for all pairs known so far")
+        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
+        self.starts, self.actions = pairs.starts, pairs.actions
+        place = np.full((n_states, n_actions), -1)
+        place[pairs.states, pairs.actions] = np.arange(pairs.n_pairs)
+        return place[old.states, old.actions]
 
     @property
     def pairs(self) -> Pairs:

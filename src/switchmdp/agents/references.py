@@ -85,6 +85,10 @@ class Random(Agent):
         self.words = stream(whole("seed", seed, 0))
         self.clock = 1
 
+    def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
+        """Know more states or actions."""
+        self.enlarge(n_states, n_actions, available)
+
     def reseed(self, seed: int | np.random.SeedSequence) -> None:
         """Start the agent's own randomness anew; `simulate` does so with the run's seed."""
         self.words = stream(seed)

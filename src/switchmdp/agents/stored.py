@@ -55,14 +55,20 @@ class NotKnown(DamagedFile):
 
 def save_agent(agent: Any, path: str | os.PathLike[str]) -> None:
     """Write an agent to a file, all of it or nothing; the one that was there is kept."""
-    arrays: Arrays = {}
-    tree = _described(agent, "", arrays)
+    fields, arrays = described(agent)
     try:
         must_be_consistent(agent)
     except WRONG as error:
         raise InvalidParameter("agent", agent, f"consistent in itself ({error})") from None
     _keep(Path(path))
-    save_arrays(path, KIND, {"version": FORMAT, "agent": tree}, arrays)
+    save_arrays(path, KIND, fields, arrays)
+
+
+def described(agent: Any) -> tuple[dict[str, Any], Arrays]:
+    """All of an agent: fields for a header, and its own arrays, not copies."""
+    arrays: Arrays = {}
+    tree = _described(agent, "", arrays)
+    return {"version": FORMAT, "agent": tree}, arrays
 
 
 def previous_of(path: Path) -> Path:
@@ -147,7 +153,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     ...     load(f"{folder}/agent").memory.window
     100
     """
-    known = _known(classes)
+    known = known_classes(classes)
     newest, previous = Path(path), previous_of(Path(path))
     try:
         return _loaded(newest, known)
@@ -164,7 +170,8 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         return found
 
 
-def _known(classes: Iterable[type]) -> dict[str, type]:
+def known_classes(classes: Iterable[type]) -> dict[str, type]:
+    """Ours by name, and those that the caller names."""
     known = dict(OURS)
     for cls in classes:
         if not isinstance(cls, type) or known.setdefault(cls.__name__, cls) is not cls:
@@ -173,7 +180,13 @@ def _known(classes: Iterable[type]) -> dict[str, type]:
 
 
 def _loaded(path: Path, known: Mapping[str, type]) -> Any:
-    fields, arrays = load_arrays(path, KIND)
+    return rebuilt(path, *load_arrays(path, KIND), known)
+
+
+def rebuilt(
+    path: Path, fields: Mapping[str, Any], arrays: Arrays, known: Mapping[str, type]
+) -> Any:
+    """The agent that was described so in a file."""
     if fields.get("version") != FORMAT:
         raise NotKnown(f"{path} has agent format {fields.get('version')!r}, known is {FORMAT}")
     unused = dict(arrays)

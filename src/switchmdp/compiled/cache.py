@@ -38,7 +38,7 @@ from numba.core.serialize import dumps
 PACKAGE = Path(__file__).resolve().parent.parent
 KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
-PLAIN = ("contract.py", "registration.py", "gym", "experiments", "reports", "cli")
+PLAIN = ("contract.py", "registration.py", "gym", "online", "experiments", "reports", "cli")
 
 _BEGAN = time.time()
 _warned = False

@@ -5,7 +5,7 @@ Writing goes to a temporary name beside the target, is synced, and is renamed in
 plain `.npy` arrays and a `header.json` with the kind of file, the format's version, the caller's
 fields and a SHA-256 over every array's name, type, shape and bytes. Entries are stored, not
 compressed, so that a file can't unpack to more than it weighs. The same content gives the same
-bytes.
+bytes. What grows record by record is a log (`storage.log`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -136,7 +136,8 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder are on disk too."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,0 +1,7 @@
+"""Agents in production: decisions that survive a crash, and the service before them."""
+
+from switchmdp.online.decisions import Decision, Decisions
+from switchmdp.online.folder import history, rebuild
+from switchmdp.online.signal import ChangeSignal, Signal
+
+__all__ = ["ChangeSignal", "Decision", "Decisions", "Signal", "history", "rebuild"]

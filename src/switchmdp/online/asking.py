@@ -1,0 +1,73 @@
+"""How an agent is asked for an action and taught what came of it, when the two lie far apart.
+
+In a simulation the answer follows the action at once. Here many decisions may be open at a time, so
+that the paper's step is cut in two:
+
+- at the *decision* the episode's quota is used up, so that an episode is as long as it should be
+  however late the answers come;
+- at the *feedback* time goes on and the counts grow, so that nothing is counted that is not known.
+
+With every answer before the next decision this is the algorithm of the paper, action by action.
+
+Agents in episodes plan as machine code (`agents.machine_code`). Any other agent is simply asked to
+`act` and told to `observe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from switchmdp.agents import Episodic
+from switchmdp.agents.machine_code import absorb, start_episode
+from switchmdp.mdp.pairs import find_pair
+
+
+def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) -> tuple[int, bool]:
+    """The action, and whether an episode is due: it is started first, if `plan`."""
+    if not isinstance(agent, Episodic):
+        action = int(agent.act(state))
+        if available is not None and action not in available:
+            action = min(available)
+        return action, False
+    if agent.clock >= agent.restart_at:
+        agent.start_over()
+    due = agent.quota[state] == 0 or agent.clock >= agent.end_at
+    if due and (plan or agent.episode_count == 0):
+        start_episode(agent)
+        due = False
+    action = int(agent.actions[agent.choice[state]])
+    if available is not None and action not in available:
+        return _best(agent, state, available), due
+    if agent.quota[state] > 0:
+        agent.quota[state] -= 1
+    return action, due
+
+
+def _best(agent: Episodic, state: int, available: Sequence[int]) -> int:
+    """The action that looks best among those available; of equals the lowest."""
+    counts, t = agent.memory.counts, agent.clock - agent.since + 1
+
+    def worth(action: int) -> float:
+        pair = int(find_pair(agent.starts, agent.actions, state, action))
+        return float(agent.plausible.worth(counts, t, pair))
+
+    return max(sorted(available), key=worth)
+
+
+def learn(agent: Any, state: int, action: int, reward: float, next_state: int) -> None:
+    """What came of a decision."""
+    if not isinstance(agent, Episodic):
+        agent.observe(state, action, reward, next_state)
+        return
+    if agent.logged == agent.log_pair.size:
+        absorb(agent)
+    agent.learn(int(find_pair(agent.starts, agent.actions, state, action)), reward, next_state)
+
+
+def adopt(agent: Episodic, planned: Episodic) -> None:
+    """Follow the plan that a copy of the agent has made meanwhile."""
+    agent.choice, agent.quota = planned.choice, planned.quota
+    agent.plausible = planned.plausible
+    agent.started, agent.end_at = agent.clock, planned.end_at
+    agent.episode_count += 1

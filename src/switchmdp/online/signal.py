@@ -1,0 +1,119 @@
+"""Has the world changed? The last W steps against the W before them.
+
+Under no change, the reward of a pair and each of its successors (as 0 or 1) have the same mean in
+both windows. With n and m visits, a difference of two such averages exceeds
+
+    sqrt( (1/n + 1/m) / 2 · log(2 K / δ) )
+
+with probability at most δ/K (Hoeffding), where K = pairs · (S + 1) is the number of means compared.
+The *signal* is the largest ratio of a difference to that threshold, and it fires at 1. In one
+comparison without a change that happens with probability at most δ, if visits are taken as given;
+comparisons are repeated, so this is an alarm to look into, not a proof. A pair that is not visited
+in one of the windows says nothing: a change that the policy never meets is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.mdp.pairs import probability, whole
+from switchmdp.storage import Arrays
+
+PARTS = 20  # comparisons while a window passes
+
+
+@dataclass(frozen=True)
+class Signal:
+    """The strongest sign of a change: what was averaged, before and now."""
+
+    strength: float
+    step: int  # feedbacks when it was computed
+    state: int
+    action: int
+    next_state: int | None  # None: the reward
+    before: float
+    now: float
+
+
+class ChangeSignal:
+    """Keeps the last 2 W steps, and compares the two halves W/20 steps apart."""
+
+    def __init__(self, window: int, delta: float = 0.01) -> None:
+        self.window, self.delta = whole("window", window, 1, 10**7), probability("delta", delta)
+        self.steps = 0
+        self.latest: Signal | None = None
+        self.ring = np.zeros((3, 0), np.uint32)  # state, action, next state
+        self.rewards = np.zeros(0)
+
+    def add(self, state: int, action: int, reward: float, next_state: int) -> bool:
+        """Take in a step; whether it is time to compare."""
+        size = self.rewards.size
+        if self.steps == size < 2 * self.window:
+            grown = min(2 * self.window, max(1024, 2 * size))
+            self.ring = np.hstack([self.ring, np.zeros((3, grown - size), np.uint32)])
+            self.rewards = np.concatenate([self.rewards, np.zeros(grown - size)])
+            size = grown
+        at = self.steps % size
+        self.ring[:, at] = state, action, next_state
+        self.rewards[at] = reward
+        self.steps += 1
+        return self.steps % max(1, self.window // PARTS) == 0
+
+    def compare(self, n_states: int, n_actions: int, n_pairs: int) -> Signal | None:
+        """The strongest sign now; None where no pair was visited in both halves."""
+        half = min(self.steps, self.rewards.size) // 2
+        where = np.arange(self.steps - 2 * half, self.steps) % max(1, self.rewards.size)
+        states, actions, nexts = self.ring[:, where].astype(np.int64)
+        pairs, pair = np.unique(states * n_actions + actions, return_inverse=True)
+        links, link = np.unique(pair * n_states + nexts, return_inverse=True)
+        late = np.arange(2 * half) >= half
+        visits = _halves(pair, late, len(pairs))
+        # Means of rewards first, one for each pair, then of moves, one for each link that occurred.
+        n, m = np.hstack([visits, visits[:, links // n_states]])
+        earlier, later = np.hstack(
+            [_halves(pair, late, len(pairs), self.rewards[where]), _halves(link, late, len(links))]
+        )
+        both = np.flatnonzero((n > 0) & (m > 0))
+        self.latest = None
+        if both.size:
+            n, m = n[both], m[both]
+            before, now = earlier[both] / n, later[both] / m
+            log = math.log(2 * n_pairs * (n_states + 1) / self.delta)
+            strength = np.abs(now - before) / np.sqrt((1 / n + 1 / m) / 2 * log)
+            best = int(np.argmax(strength))
+            of_move = int(both[best]) - len(pairs)
+            where_to = int(links[of_move] % n_states) if of_move >= 0 else None
+            x = int(pairs[links[of_move] // n_states if of_move >= 0 else both[best]])
+            self.latest = Signal(
+                float(strength[best]), self.steps, x // n_actions, x % n_actions, where_to,
+                float(before[best]), float(now[best]),
+            )  # fmt: skip
+        return self.latest
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """All of it, for a snapshot."""
+        latest = None if self.latest is None else asdict(self.latest)
+        fields = {"window": self.window, "delta": self.delta, "steps": self.steps, "latest": latest}
+        return fields, {"ring": self.ring, "rewards": self.rewards}
+
+    @classmethod
+    def from_state(cls, fields: dict[str, Any], arrays: Arrays) -> ChangeSignal:
+        """As it was."""
+        signal = cls(fields["window"], fields["delta"])
+        signal.steps, latest = fields["steps"], fields["latest"]
+        signal.latest = None if latest is None else Signal(**latest)
+        signal.ring, signal.rewards = arrays["ring"], arrays["rewards"]
+        return signal
+
+
+def _halves(index: Any, late: Any, size: int, weights: Any = None) -> NDArray[Any]:
+    """Sums by index over the earlier and the later half."""
+    return np.array([
+        np.bincount(index[half], None if weights is None else weights[half], size)
+        for half in (~late, late)
+    ])  # fmt: skip

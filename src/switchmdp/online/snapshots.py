@@ -1,0 +1,81 @@
+"""A learner on disk: two generations of snapshots, so that opening need not replay the whole log.
+
+A snapshot is a checksummed file (`storage`) named by the last record of the log that it holds. The
+first of all, number 0, is the agent as it was given; it is kept for ever, for a replay from the
+beginning.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from switchmdp.agents.stored import described, known_classes, rebuilt
+from switchmdp.errors import DamagedFile
+from switchmdp.online.learner import Learner, Pending, Settings
+from switchmdp.online.signal import ChangeSignal, Signal
+from switchmdp.storage import Arrays, load_arrays, save_arrays
+
+KIND = "decisions"
+PLAIN = (
+    "at", "decided", "counted", "expired", "agreed", "shadowed", "mode", "policy", "wants_plan",
+    "alarmed",
+)  # fmt: skip
+GENERATIONS = 2
+
+
+def snapshots_of(folder: Path) -> dict[int, Path]:
+    """Those that are there by number, the newest first."""
+    names = {int(p.stem[9:]): p for p in folder.glob("snapshot-*.npz") if p.stem[9:].isdigit()}
+    return dict(sorted(names.items(), reverse=True))
+
+
+def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
+    """All of a learner; the arrays are its own."""
+    agent, arrays = described(learner.agent)
+    signal, signal_arrays = learner.signal.state()
+    fields = {
+        "settings": asdict(learner.settings), "agent": agent, "signal": signal,
+        "pending": [[n, *entry] for n, entry in learner.pending.items()],
+        "answered": [[n, *given] for n, given in learner.answered.items()],
+        "sessions": [[key, state] for key, state in learner.sessions.items()],
+        "alerts": [asdict(alert) for alert in learner.alerts],
+        "rewards": [learner.rewards.size, learner.rewards.buckets],
+        **{name: getattr(learner, name) for name in PLAIN},
+    }  # fmt: skip
+    arrays = {f"agent.{name}": array for name, array in arrays.items()}
+    arrays |= {f"signal.{name}": array for name, array in signal_arrays.items()}
+    return fields, arrays | {"last_step": learner.last_step, "last_at": learner.last_at}
+
+
+def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
+    """Write a snapshot, and remove those that are no longer needed."""
+    save_arrays(folder / f"snapshot-{number:012d}.npz", KIND, fields, arrays)
+    for old in list(snapshots_of(folder))[GENERATIONS:]:
+        if old:
+            (folder / f"snapshot-{old:012d}.npz").unlink(missing_ok=True)
+
+
+def load(path: Path, classes: Iterable[type] = ()) -> Learner:
+    """The learner that a snapshot holds."""
+    fields, arrays = load_arrays(path, KIND)
+    inner = {name[6:]: array for name, array in arrays.items() if name.startswith("agent.")}
+    try:
+        agent = rebuilt(path, fields["agent"], inner, known_classes(classes))
+        learner = Learner(agent, Settings(**fields["settings"]))
+        for name in PLAIN:
+            setattr(learner, name, fields[name])
+        learner.pending = OrderedDict((n, Pending(*entry)) for n, *entry in fields["pending"])
+        learner.answered = OrderedDict((n, (r, s)) for n, r, s in fields["answered"])
+        learner.sessions = OrderedDict(fields["sessions"])
+        learner.alerts = [Signal(**alert) for alert in fields["alerts"]]
+        learner.rewards.size, learner.rewards.buckets = fields["rewards"]
+        ring = {"ring": arrays["signal.ring"], "rewards": arrays["signal.rewards"]}
+        learner.signal = ChangeSignal.from_state(fields["signal"], ring)
+        learner.last_step, learner.last_at = arrays["last_step"], arrays["last_at"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile(f"{path} does not describe decisions: {error!r}") from None
+    return learner
