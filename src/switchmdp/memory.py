@@ -211,6 +211,11 @@ class Everything:
         """Make room for more pairs; pair x is now place[x]."""
         self.counts = self.counts.moved(pairs, place)
 
+    def keep(self, steps: int) -> int:
+        """Forget all but the last steps, as many as can be told apart: none."""
+        self.counts.clear()
+        return 0
+
     def clear(self) -> None:
         self.counts.clear()
 
@@ -291,6 +296,17 @@ class Window:
         for i in range(room):
             pairs[i], slots[i], rewards[i] = self.pairs[i], self.slots[i], self.rewards[i]
         self.pairs, self.slots, self.rewards = pairs, slots, rewards
+
+    def keep(self, steps: int) -> int:
+        """Forget all but the last steps; how many those are."""
+        if steps < self.size:
+            self.forget(self.size - steps)
+            where = (self.head + np.arange(steps)) % self.pairs.size
+            self.pairs[:steps] = self.pairs[where]
+            self.slots[:steps] = self.slots[where]
+            self.rewards[:steps] = self.rewards[where]
+            self.head = 0  # as long as there are fewer than W it starts there: see `reserve`
+        return self.size
 
     def clear(self) -> None:
         self.counts.clear()

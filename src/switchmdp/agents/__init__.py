@@ -1,6 +1,7 @@
 """Agents: two verbs, `act` and `observe`. One paper, one file; a new one is a line in AGENTS."""
 
-from switchmdp.agents.episodic import Doubling, Episodic
+from switchmdp.agents.episodes import Doubling, Growing
+from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.stored import load
@@ -18,6 +19,6 @@ AGENTS: dict[str, type[Agent]] = {
 }
 
 __all__ = [
-    "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "Doubling", "Episodic",
+    "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "Doubling", "Episodic", "Growing",
     "Omniscient", "Oracle", "Random", "load",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
@@ -35,19 +36,6 @@ def _component(name: str, component: Any, verbs: tuple[str, ...]) -> Any:
     if getattr(component, "taken", False):
         raise InvalidParameter(name, component, "a new one: this one belongs to another agent")
     return component
-
-
-@compiled
-class Doubling:
-    """UCRL2's rule: an episode ends when a pair would be visited more often in it than before."""
-
-    def quota(self, visits: int) -> int:
-        """How often a pair may be visited in an episode."""
-        return max(1, visits)
-
-    def end(self, t: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
-        return NEVER
 
 
 @compiled
@@ -86,7 +74,7 @@ class Episodic(Agent):
         Agent.__init__(self, n_states, n_actions, available)
         self.memory = _component("memory", memory, ("allocate", "absorb", "clear"))
         self.plausible = _component("plausible", plausible, ("allocate", "plan", "gain", "sweeps"))
-        self.restarts = _component("restarts", restarts, ("after",))
+        self.restarts = _component("restarts", restarts, ("after", "look_at", "watch", "alarmed"))
         rule: Any = Doubling() if episodes is None else episodes
         self.episodes = _component("episodes", rule, ("quota", "end"))
         for component in (memory, plausible, restarts, rule):
@@ -94,6 +82,8 @@ class Episodic(Agent):
         pairs = self.pairs
         memory.allocate(pairs)
         plausible.allocate(pairs)
+        if hasattr(restarts, "allocate"):
+            restarts.allocate(pairs)
         self.clock, self.since, self.started = 1, 1, 1
         self.restart_at, self.end_at = restarts.after(1), NEVER
         self.episode_count = 0
@@ -128,7 +118,9 @@ class Episodic(Agent):
 
     def prepare(self, state: int) -> None:
         """See to it that the policy may be followed in this state for at least one step."""
-        if self.clock >= self.restart_at:
+        if self.clock >= self.restarts.look_at():
+            self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
+        if self.clock >= self.restart_at or self.restarts.alarmed():
             self.start_over()
         if self.quota[state] == 0 or self.clock >= self.end_at:
             self.start_episode()
@@ -137,11 +129,13 @@ class Episodic(Agent):
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
-        due = min(self.restart_at, self.end_at) - self.clock
+        due = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
         return min(max(1, due), self.log_pair.size - self.logged)  # an episode has a first step
 
     def absorb(self) -> None:
-        """Let the memory take in what was logged."""
+        """Let the memory take in what was logged, and the restart rule before it."""
+        self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
+        self.restarts.log_emptied()
         self.memory.absorb(self.log_pair, self.log_next, self.log_reward, self.logged)
         self.logged = 0
 
@@ -157,10 +151,10 @@ class Episodic(Agent):
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
 
     def start_over(self) -> None:
-        """Forget all; time starts again at 1."""
-        self.memory.clear()
-        self.logged = 0
-        self.since = self.clock
+        """Forget all, or all but the last steps; time starts again at 1 before those."""
+        self.absorb()
+        kept = self.memory.keep(self.restarts.start_over())
+        self.since = self.clock - kept
         self.restart_at = self.restarts.after(self.clock)
         for s in range(self.quota.size):
             self.quota[s] = 0
@@ -175,6 +169,11 @@ class Episodic(Agent):
         for s in range(quota.size):
             quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
         self.end_at = self.episodes.end(self.clock)
+
+    def reseed(self, seed: Any) -> None:
+        """Start the agent's own randomness anew, where it has any."""
+        if hasattr(self.plausible, "reseed"):
+            self.plausible.reseed(seed)
 
     @property
     def t(self) -> int:

@@ -25,7 +25,8 @@ import numpy as np
 
 from switchmdp import memory, plausible, restarts
 from switchmdp.agents.consistency import must_be_consistent
-from switchmdp.agents.episodic import Doubling, Episodic
+from switchmdp.agents.episodes import Doubling, Growing
+from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
@@ -41,8 +42,8 @@ OURS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         SWUCRL, UCRL2, UCRL2R, UCRL2RW, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, Optimism, Doubling,
-        restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told,
+        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
+        restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
     )
 }  # fmt: skip
 WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

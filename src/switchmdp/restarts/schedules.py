@@ -1,7 +1,7 @@
-"""When to start over: never, at given steps, every W steps, or at UCRL2-R's schedule.
+"""Restarts at times known beforehand: never, given steps, every W steps, or UCRL2-R's schedule.
 
-A rule answers one question: the first step after t at which all is forgotten. There the counts go,
-and the time in the radii starts again at 1.
+A schedule answers one question: the first step after t at which all is forgotten. There the counts
+go, and the time in the radii starts again at 1. It does not look at the data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,30 @@ NEVER = 2**62
 
 
 @compiled
-class Never:
+class Schedule:
+    """Base of the rules that do not look at the data."""
+
+    def look_at(self) -> int:
+        """The step at which the rule should look at the log again."""
+        return NEVER
+
+    def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """The n steps of the log are there."""
+
+    def log_emptied(self) -> None:
+        """The log starts again at 0."""
+
+    def alarmed(self) -> bool:
+        """Whether to start over now."""
+        return False
+
+    def start_over(self) -> int:
+        """The agent starts over: how many of its last steps it may keep."""
+        return 0
+
+
+@compiled
+class Never(Schedule):
     """No restarts."""
 
     def after(self, t: int) -> int:
@@ -28,7 +51,7 @@ class Never:
 
 
 @compiled
-class Periodic:
+class Periodic(Schedule):
     """Restarts at 1 + period, 1 + 2·period, … (UCRL2-RW)."""
 
     period: int
@@ -42,7 +65,7 @@ class Periodic:
 
 
 @compiled
-class Cubic:
+class Cubic(Schedule):
     """Restarts at ⌈i³/ℓ²⌉, i = 1, 2, … (UCRL2-R; Jaksch et al. 2010, Theorem 6).
 
     The first times repeat, and one restart at step 1 would be none: times count once, from 2 on.
@@ -69,7 +92,7 @@ class Cubic:
 
 
 @compiled
-class Told:
+class Told(Schedule):
     """Restarts at given steps (the oracle that is told the change points)."""
 
     times: NDArray[np.int64]

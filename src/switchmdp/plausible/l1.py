@@ -1,4 +1,4 @@
-"""From counts to a policy: the plausible MDPs, and the best policy of the best of them.
+"""The L1 balls of UCRL2 and SW-UCRL: plausible MDPs, and the best policy of the best of them.
 
 L1Ball is the paper's set M_k (Figure 1, steps 4 and 5; Jaksch et al. 2010). With N⁺ = max(1, N):
 

@@ -1,0 +1,101 @@
+"""Posterior sampling: draw one MDP from what is believed, and follow its best policy.
+
+    p(s, a, ·) ~ Dirichlet(1 + P(s, a, 1), …, 1 + P(s, a, S)),    r(s, a) ~ Beta(1 + R, 1 + N - R)
+
+with N visits, P successors and rewards R counted, one draw for each episode (Osband, Russo and Van
+Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward inside (0, 1) counts
+as a success in that part. The drawn MDP is solved by policy iteration, from the policy before.
+
+In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
+or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.model import Model
+from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.planning.iteration import iterate_policies
+from switchmdp.randomness import beta, gamma, stream
+
+MOST = 10**7  # pairs times states
+PRECISION = 1e-9
+
+
+@compiled
+class Posterior:
+    """Draws from Dirichlet rows and Beta rewards, both uniform at first."""
+
+    words: NDArray[np.uint64]
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    successors: NDArray[np.uint32]
+    probabilities: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    lower: float
+    upper: float
+
+    def __init__(self, seed: int = 0) -> None:
+        self.words = stream(whole("seed", seed, 0))
+
+    def reseed(self, seed: Any) -> None:
+        """Start the draws anew."""
+        self.words = stream(seed)
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        size, n_states = pairs.n_pairs * pairs.n_states, pairs.n_states
+        if size > MOST:
+            raise InvalidParameter("n_states", n_states, f"at most {MOST:.0e} pairs times states")
+        self.row = np.arange(pairs.n_pairs)
+        self.start = self.row * n_states
+        self.stop = self.start + n_states
+        self.mean = np.zeros(pairs.n_pairs)
+        self.successors = (np.arange(size) % n_states).astype(np.uint32)
+        self.probabilities = np.zeros(size)
+        self.bias = np.zeros(n_states)
+        self.lower, self.upper = 0.0, 1.0
+
+    def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
+        """Draw, and write the best policy, as a pair for each state, into `choice`."""
+        self.draw(counts)
+        model = Model(
+            starts, self.row, self.start, self.stop, self.mean, self.successors,
+            self.probabilities, self.probabilities,
+        )  # fmt: skip
+        self.lower, self.upper, _ = iterate_policies(model, choice, self.bias, PRECISION)
+
+    def draw(self, counts: Any) -> None:
+        """One MDP from the posterior."""
+        words, mean, probabilities = self.words, self.mean, self.probabilities
+        for pair in range(mean.size):
+            n = counts.visits[pair]
+            rewards = counts.mean(pair) * n
+            mean[pair] = beta(words, 1.0 + rewards, 1.0 + n - rewards)
+            first, last = self.start[pair], self.stop[pair]
+            for k in range(first, last):
+                probabilities[k] = 1.0
+            for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
+                probabilities[first + counts.target[k]] += counts.count[k]
+            total = 0.0
+            for k in range(first, last):
+                probabilities[k] = gamma(words, probabilities[k])
+                total += probabilities[k]
+            for k in range(first, last):
+                probabilities[k] /= total
+
+    def gain(self) -> float:
+        """The gain of the MDP that was drawn."""
+        return (self.lower + self.upper) / 2.0
+
+    def sweeps(self) -> int:
+        """Policy iteration has none."""
+        return 0
