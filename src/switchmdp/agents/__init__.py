@@ -2,6 +2,8 @@
 
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.evidence_psrl import EvidencePSRL
+from switchmdp.agents.exploration import AsPlanned, Probes
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.stored import load
@@ -13,12 +15,13 @@ AGENTS: dict[str, type[Agent]] = {
     "ucrl2": UCRL2,
     "ucrl2-r": UCRL2R,
     "ucrl2-rw": UCRL2RW,
+    "evidence-psrl": EvidencePSRL,
     "oracle": Oracle,
     "omniscient": Omniscient,
     "random": Random,
 }
 
 __all__ = [
-    "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "Doubling", "Episodic", "Growing",
-    "Omniscient", "Oracle", "Random", "load",
+    "AGENTS", "SWUCRL", "UCRL2", "UCRL2R", "UCRL2RW", "Agent", "AgentLike", "AsPlanned", "Doubling",
+    "Episodic", "EvidencePSRL", "Growing", "Omniscient", "Oracle", "Probes", "Random", "load",
 ]  # fmt: skip

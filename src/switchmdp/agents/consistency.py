@@ -6,7 +6,8 @@ window's steps and the counts) must agree. Nothing here is larger than what it l
 file can't make it allocate much.
 
 What an object holds is looked at first, then the object itself. Classes of the user's may have a
-method `check_state` that raises ValueError; what they hold of ours is checked as in our agents.
+method `check_state` that raises ValueError; what they hold of ours is checked as in our agents. A
+component may also have `check_sizes(n_states, n_pairs)`, for the arrays that it keeps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MOST_STEPS = 2**53  # a century at almost three million a second
 MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
 VERBS = {
     "memory": ("absorb", "clear", "counts"), "plausible": ("plan", "gain", "sweeps"),
-    "restarts": ("after",), "episodes": ("quota", "end"),
+    "restarts": ("after", "look_at", "watch", "alarmed"), "episodes": ("quota", "end"),
+    "exploration": ("adjust", "alarmed"),
 }  # fmt: skip
 
 
@@ -56,6 +58,8 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
         if isinstance(instance, cls):
             _require(sizes, f"{cls.__name__} in a class that does not derive from Agent")
             check(instance, *(sizes or (0, 0)))
+    if hasattr(instance, "check_sizes"):
+        instance.check_sizes(*(sizes or (0, 0)))
     if hasattr(instance, "check_state"):
         instance.check_state()
 

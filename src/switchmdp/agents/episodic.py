@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodes import Doubling
+from switchmdp.agents.exploration import AsPlanned
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
@@ -54,6 +55,7 @@ class Episodic(Agent):
     plausible: Any
     restarts: Any
     episodes: Any
+    exploration: Any
     clock: int
     since: int
     restart_at: int
@@ -69,7 +71,8 @@ class Episodic(Agent):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        memory: Any, plausible: Any, restarts: Any, episodes: Any = None, available: Any = None,
+        memory: Any, plausible: Any, restarts: Any, episodes: Any = None, exploration: Any = None,
+        available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
         self.memory = _component("memory", memory, ("allocate", "absorb", "clear"))
@@ -77,13 +80,16 @@ class Episodic(Agent):
         self.restarts = _component("restarts", restarts, ("after", "look_at", "watch", "alarmed"))
         rule: Any = Doubling() if episodes is None else episodes
         self.episodes = _component("episodes", rule, ("quota", "end"))
-        for component in (memory, plausible, restarts, rule):
+        extra: Any = AsPlanned() if exploration is None else exploration
+        self.exploration = _component("exploration", extra, ("adjust", "alarmed"))
+        for component in (memory, plausible, restarts, rule, extra):
             component.taken = True
         pairs = self.pairs
         memory.allocate(pairs)
         plausible.allocate(pairs)
-        if hasattr(restarts, "allocate"):
-            restarts.allocate(pairs)
+        for component in (restarts, extra):
+            if hasattr(component, "allocate"):
+                component.allocate(pairs)
         self.clock, self.since, self.started = 1, 1, 1
         self.restart_at, self.end_at = restarts.after(1), NEVER
         self.episode_count = 0
@@ -120,12 +126,16 @@ class Episodic(Agent):
         """See to it that the policy may be followed in this state for at least one step."""
         if self.clock >= self.restarts.look_at():
             self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
-        if self.clock >= self.restart_at or self.restarts.alarmed():
+        if self.clock >= self.restart_at or self.is_alarmed():
             self.start_over()
         if self.quota[state] == 0 or self.clock >= self.end_at:
             self.start_episode()
         elif self.logged == self.log_pair.size:
             self.absorb()
+
+    def is_alarmed(self) -> bool:
+        """Whether the data have spoken for starting over."""
+        return self.restarts.alarmed() or self.exploration.alarmed()  # type: ignore[no-any-return]
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
@@ -146,6 +156,9 @@ class Episodic(Agent):
         pairs = self.pairs
         self.memory.grow(pairs, place)
         self.plausible.allocate(pairs)
+        for component in (self.restarts, self.exploration):
+            if hasattr(component, "grow"):
+                component.grow(pairs, place)
         choice = pairs.starts[:-1].copy()
         choice[: len(self.choice)] = place[self.choice]
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
@@ -153,6 +166,7 @@ class Episodic(Agent):
     def start_over(self) -> None:
         """Forget all, or all but the last steps; time starts again at 1 before those."""
         self.absorb()
+        self.exploration.start_over()
         kept = self.memory.keep(self.restarts.start_over())
         self.since = self.clock - kept
         self.restart_at = self.restarts.after(self.clock)
@@ -169,6 +183,8 @@ class Episodic(Agent):
         for s in range(quota.size):
             quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
         self.end_at = self.episodes.end(self.clock)
+        t = self.clock - self.since + 1
+        self.exploration.adjust(self.starts, counts, t, choice, quota)
 
     def reseed(self, seed: Any) -> None:
         """Start the agent's own randomness anew, where it has any."""

@@ -27,6 +27,8 @@ from switchmdp import memory, plausible, restarts
 from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.evidence_psrl import EvidencePSRL
+from switchmdp.agents.exploration import AsPlanned, Probes
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
@@ -36,13 +38,13 @@ from switchmdp.planning.optimism import Optimism
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
 KIND = "agent"
-FORMAT = 1
+FORMAT = 2
 LARGEST = 2**63
 OURS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        SWUCRL, UCRL2, UCRL2R, UCRL2RW, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
+        SWUCRL, UCRL2, UCRL2R, UCRL2RW, EvidencePSRL, Oracle, Omniscient, Random, Episodic,
+        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing, AsPlanned, Probes,
         restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
     )
 }  # fmt: skip
@@ -188,6 +190,8 @@ def rebuilt(
     path: Path, fields: Mapping[str, Any], arrays: Arrays, known: Mapping[str, type]
 ) -> Any:
     """The agent that was described so in a file."""
+    if fields.get("version") == 1:
+        fields = _upgraded(fields)
     if fields.get("version") != FORMAT:
         raise NotKnown(f"{path} has agent format {fields.get('version')!r}, known is {FORMAT}")
     unused = dict(arrays)
@@ -201,6 +205,17 @@ def rebuilt(
     except WRONG as error:
         raise DamagedFile(f"{path} does not describe an agent: {error}") from None
     return agent
+
+
+def _upgraded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Format 1 knew no exploration beyond the plan."""
+    agent = fields.get("agent")
+    given = agent.get("fields") if isinstance(agent, dict) else None
+    if not isinstance(given, dict) or "plausible" not in given:
+        return {**fields, "version": FORMAT}
+    plain = {"class": "AsPlanned", "fields": {}}
+    agent = {**fields["agent"], "fields": given | {"exploration": plain}}
+    return {"version": FORMAT, "agent": agent}
 
 
 def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
@@ -219,7 +234,7 @@ def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
     for name, kind in kinds.items():
         setattr(instance, name, _value(f"{cls.__name__}.{name}", given[name], kind, unused, known))
     if isinstance(instance, Episodic):
-        for component in ("memory", "plausible", "restarts", "episodes"):
+        for component in ("memory", "plausible", "restarts", "episodes", "exploration"):
             getattr(instance, component).taken = True
     return instance
 

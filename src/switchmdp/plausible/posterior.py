@@ -64,6 +64,19 @@ class Posterior:
         self.bias = np.zeros(n_states)
         self.lower, self.upper = 0.0, 1.0
 
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError where the arrays are not what machine code relies on."""
+        size, pairs = n_pairs * n_states, np.arange(n_pairs)
+        right = (
+            self.words.shape == (4,) and self.words.any() and self.bias.shape == (n_states,)
+            and self.mean.shape == (n_pairs,) and self.probabilities.shape == (size,)
+            and np.array_equal(self.row, pairs) and np.array_equal(self.start, pairs * n_states)
+            and np.array_equal(self.stop, (pairs + 1) * n_states)
+            and np.array_equal(self.successors, np.arange(size) % n_states)
+        )  # fmt: skip
+        if not right:
+            raise ValueError("Posterior is not consistent")
+
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Draw, and write the best policy, as a pair for each state, into `choice`."""
         self.draw(counts)
@@ -91,6 +104,11 @@ class Posterior:
                 total += probabilities[k]
             for k in range(first, last):
                 probabilities[k] /= total
+
+    def worth(self, counts: Any, t: int, pair: int) -> float:
+        """r + p·h of a pair in the MDP that was drawn."""
+        row = self.probabilities[self.start[pair] : self.stop[pair]]
+        return float(self.mean[pair] + row @ self.bias)
 
     def gain(self) -> float:
         """The gain of the MDP that was drawn."""

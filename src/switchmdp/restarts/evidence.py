@@ -19,7 +19,7 @@ one m, Λ exceeds log(1/δ) with probability at most δ under no change, by Mark
 the priors are right; the last term pays for looking again and again. It is a heuristic in so far as
 the prior is ours.) After it only the steps since the likeliest change are kept.
 
-The ages m are b, 2b, 4b, … with b = max(16, pairs). For each, four snapshots of the counts are
+The ages m are b, 2b, 4b, … with b = max(32, pairs). For each, four snapshots of the counts are
 kept, taken every m/4 steps, so that a look costs O(1) pairs a step, amortised, whatever n.
 Successors of problems with more than 64 states are put together in 64 classes, by their number.
 """
@@ -38,23 +38,25 @@ from switchmdp.restarts.schedules import NEVER
 from switchmdp.restarts.special import log_gamma
 
 WIDEST = 64
-AGES, KEPT = 14, 4
-LARGE = 40.0  # e⁴⁰: beyond, log((1 + b)/2) is log b - log 2 to the last bit that matters
+SHORTEST, AGES, KEPT = 32, 13, 4
+LARGE = 40.0  # from e⁴⁰ on 1 + b is b
 LOG_2 = math.log(2.0)
-
-
-@jit
-def log_mixed(log_b: float) -> float:
-    """log((1 + b) / 2)."""
-    if log_b > LARGE:
-        return log_b - LOG_2
-    return math.log1p(math.exp(log_b)) - LOG_2
 
 
 @jit
 def log_rewards(n: float, total: float) -> float:
     """log B(1 + R, 1 + N - R)."""
     return log_gamma(1.0 + total) + log_gamma(1.0 + n - total) - log_gamma(2.0 + n)
+
+
+@jit
+def log_moves(n: float, now: Any, old: Any) -> float:
+    """log Γ(S) Π Γ(1 + P_j) / Γ(S + N) of the successors counted between `old` and `now`."""
+    total = log_gamma(float(now.size)) - log_gamma(now.size + n)
+    for j in range(now.size):
+        if now[j] > old[j]:
+            total += log_gamma(1.0 + now[j] - old[j])
+    return total
 
 
 @compiled
@@ -68,13 +70,13 @@ class Evidence:
     seen: int
     clock: int
     keeps: int
-    visits: NDArray[np.float64]
-    rewards: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    old_visits: NDArray[np.float64]
-    old_rewards: NDArray[np.float64]
-    old_moves: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    logs: NDArray[np.float64]
+    stale: NDArray[np.bool_]
+    old_counts: NDArray[np.float64]
+    old_logs: NDArray[np.float64]
     old_steps: NDArray[np.int64]
+    none: NDArray[np.float64]
     shots: NDArray[np.int64]
 
     def __init__(self, delta: float = 0.01) -> None:
@@ -83,14 +85,40 @@ class Evidence:
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
-        self.base = max(16, n)
-        self.visits, self.rewards = np.zeros(n), np.zeros(n)
-        self.moves = np.zeros((n, self.width))
-        self.old_visits, self.old_rewards = np.zeros((AGES, KEPT, n)), np.zeros((AGES, KEPT, n))
-        self.old_moves = np.zeros((AGES, KEPT, n, self.width))
+        self.base = max(SHORTEST, n)
+        self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
+        self.logs = np.zeros((n, 2))  # log m of all rewards, and of all successors
+        self.stale = np.zeros(n, np.bool_)
+        self.old_counts = np.zeros((AGES, KEPT, n, 2 + self.width))
+        self.old_logs = np.zeros((AGES, KEPT, n, 2))
         self.old_steps = np.zeros((AGES, KEPT), np.int64)
+        self.none = np.zeros(self.width)
         self.shots = np.zeros(AGES, np.int64)
         self.steps, self.seen, self.clock, self.keeps = 0, 0, 1, -1
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; the evidence is gathered anew."""
+        clock = self.clock
+        self.allocate(pairs)
+        self.clock = clock
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError where the arrays are not what machine code relies on."""
+        width = min(n_states, WIDEST)
+        sizes = {
+            "counts": (n_pairs, 2 + width), "logs": (n_pairs, 2), "stale": (n_pairs,),
+            "old_counts": (AGES, KEPT, n_pairs, 2 + width), "old_logs": (AGES, KEPT, n_pairs, 2),
+            "old_steps": (AGES, KEPT), "none": (width,), "shots": (AGES,),
+        }  # fmt: skip
+        for name, shape in sizes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"Evidence.{name} is not consistent")
+        if self.width != width or self.base != max(SHORTEST, n_pairs):
+            raise ValueError("Evidence.width or base is not consistent")
+        if not (0.0 < self.delta < 1.0 and self.steps >= 0 and self.seen >= 0 <= self.clock):
+            raise ValueError("Evidence is not consistent")
+        if (self.shots < 0).any():
+            raise ValueError("Evidence.shots is not consistent")
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""
@@ -103,18 +131,19 @@ class Evidence:
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Take in the steps of a log that were not seen yet."""
-        quarter, width = self.base // 4, self.width
+        quarter, width, counts = self.base // 4, self.width, self.counts
         for i in range(self.seen, n):
             pair = pairs[i]
-            self.visits[pair] += 1.0
-            self.rewards[pair] += rewards[i]
-            self.moves[pair, nexts[i] % width] += 1.0
+            counts[pair, 0] += 1.0
+            counts[pair, 1] += rewards[i]
+            counts[pair, 2 + nexts[i] % width] += 1.0
+            self.stale[pair] = True
             self.steps += 1
             self.clock += 1
-            if self.steps % quarter == 0 and self.keeps < 0:
+            if self.keeps >= 0:
+                self.keeps += 1  # what follows an alarm is kept
+            elif self.steps % quarter == 0:
                 self.look()
-            elif self.keeps >= 0:
-                self.keeps += 1  # it goes on until the agent asks
         self.seen = n
 
     def log_emptied(self) -> None:
@@ -123,46 +152,57 @@ class Evidence:
 
     def look(self) -> None:
         """Compare with the snapshots whose turn it is, and take new ones."""
+        self.refresh()
         threshold = 1.5 * math.log(self.steps) - math.log(self.delta)
         for age in range(AGES):
             if self.steps % ((self.base << age) // 4) != 0:
                 break  # nor is it the turn of any older one
             at = self.shots[age] % KEPT
             if self.shots[age] >= KEPT and self.weigh(age, at) > threshold:
-                self.find_change()
+                self.forget_before_change()
                 return
-            self.old_visits[age, at, :] = self.visits
-            self.old_rewards[age, at, :] = self.rewards
-            self.old_moves[age, at, :, :] = self.moves
+            self.old_counts[age, at, :, :] = self.counts
+            self.old_logs[age, at, :, :] = self.logs
             self.old_steps[age, at] = self.steps
             self.shots[age] += 1
 
+    def refresh(self) -> None:
+        """log m of the pairs visited since the last look."""
+        counts, logs, stale = self.counts, self.logs, self.stale
+        for pair in range(stale.size):
+            if stale[pair]:
+                n = counts[pair, 0]
+                logs[pair, 0] = log_rewards(n, counts[pair, 1])
+                logs[pair, 1] = log_moves(n, counts[pair, 2:], self.none)
+                stale[pair] = False
+
     def weigh(self, age: int, at: int) -> float:
         """Λ of a change at that snapshot."""
-        visits, rewards, moves = self.visits, self.rewards, self.moves
-        old_visits, old_rewards = self.old_visits[age, at], self.old_rewards[age, at]
-        old_moves, width = self.old_moves[age, at], float(self.width)
-        total = 0.0
-        for pair in range(visits.size):
-            n, before = visits[pair], old_visits[pair]
-            since = n - before
+        counts, logs = self.counts, self.logs
+        old, old_logs = self.old_counts[age, at], self.old_logs[age, at]
+        total, product = 0.0, 1.0
+        for pair in range(counts.shape[0]):
+            before = old[pair, 0]
+            since = counts[pair, 0] - before
             if since == 0.0 or before == 0.0:
                 continue
-            r, q = rewards[pair], old_rewards[pair]
-            total += log_mixed(
-                log_rewards(before, q) + log_rewards(since, r - q) - log_rewards(n, r)
-            )
-            log_b = log_gamma(width) + log_gamma(width + n)
-            log_b -= log_gamma(width + before) + log_gamma(width + since)
-            for j in range(self.width):
-                c, d = moves[pair, j], old_moves[pair, j]
-                if c > d and d > 0.0:
-                    log_b += log_gamma(1.0 + d) + log_gamma(1.0 + c - d) - log_gamma(1.0 + c)
-            total += log_mixed(log_b)
-        return total
+            for kind in range(2):
+                if kind == 0:
+                    log_b = log_rewards(since, counts[pair, 1] - old[pair, 1])
+                else:
+                    log_b = log_moves(since, counts[pair, 2:], old[pair, 2:])
+                log_b += old_logs[pair, kind] - logs[pair, kind]
+                if log_b > LARGE:
+                    total += log_b - LOG_2
+                else:
+                    product *= 0.5 + 0.5 * math.exp(log_b)
+            if not 1e-100 < product < 1e100:
+                total += math.log(product)
+                product = 1.0
+        return total + math.log(product)
 
-    def find_change(self) -> None:
-        """Choose the likeliest of all snapshots, and forget what was before it."""
+    def forget_before_change(self) -> None:
+        """Choose the likeliest of all snapshots, and keep only what came since."""
         best, best_age, best_at = -np.inf, 0, 0
         for age in range(AGES):
             for at in range(min(self.shots[age], KEPT)):
@@ -171,11 +211,10 @@ class Evidence:
                     if found > best:
                         best, best_age, best_at = found, age, at
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        for pair in range(self.visits.size):
-            self.visits[pair] -= self.old_visits[best_age, best_at, pair]
-            self.rewards[pair] -= self.old_rewards[best_age, best_at, pair]
-            for j in range(self.width):
-                self.moves[pair, j] -= self.old_moves[best_age, best_at, pair, j]
+        for pair in range(self.stale.size):
+            self.stale[pair] = True
+            for j in range(self.counts.shape[1]):
+                self.counts[pair, j] -= self.old_counts[best_age, best_at, pair, j]
 
     def alarmed(self) -> bool:
         """Whether to start over now."""
@@ -184,10 +223,9 @@ class Evidence:
     def start_over(self) -> int:
         """The agent starts over: how many of its last steps it may keep."""
         keeps = max(0, self.keeps)
-        if self.keeps < 0:  # not by our alarm
-            self.visits[:] = 0.0
-            self.rewards[:] = 0.0
-            self.moves[:, :] = 0.0
+        if self.keeps < 0:  # another's decision
+            self.counts[:, :] = 0.0
+            self.stale[:] = True
         self.steps, self.keeps = keeps, -1
         self.shots[:] = 0
         return keeps

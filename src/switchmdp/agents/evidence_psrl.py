@@ -1,0 +1,53 @@
+"""EvidencePSRL: posterior sampling that starts over when the evidence says so, and looks around.
+
+    Memory      every step since the likeliest last change               memory.Window, as a store
+    Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
+    Episodes    end when a pair's visits double, or one step longer      agents.episodes.Growing
+                than the last one
+    Restarts    when a Bayes factor over all pairs speaks for a change;  restarts.Evidence
+                what came after the change is kept
+    Probes      pairs that the policy leaves out are tried now and then  agents.exploration.Probes
+                and weighed by a sequential test
+
+It is told neither the horizon nor the number of changes, the diameter or a window. Two numbers have
+defaults that are never tuned to a problem: δ = 0.01, the evidence asked for before anything is
+forgotten, and `gap`, how often it looks for changes that hide.
+
+No guarantee is proved for it in a changing MDP. What is measured, and what each piece buys, is in
+docs/evidence-psrl.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmdp.agents.episodes import Growing
+from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.exploration import Probes
+from switchmdp.compiled import compiled
+from switchmdp.memory import Window
+from switchmdp.plausible import Posterior
+from switchmdp.restarts import Evidence
+
+ROOM = 2**20  # steps remembered at most: 16 MB
+
+
+@compiled
+class EvidencePSRL(Episodic):
+    """Posterior sampling with restarts by evidence, and probes; needs no tuning.
+
+    >>> agent = EvidencePSRL(5, 3)
+    >>> agent.observe(0, agent.act(0), 1.0, 4)
+    >>> agent.t
+    2
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.01, gap: int = 2500, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Window(ROOM), plausible=Posterior(seed), episodes=Growing(),
+            restarts=Evidence(delta), exploration=Probes(gap, delta),
+        )  # fmt: skip

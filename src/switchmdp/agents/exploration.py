@@ -1,0 +1,151 @@
+"""What is tried beyond the plan: nothing, or now and then what the plan no longer tries.
+
+An agent that has settled on a policy never sees that another action has become better: nothing that
+it does would show it. `Probes` look for that, at a price.
+
+From time to time every pair that was not visited since the last time is *opened*. An open pair is
+tried once when its state is next passed, and then weighed: the data since against the data before,
+by the Bayes factor b that is also the evidence of restarts (`restarts.evidence`). Wald's sequential
+test (1945) says when to stop:
+
+    b < 1/2                        it is as it was: closed, as a rule after one or two visits
+    log b > log(1/δ) + 1.5 log t   it has changed: start over
+    otherwise                      tried again, up to 4 + 4 log⁺ b visits
+
+The k-th time is step gap·k² after a restart. So a change that hides is looked for after a delay of
+about √(t gap), and the number of probes by step t grows like √(t/gap), the price at which the two
+balance; the gap is the only thing to choose.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import Pairs, probability, whole
+from switchmdp.restarts.evidence import log_moves, log_rewards
+
+WIDEST = 64
+LOG_2 = math.log(2.0)
+
+
+@compiled
+class AsPlanned:
+    """Nothing beyond the plan."""
+
+    def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
+        """An episode was planned at time t."""
+
+    def alarmed(self) -> bool:
+        """Whether to start over now."""
+        return False
+
+    def start_over(self) -> None:
+        """All is forgotten."""
+
+
+@compiled
+class Probes:
+    """Tries pairs that the policy leaves out, at steps gap·k²."""
+
+    gap: int
+    delta: float
+    turn: int
+    width: int
+    alarm: bool
+    open: NDArray[np.bool_]
+    last: NDArray[np.int64]
+    before: NDArray[np.float64]
+    now: NDArray[np.float64]
+    none: NDArray[np.float64]
+
+    def __init__(self, gap: int = 2500, delta: float = 0.01) -> None:
+        self.gap, self.delta = whole("gap", gap, 1), probability("delta", delta)
+        self.turn, self.alarm = 1, False
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.width = min(pairs.n_states, WIDEST)
+        self.open = np.zeros(pairs.n_pairs, np.bool_)
+        self.last = np.zeros(pairs.n_pairs, np.int64)
+        self.before = np.zeros((pairs.n_pairs, 2 + self.width))
+        self.now, self.none = np.zeros(2 + self.width), np.zeros(self.width)
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; what was open is closed."""
+        self.allocate(pairs)
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError where the arrays are not what machine code relies on."""
+        width = min(n_states, WIDEST)
+        sizes = {
+            "open": (n_pairs,), "last": (n_pairs,), "before": (n_pairs, 2 + width),
+            "now": (2 + width,), "none": (width,),
+        }  # fmt: skip
+        for name, shape in sizes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"Probes.{name} is not consistent")
+        if self.width != width or self.gap < 1 or not 1 <= self.turn < 2**31:
+            raise ValueError("Probes is not consistent")
+
+    def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
+        """Judge what was tried, and send the new episode through the pairs that are open."""
+        threshold = 1.5 * math.log(t) - math.log(self.delta)
+        for pair in range(self.open.size):
+            if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
+                self.judge(counts, pair, threshold)
+        if t >= self.gap * self.turn * self.turn:
+            self.turn += 1
+            for pair in range(self.open.size):
+                stale = counts.visits[pair] == self.last[pair] and counts.visits[pair] > 0
+                self.open[pair] = stale
+                self.last[pair] = counts.visits[pair]
+                if stale:
+                    self.read(counts, pair)
+                    self.before[pair, :] = self.now
+        for s in range(choice.size):
+            for pair in range(starts[s], starts[s + 1]):
+                if self.open[pair]:
+                    choice[s], quota[s] = pair, 1
+                    break
+
+    def read(self, counts: Any, pair: int) -> None:
+        """Visits, rewards and successors of a pair as they are."""
+        now = self.now
+        now[0] = counts.visits[pair]
+        now[1] = counts.mean(pair) * now[0]
+        for j in range(self.width):
+            now[2 + j] = 0.0
+        for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
+            now[2 + counts.target[k] % self.width] += counts.count[k]
+
+    def judge(self, counts: Any, pair: int, threshold: float) -> None:
+        """Wald's test of an open pair."""
+        self.read(counts, pair)
+        now, before = self.now, self.before[pair]
+        since = now[0] - before[0]
+        if since < 0.0:  # a window has forgotten some of it
+            self.open[pair] = False
+            return
+        log_b = log_rewards(before[0], before[1]) - log_rewards(now[0], now[1])
+        log_b += log_rewards(since, now[1] - before[1])
+        log_b += log_moves(before[0], before[2:], self.none)
+        log_b += log_moves(since, now[2:], before[2:]) - log_moves(now[0], now[2:], self.none)
+        if log_b > threshold:
+            self.alarm = True
+        elif log_b < -LOG_2 or since >= 4.0 + 4.0 * max(0.0, log_b):
+            self.open[pair] = False
+
+    def alarmed(self) -> bool:
+        """Whether to start over now."""
+        return self.alarm
+
+    def start_over(self) -> None:
+        """All is forgotten."""
+        self.turn, self.alarm = 1, False
+        for pair in range(self.open.size):
+            self.open[pair], self.last[pair] = False, 0
