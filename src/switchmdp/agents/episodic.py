@@ -139,7 +139,7 @@ class Episodic(Agent):
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
-        due = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
+        due: int = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
         return min(max(1, due), self.log_pair.size - self.logged)  # an episode has a first step
 
     def absorb(self) -> None:

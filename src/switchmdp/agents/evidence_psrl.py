@@ -1,6 +1,6 @@
 """EvidencePSRL: posterior sampling that starts over when the evidence says so, and looks around.
 
-    Memory      every step since the likeliest last change               memory.Window, as a store
+    Memory      every step since the likeliest last change               memory.Since
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
     Episodes    end when a pair's visits double, or one step longer      agents.episodes.Growing
                 than the last one
@@ -25,11 +25,9 @@ from switchmdp.agents.episodes import Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
 from switchmdp.compiled import compiled
-from switchmdp.memory import Window
+from switchmdp.memory import Since
 from switchmdp.plausible import Posterior
 from switchmdp.restarts import Evidence
-
-ROOM = 2**20  # steps remembered at most: 16 MB
 
 
 @compiled
@@ -48,6 +46,6 @@ class EvidencePSRL(Episodic):
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Window(ROOM), plausible=Posterior(seed), episodes=Growing(),
+            memory=Since(), plausible=Posterior(seed), episodes=Growing(),
             restarts=Evidence(delta), exploration=Probes(gap, delta),
         )  # fmt: skip

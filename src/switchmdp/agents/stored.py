@@ -44,7 +44,8 @@ OURS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         SWUCRL, UCRL2, UCRL2R, UCRL2RW, EvidencePSRL, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing, AsPlanned, Probes,
+        memory.Counts, memory.Everything, memory.Window, memory.Since,
+        plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing, AsPlanned, Probes,
         restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
     )
 }  # fmt: skip
