@@ -38,7 +38,7 @@ from switchmdp.restarts.schedules import NEVER
 from switchmdp.restarts.special import log_gamma
 
 WIDEST = 64
-SHORTEST, AGES, KEPT = 32, 13, 4
+SHORTEST, AGES, KEPT = 32, 13, 2
 LARGE = 40.0  # from e⁴⁰ on 1 + b is b
 LOG_2 = math.log(2.0)
 
@@ -126,12 +126,12 @@ class Evidence:
 
     def look_at(self) -> int:
         """The step at which the agent should let it look at what was logged."""
-        quarter = self.base // 4
-        return self.clock + quarter - self.steps % quarter
+        stretch = self.base // KEPT
+        return self.clock + stretch - self.steps % stretch
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Take in the steps of a log that were not seen yet."""
-        quarter, width, counts = self.base // 4, self.width, self.counts
+        stretch, width, counts = self.base // KEPT, self.width, self.counts
         for i in range(self.seen, n):
             pair = pairs[i]
             counts[pair, 0] += 1.0
@@ -142,7 +142,7 @@ class Evidence:
             self.clock += 1
             if self.keeps >= 0:
                 self.keeps += 1  # what follows an alarm is kept
-            elif self.steps % quarter == 0:
+            elif self.steps % stretch == 0:
                 self.look()
         self.seen = n
 
@@ -155,7 +155,7 @@ class Evidence:
         self.refresh()
         threshold = 1.5 * math.log(self.steps) - math.log(self.delta)
         for age in range(AGES):
-            if self.steps % ((self.base << age) // 4) != 0:
+            if self.steps % ((self.base << age) // KEPT) != 0:
                 break  # nor is it the turn of any older one
             at = self.shots[age] % KEPT
             if self.shots[age] >= KEPT and self.weigh(age, at) > threshold:
