@@ -138,10 +138,11 @@ def exchange(rows: NDArray[Any], size: float, rng: np.random.Generator) -> NDArr
     order = np.argsort(rng.random(rows.shape), axis=1)
     half, line = rows.shape[1] // 2, np.arange(len(rows))[:, None]
     giver, taker = order[:, :half], order[:, half : 2 * half]
-    total = rows[line, giver] + rows[line, taker]
-    moved = _reflected(rows[line, giver] + size * rng.standard_normal(total.shape), total)
+    gives, takes = rows[line, giver], rows[line, taker]
+    left = _reflected(gives + size * rng.standard_normal(gives.shape), gives + takes)
     result = rows.copy()
-    result[line, giver], result[line, taker] = moved, total - moved
+    result[line, giver] = left
+    result[line, taker] = np.maximum(takes + (gives - left), 0.0)
     return result
 
 
@@ -158,8 +159,8 @@ def step_within(means: NDArray[Any], size: float, rng: np.random.Generator) -> N
 def _reflected(x: NDArray[Any], top: NDArray[Any]) -> NDArray[Any]:
     """x folded into [0, top]."""
     length = np.where(top > 0.0, top, 1.0)
-    folded: NDArray[Any] = np.minimum(np.abs(np.mod(x + length, 2.0 * length) - length), top)
-    return folded
+    folded = np.minimum(np.abs(np.mod(x + length, 2.0 * length) - length), top)
+    return np.where((x >= 0.0) & (x <= top), x, folded)
 
 
 def at_most_one(field: str, value: Any) -> float:
