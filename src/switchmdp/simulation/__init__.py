@@ -56,10 +56,10 @@ def simulate(
     state are 0 if not given.
 
     The record has a point every `every` steps (a thousandth of the horizon if not given) and at the
-    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy, since when it
-    remembers; none for an agent that has no episodes) and the whole `trajectory`. `resume` continues a run to a later
-    horizon with the agent that made it: pieces equal the whole, bit for bit, where `every` is the
-    same. `progress(done, horizon)` is called about twice a second.
+    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy, restarts;
+    none for an agent that has no episodes) and the whole `trajectory`. `resume` continues a run to
+    a later horizon with the agent that made it: pieces equal the whole, bit for bit, where `every`
+    is the same. `progress(done, horizon)` is called about twice a second.
 
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)

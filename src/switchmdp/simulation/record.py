@@ -25,7 +25,8 @@ class Episodes:
     @property
     def restarts(self) -> NDArray[np.int64]:
         """The steps at which the agent started over."""
-        return self.start[np.diff(self.since, prepend=1) != 0]
+        steps: NDArray[np.int64] = self.start[np.diff(self.since, prepend=1) != 0]
+        return steps
 
     def __len__(self) -> int:
         return len(self.start)
