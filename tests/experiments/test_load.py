@@ -73,6 +73,20 @@ def test_an_agent_without_episodes_has_none_to_count(results: Results) -> None:
     runs = results.settings["P [changes=1]"].agents["R"]
     assert runs.episodes.tolist() == runs.sweeps.tolist() == [-1] * 3
     assert np.isnan(runs.bad_steps).all()
+    assert runs.restarts == (None,) * 3
+
+
+def test_the_restarts_of_every_run_are_told_apart(
+    small: Small, prepare: Prepare, tmp_path: Path
+) -> None:
+    period = {"agent": "ucrl2-rw", "parameters": {"period": {"sweep": [100, 299, 1000]}}}
+    store, plan = prepare(small(agents={"P": period}), tmp_path / "out")
+    assert run_chunks(store, plan, jobs=1).complete
+    agents = load_results(store).settings["P [changes=1]"].agents
+    told = [
+        [steps.tolist() for steps in runs.restarts if steps is not None] for runs in agents.values()
+    ]
+    assert told == [[[101, 201]] * 4, [[300]] * 4, [[]] * 4]
 
 
 def test_results_have_their_shapes_names_and_parameters(results: Results) -> None:

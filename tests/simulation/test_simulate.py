@@ -147,6 +147,19 @@ def test_episodes_carry_start_length_gain_sweeps_and_policy(problem: sm.Switchin
     assert (episodes.policy[which, record.trajectory.states] == record.trajectory.actions).all()
 
 
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_episodes_tell_when_the_agent_started_over(
+    problem: sm.SwitchingMDP, interpreted: bool
+) -> None:
+    agent = sm.agents.UCRL2RW(5, 3, period=300)
+    record = sm.simulate(agent, problem, 1000, seed=0, episodes=True, interpreted=interpreted)
+    assert record.episodes is not None
+    assert record.episodes.restarts.tolist() == [301, 601, 901]
+    never = sm.simulate(sm.agents.UCRL2(5, 3), problem, 1000, seed=0, episodes=True)
+    assert never.episodes is not None
+    assert never.episodes.restarts.tolist() == []
+
+
 def test_the_omniscient_agent_earns_the_optimal_gain() -> None:
     problem = sm.problems.random_switching(4, 2, changes=2, horizon=200_000, seed=1)
     record = sm.simulate(sm.agents.Omniscient(problem), problem, 200_000, seed=1)

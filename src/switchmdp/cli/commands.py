@@ -189,6 +189,22 @@ def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bo
 
 
 @cli.command()
+@_path("Folder for the results [results/leaderboard, or -quick].")
+@click.option("--quick", is_flag=True,
+              help="Few rows, agents and problems, and short runs: a foretaste.")  # fmt: skip
+@_running
+def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
+    """Run the suite: every serious agent on every kind of change.
+
+    What is to be chosen for an agent is chosen on problems of its own, and then frozen. Given
+    again, it goes on where it was. With --shard, give it again once all have done their part.
+    """
+    from switchmdp.cli.leaderboard import play
+
+    return play(out, quick, **how)
+
+
+@cli.command()
 def agents() -> None:
     """List the agents, and what they take."""
     from switchmdp.cli.catalogue import show_agents

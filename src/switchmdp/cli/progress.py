@@ -41,6 +41,9 @@ class Silent:
         while len(self.seen) > 2 and self.seen[1][0] < now - LATELY:
             self.seen.popleft()
 
+    def begin(self, part: str) -> None:
+        """Another part begins."""
+
     def stopping(self) -> None:
         """A stop was asked for."""
 
@@ -77,6 +80,10 @@ class Lines(Silent):
             self.last = now
             self.say(tally)
 
+    def begin(self, part: str) -> None:
+        """Another part begins."""
+        tell(part)
+
     def say(self, tally: Tally) -> None:
         """One line."""
         share = 100 * tally.done // max(1, tally.runs)
@@ -98,6 +105,10 @@ class Json(Lines):
             "progress", done=tally.done, runs=tally.runs, failed=tally.failed,
             runs_per_second=round(rate, 3), seconds_left=to_go,
         )  # fmt: skip
+
+    def begin(self, part: str) -> None:
+        """Another part begins."""
+        say_json("begin", part=part)
 
     def stopping(self) -> None:
         """A stop was asked for."""

@@ -37,7 +37,7 @@ def shipped() -> dict[str, str]:
 
 def run_named(config: str, out: Path, problems: int | None, **how: Any) -> int:
     """Run a configuration file or a shipped one."""
-    part = _shard(how["shard"])
+    part = shard_of(how["shard"])
     known = shipped()
     if config in known and not Path(config).is_file():
         experiment, text, modules = loads(known[config]), known[config], None
@@ -77,7 +77,7 @@ def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
 
 def resume_folder(folder: Path, retry_failed: bool, **how: Any) -> int:
     """Go on where a run stopped."""
-    part = _shard(how["shard"])
+    part = shard_of(how["shard"])
     store = open_store(folder)
     plan = store.plan()
     for name in FOLDERS:  # a copy may have lost those that were empty
@@ -105,7 +105,7 @@ def _go(
             tally.interrupted = True
         finally:
             show.close()
-    code = _exit_code(tally, stop.signal)
+    code = exit_code(tally, stop.signal)
     if as_json:
         say_json(
             "finished", folder=str(store.path), done=tally.done, runs=tally.runs,
@@ -120,7 +120,8 @@ def _go(
     return code
 
 
-def _exit_code(tally: Tally, asked: int | None) -> int:
+def exit_code(tally: Tally, asked: int | None) -> int:
+    """What the program ends with; `asked` is the signal that stopped it."""
     if tally.disk_full:
         return FULL
     if tally.interrupted:
@@ -149,7 +150,8 @@ def _conclude(store: Store, tally: Tally, show: Silent, quiet: bool) -> None:
         tell(f"{tally.failed} runs failed; for their tracebacks: {command('status', store.path)}")
 
 
-def _shard(text: str | None) -> tuple[int, int]:
+def shard_of(text: str | None) -> tuple[int, int]:
+    """Which part of how many."""
     if text is None:
         return 1, 1
     found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)

@@ -52,6 +52,7 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
     experiment, variant = plan.experiment, plan.agents[lane]
     factory, n = plan.factories[variant.source], len(chunk)
     arrays: Arrays = no_runs(n, experiment.points)
+    restarts: dict[int, Any] = {}
     shown: dict[str, Any] = {}
     failures: list[dict[str, Any]] = []
     seconds = [0.0] * n
@@ -75,6 +76,9 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
             record = _run(agent, problem, plan, seed(row), trajectory=True)
             bad = count_bad_steps(record, problem, experiment.epsilon)
         _write(arrays, row, record, agent, bad)
+        if record.episodes is not None and len(record.episodes):
+            restarts[row] = record.episodes.restarts
+            arrays["n_restarts"][row] = len(restarts[row])
         return ()
 
     def seed(row: int) -> int:
@@ -97,6 +101,8 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
                     i = chunk.first + row
                     failures.append(_failure(plan, chunk, variant.name, i, error))
     failures.sort(key=lambda failure: failure["problem"])
+    told = [restarts[row] for row in sorted(restarts) if not arrays["failed"][row]]
+    arrays["restarts"] = np.concatenate([np.zeros(0, np.int64), *told])
     return Outcome(arrays, {"parameters": shown}, failures, seconds)
 
 

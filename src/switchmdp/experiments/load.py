@@ -79,17 +79,31 @@ def _runs(variant: Variant, part: Any, seconds: Any, experiment: Experiment) -> 
     whole: Arrays = no_runs(n, experiment.points)
     took = np.full(n, np.nan)
     parameters: dict[str, Any] = {}
+    restarts: list[Any] = [None] * n
     for chunk, fields, arrays in part:
         here = slice(chunk.first, chunk.last)
+        restarts[here] = _restarts(chunk, arrays)
         for name, array in whole.items():
             array[here] = arrays[name]
         parameters = parameters or fields.get("parameters", {})
         if chunk in seconds:
             took[here] = seconds[chunk]
     took[whole["failed"]] = np.nan
+    del whole["n_restarts"]
     return Runs(
-        **whole, seconds=took, base=variant.base, swept=variant.swept, parameters=parameters
-    )
+        **whole, seconds=took, base=variant.base, swept=variant.swept, parameters=parameters,
+        restarts=tuple(restarts),
+    )  # fmt: skip
+
+
+def _restarts(chunk: Chunk, arrays: Arrays) -> list[Any]:
+    """The restarts of each run of a chunk, None where they are not known."""
+    counts, steps = arrays["n_restarts"], arrays["restarts"]
+    known = np.maximum(counts, 0)
+    if known.sum() != len(steps):
+        raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the restarts")
+    parts = np.split(steps, np.cumsum(known)[:-1])
+    return [part if n >= 0 else None for n, part in zip(counts, parts, strict=True)]
 
 
 def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:

@@ -22,6 +22,7 @@ def no_runs(n: int, points: int) -> dict[str, NDArray[Any]]:
         "regret": np.full((n, points), np.nan), "pseudo_regret": np.full((n, points), np.nan),
         "episodes": np.full(n, -1, np.int64), "sweeps": np.full(n, -1, np.int64),
         "bad_steps": np.full(n, np.nan), "failed": np.zeros(n, np.bool_),
+        "n_restarts": np.full(n, -1, np.int64),
     }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ class Runs:
     base: str = ""  # the agent's name in the experiment, before sweeps gave it several variants
     swept: Mapping[str, Any] = field(default_factory=dict)  # swept parameters and their values here
     parameters: Mapping[str, Any] = field(default_factory=dict)  # all of them, on the first problem
+    restarts: tuple[NDArray[np.int64] | None, ...] = ()  # steps of each run's, None where unknown
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from switchmdp.experiments.toml import dumps
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 KIND = "chunk of runs"
 MANIFEST, TEXT, ORIGIN = "experiment.json", "experiment.toml", "origin.json"
 FOLDERS = ("runs", "failures", "timings")
@@ -226,6 +226,7 @@ def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
     else:
         empty = no_runs(n, store.experiment.points)
         expected = {name: (array.shape, array.dtype) for name, array in empty.items()}
+        expected["restarts"] = (None, np.int64)
     for name, (shape, dtype) in expected.items():
         array = arrays.get(name)
         if array is None or array.dtype != dtype or shape not in (None, array.shape):

@@ -19,9 +19,11 @@ from typing import Any
 
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results
-from switchmdp.reports.page_content import page_content
+from switchmdp.reports.page_content import Extras, page_content
 from switchmdp.reports.table import Table
 from switchmdp.storage import save_bytes
+
+__all__ = ["Extras", "render_page", "write_page"]
 
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
 STYLES = ("uPlot.min.css", "page.css")
@@ -32,6 +34,7 @@ def write_page(
     path: str | os.PathLike[str],
     *,
     tables: Sequence[Table] = (),
+    extras: Extras | None = None,
 ) -> None:
     """Write the page (see `render_page`) to a file, which is then complete or not there.
 
@@ -42,15 +45,17 @@ def write_page(
     ...     Path(folder, "page.html").read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    page = render_page(results, tables=tables)
+    page = render_page(results, tables=tables, extras=extras)
     # A traceback may hold what is not text, such as a path of stray bytes.
     save_bytes(path, page.encode("utf-8", errors="backslashreplace"))
 
 
-def render_page(results: Results, *, tables: Sequence[Table] = ()) -> str:
+def render_page(
+    results: Results, *, tables: Sequence[Table] = (), extras: Extras | None = None
+) -> str:
     """The page as text: claims, settings, problems, what was swept, and where it all comes from.
 
-    `tables` are shown after those of the results.
+    `tables` are shown after those of the results, and `extras` say what else there is.
 
     >>> page = render_page(Results("A <b>bold</b> title", 0.1, {}))
     >>> "<title>A &lt;b&gt;bold&lt;/b&gt; title</title>" in page
@@ -61,7 +66,7 @@ def render_page(results: Results, *, tables: Sequence[Table] = ()) -> str:
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtra("the page needs Jinja2: pip install 'switchmdp[plot]'") from error
-    content, charts = page_content(results, tables)
+    content, charts = page_content(results, tables, extras)
     scripts = [_file(name) for name in SCRIPTS]
     # Not escaped: our own files, and JSON in which no markup is left.
     verbatim = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from switchmdp.experiments.results import Results, Setting
@@ -34,7 +36,21 @@ BADGES = {
 }
 
 
-def page_content(results: Results, tables: Sequence[Table]) -> tuple[Part, list[Chart]]:
+@dataclass(frozen=True)
+class Extras:
+    """What stands on the page besides what follows from results alone."""
+
+    introduction: str
+    first: Sequence[Table]  # before the settings
+    picture: bytes  # an SVG above those
+    caption: str
+    of_setting: Mapping[str, Sequence[Table]]  # in place of a setting's own tables
+    last: Sequence[Table]
+
+
+def page_content(
+    results: Results, tables: Sequence[Table], extras: Extras | None = None
+) -> tuple[Part, list[Chart]]:
     """The template's variables, and the charts that they point to by number.
 
     >>> content, charts = page_content(Results("nothing yet", 0.1, {}), ())
@@ -47,11 +63,12 @@ def page_content(results: Results, tables: Sequence[Table]) -> tuple[Part, list[
         "title": results.title,
         "summary": _summary(results, sentences),
         "claims": [_sentence(sentence) for sentence in sentences],
-        "settings": list(_settings(results, charts)),
+        "overview": _overview(extras),
+        "settings": list(_settings(results, charts, extras)),
         "hardness": [_table(table) for table in [made.hardness_table(results)] if table.rows],
         "hardness_charts": list(_hardness_charts(results, charts)),
         "sweeps": list(_sweeps(results, charts)),
-        "further": [_table(table) for table in tables],
+        "further": [_table(table) for table in (*tables, *(extras.last if extras else ()))],
         "failures": _failures(results.failures),
         "n_failures": len(results.failures),
         "rerun": results.provenance.get("rerun", ""),
@@ -89,6 +106,8 @@ def _count(n: int, noun: str) -> str:
 def _contents(content: Part) -> Iterator[tuple[str, str]]:
     if content["claims"]:
         yield "claims", "Claims"
+    if content["overview"]:
+        yield "overview", "Overview"
     yield "reading", "How to read this"
     for setting in content["settings"]:
         yield setting["anchor"], setting["name"]
@@ -118,13 +137,21 @@ def _badge(outcome: str) -> Part:
     return {"outcome": outcome, "symbol": symbol, "mood": mood}
 
 
-def _settings(results: Results, charts: list[Chart]) -> Iterator[Part]:
+def _overview(extras: Extras | None) -> Part | None:
+    if extras is None:
+        return None
+    return {
+        "introduction": _unbroken(extras.introduction),
+        "picture": "data:image/svg+xml;base64," + base64.b64encode(extras.picture).decode(),
+        "caption": extras.caption,
+        "tables": [_table(table) for table in extras.first],
+    }
+
+
+def _settings(results: Results, charts: list[Chart], extras: Extras | None) -> Iterator[Part]:
     for i, setting in enumerate(results.settings.values()):
-        shown = (
-            made.summary_table(setting),
-            made.paired_table(setting),
-            made.segment_table(setting),
-            made.adaptation_table(setting, results.epsilon),
+        shown: Sequence[Table] = (
+            extras.of_setting[setting.name] if extras else _tables_of(setting, results.epsilon)
         )
         yield {
             "anchor": f"setting-{i + 1}",
@@ -133,6 +160,15 @@ def _settings(results: Results, charts: list[Chart]) -> Iterator[Part]:
             "caption": _changes(setting),
             "tables": [_table(table, under=setting.name) for table in shown if table.rows],
         }
+
+
+def _tables_of(setting: Setting, epsilon: float) -> tuple[Table, ...]:
+    return (
+        made.summary_table(setting),
+        made.paired_table(setting),
+        made.segment_table(setting),
+        made.adaptation_table(setting, epsilon),
+    )
 
 
 def _changes(setting: Setting) -> str:

@@ -56,10 +56,10 @@ def simulate(
     state are 0 if not given.
 
     The record has a point every `every` steps (a thousandth of the horizon if not given) and at the
-    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy; none for an
-    agent that has no episodes) and the whole `trajectory`. `resume` continues a run to a later
-    horizon with the agent that made it: pieces equal the whole, bit for bit, where `every` is the
-    same. `progress(done, horizon)` is called about twice a second.
+    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy, restarts;
+    none for an agent that has no episodes) and the whole `trajectory`. `resume` continues a run to
+    a later horizon with the agent that made it: pieces equal the whole, bit for bit, where `every`
+    is the same. `progress(done, horizon)` is called about twice a second.
 
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)
@@ -225,8 +225,8 @@ def _run_in_pieces(
 
 def _empty_log(room: int, n_states: int, seen: int) -> EpisodeLog:
     start, sweeps = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    policy = np.zeros((room, n_states), np.int32)
-    return EpisodeLog(start, np.zeros(room), sweeps, policy, np.array([seen, 0]))
+    policy, since = np.zeros((room, n_states), np.int32), np.zeros(room, np.int64)
+    return EpisodeLog(start, np.zeros(room), sweeps, policy, since, np.array([seen, 0]))
 
 
 def _with_twice_the_room(log: EpisodeLog) -> EpisodeLog:
@@ -234,7 +234,7 @@ def _with_twice_the_room(log: EpisodeLog) -> EpisodeLog:
     return EpisodeLog(
         np.concatenate([log.start, more.start]), np.concatenate([log.gain, more.gain]),
         np.concatenate([log.sweeps, more.sweeps]), np.concatenate([log.policy, more.policy]),
-        log.seen,
+        np.concatenate([log.since, more.since]), log.seen,
     )  # fmt: skip
 
 
@@ -249,8 +249,9 @@ def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
     start = log.start[:n].copy()
     length = np.diff(start, append=horizon + 1)
     return Episodes(
-        start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy()
-    )
+        start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy(),
+        log.since[:n].copy(),
+    )  # fmt: skip
 
 
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import freeze, inlined, jit, specialised, thaw
+from switchmdp.compiled import fields_of, freeze, inlined, jit, specialised, thaw
 from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
@@ -68,6 +68,7 @@ class EpisodeLog(NamedTuple):
     gain: NDArray[np.float64]
     sweeps: NDArray[np.int64]
     policy: NDArray[np.int32]
+    since: NDArray[np.int64]  # the step from which on the agent remembered
     seen: NDArray[np.int64]  # the last episode's number, and how many are recorded
 
 
@@ -86,7 +87,19 @@ def note_episode(agent: Any, log: Any, t: int) -> None:
         log.start[k], log.gain[k] = t, getattr(agent, "gain", np.nan)
         log.sweeps[k] = getattr(agent, "sweeps", 0)
         log.policy[k] = getattr(agent, "policy", -1)
+        log.since[k] = getattr(agent, "since", 1)
         log.seen[0], log.seen[1] = episode, k + 1
+
+
+@specialised
+def remembers_since(agent: Any) -> int:
+    """The step from which on the agent remembers; 1 if it never starts over."""
+    return 1
+
+
+@remembers_since.when(lambda cls: "since" in fields_of(cls))
+def _remembers_since(agent: Any) -> int:
+    return agent.since  # type: ignore[no-any-return]  # an int, as annotated there
 
 
 @note_episode.when(lambda cls: hasattr(cls, "start_episode"))
@@ -100,6 +113,7 @@ def _note_episode(agent: Any, log: Any, t: int) -> None:
         )
         for s in range(agent.choice.size):
             log.policy[k, s] = agent.actions[agent.choice[s]]
+        log.since[k] = remembers_since(agent)
         log.seen[0], log.seen[1] = agent.episode_count, k + 1
 
 

@@ -20,6 +20,13 @@ class Episodes:
     gain: NDArray[np.float64]
     sweeps: NDArray[np.int64]
     policy: NDArray[np.int32]
+    since: NDArray[np.int64]  # the step from which on the agent remembered
+
+    @property
+    def restarts(self) -> NDArray[np.int64]:
+        """The steps at which the agent started over."""
+        steps: NDArray[np.int64] = self.start[np.diff(self.since, prepend=1) != 0]
+        return steps
 
     def __len__(self) -> int:
         return len(self.start)

@@ -58,7 +58,7 @@ def joined(before: Record, after: Record) -> Record:
     if before.episodes is not None and after.episodes is not None:
         joined = {
             name: np.concatenate([getattr(before.episodes, name), getattr(after.episodes, name)])
-            for name in ("start", "gain", "sweeps", "policy")
+            for name in ("start", "gain", "sweeps", "policy", "since")
         }
         length = np.diff(joined["start"], append=after.horizon + 1)
         parts["episodes"] = Episodes(length=length, **joined)
