@@ -119,8 +119,8 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> N
     first = sm.simulate(one, problem, 2000, seed=0)
     one.save(tmp_path / "agent")
     two = sm.agents.load(tmp_path / "agent")
-    ends = [sm.simulate(a, problem, 2000, resume=first).regret for a in (one, two)]
-    np.testing.assert_array_equal(*ends)
+    here, there = (sm.simulate(a, problem, 2000, resume=first).regret for a in (one, two))
+    np.testing.assert_array_equal(here, there)
 
 
 @pytest.mark.parametrize("wrong", [{"delta": 0}, {"gap": 0}, {"gap": 1.5}, {"seed": -1}])

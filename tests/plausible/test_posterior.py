@@ -74,7 +74,7 @@ def test_the_policy_is_optimal_in_the_drawn_mdp() -> None:
 
 
 def test_lists_of_successors_draw_alike() -> None:
-    """Above 64 states counts are lists of successors; rows are drawn over all states all the same."""
+    """Above 64 states counts are lists of successors; rows are drawn over all states alike."""
     counts = Counts(Pairs.of(70, 1))
     nexts = np.array([69, 69, 3], np.uint32)
     counts.add(np.zeros(3, np.uint32), nexts, np.ones(3), 0, 3)
