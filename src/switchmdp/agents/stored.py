@@ -27,12 +27,19 @@ from switchmdp import memory, plausible, restarts
 from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.kl_ucrl import KLUCRL
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
+from switchmdp.agents.swucrl_cw import SWUCRL2CW, Blocks
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
+from switchmdp.agents.ucrl2b import UCRL2B
+from switchmdp.agents.ucrl3 import UCRL3
+from switchmdp.agents.variation_aware import Phases, VariationAwareUCRL
 from switchmdp.compiled import ArrayOf, fields_of
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.planning.optimism import Optimism
+from switchmdp.planning.pouring import Ranking
+from switchmdp.planning.sweeps import Sweeps
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
 KIND = "agent"
@@ -42,7 +49,10 @@ OURS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         SWUCRL, UCRL2, UCRL2R, UCRL2RW, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
+        UCRL2B, UCRL3, KLUCRL, SWUCRL2CW, VariationAwareUCRL,
+        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior,
+        plausible.Bernstein, plausible.BernsteinLaplace, plausible.KLBall, plausible.Widened,
+        plausible.Varied, Optimism, Sweeps, Ranking, Doubling, Growing, Blocks, Phases,
         restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
     )
 }  # fmt: skip
