@@ -10,8 +10,8 @@ radii also hold the variation within the phase, which nobody knows: it is 0 unle
 authors do in practice. Without any variation there is one phase, which does not end.
 
 With the true variations, also within phases, the regret is of order
-(V_r + D V_p)^{1/3} T^{2/3} D S √A with probability 1 - δ (their Theorem 3). With 0 for the variation
-within a phase it is a heuristic.
+(V_r + D V_p)^{1/3} T^{2/3} D S √A with probability 1 - δ. With 0 for the variation within a phase
+it is a heuristic.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ class Phases(Schedule):
 
     def length(self) -> int:
         """θ_i."""
-        steps = (
-            self.i / self.variation * (self.i / self.variation) if self.variation > 0.0 else 1e18
-        )
-        return math.ceil(steps) if steps < 1e18 else NEVER
+        ratio = self.i / max(self.variation, 1e-18)
+        return math.ceil(ratio * ratio) if ratio < 1e9 else NEVER
 
     def after(self, t: int) -> int:
         """The first restart after step t, which never falls."""
@@ -97,3 +95,8 @@ class VariationAwareUCRL(Episodic):
         """Forget all, and let the set know when the phase began."""
         self.forget()
         self.plausible.start_phase(self.since)
+
+    def check_state(self) -> None:
+        """What is kept twice must agree."""
+        if self.restart_at != self.restarts.start or self.plausible.phase > self.clock:
+            raise ValueError("the phase is not consistent")

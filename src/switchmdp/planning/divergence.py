@@ -10,9 +10,9 @@ where max u is over all states, those with p̂ = 0 too. φ is convex with φ' = 
 
 which falls. So either f(max u) <= ε, and ν = max u: the best state is one that was never seen, and
 is given mass; or ν is where f(ν) = ε. It is found by Newton's method on log f as a function of
-log x, where x = ν - m and m is the largest u with p̂ > 0, kept in a bracket. *Every* ν >= max u gives
-an upper bound, so that what is returned is never less than the maximum but for rounding, and its
-excess is of second order in the error of ν.
+log x, where x = ν - m and m is the largest u with p̂ > 0, kept in a bracket. *Every* ν >= max u
+gives an upper bound, so that what is returned is never less than the maximum but for rounding, and
+its excess is of second order in the error of ν.
 
 **Bracket.** By Kantorovich's inequality  exp(f) - 1 <= R² / (4 x (x + R)), where R is the span of u
 over the states with p̂ > 0, so that an x to the right of the root is known. As x falls to 0 so does
@@ -60,7 +60,7 @@ def shortfall(masses: Any, gaps: Any, n: int, above: float, budget: float) -> fl
     if span == 0.0:
         return above * (math.exp(-budget) - 1.0)
     left = max(above, NEAREST * span)
-    product = span * span / 4.0 / (math.exp(min(budget, 500.0)) - 1.0)
+    product = span * span / 4.0 / max(budget, math.exp(min(budget, 500.0)) - 1.0)
     right = (math.sqrt(span * span / 4.0 + product) - span / 2.0) * WIDER
     x = math.sqrt(max(0.0, square - mean * mean) / (2.0 * budget))  # right where ε is small
     for _ in range(MOST_STEPS):

@@ -43,8 +43,7 @@ def pour(
     u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n seen states are at
     these places of it, ascending, and have this much room above their lower bounds.
     """
-    total = 0.0
-    at = ZERO
+    at, total = ZERO, 0.0
     for i in range(n + 1):
         until = places[i] if i < n else ranked.size
         jump = min(until - at, skipped)
@@ -56,13 +55,13 @@ def pour(
             left -= states * beyond
             allowed -= states
             if left <= 0.0:
-                return total
+                break
         if i < n:
             taken = min(left, rooms[i])
             total += taken * ranked[until]
             left -= taken
             if left <= 0.0:
-                return total
+                break
             at = until + 1
     return total
 
