@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.sound_sets import SETS
+from switchmdp.agents.sound_sets import require as _require
 from switchmdp.compiled import fields_of
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import MAX_PAIRS
 from switchmdp.memory import HIGH, Counts, Window
-from switchmdp.planning.optimism import Optimism
-from switchmdp.plausible import L1Ball
 from switchmdp.restarts import NEVER, Cubic, Never, Periodic, Told
 
 MOST_STEPS = 2**53  # a century at almost three million a second
@@ -62,11 +62,6 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
         instance.check_sizes(*(sizes or (0, 0)))
     if hasattr(instance, "check_state"):
         instance.check_state()
-
-
-def _require(condition: Any, what: str) -> None:
-    if not condition:
-        raise ValueError(f"{what} is not consistent")
 
 
 def _all_in(values: Any, low: float, high: float) -> bool:
@@ -202,19 +197,6 @@ def _window(memory: Any, n_states: int, n_pairs: int) -> None:
     _require(np.array_equal(high, counts.high) and np.array_equal(low, counts.low), "the sums")
 
 
-def _l1_ball(ball: Any, n_states: int, n_pairs: int) -> None:
-    _require(0.0 < ball.delta < 1.0 and ball.n_states == n_states, "L1Ball")
-    _require(1 <= ball.n_actions <= MAX_PAIRS, "L1Ball.n_actions")
-    _require(ball.reward.shape == ball.radius.shape == (n_pairs,), "L1Ball: a size")
-
-
-def _optimism(optimism: Any, n_states: int, n_pairs: int) -> None:
-    per_state = (optimism.value, optimism.next_value, optimism.values, optimism.masses)
-    _require(all(array.shape == (n_states,) for array in per_state), "Optimism: a size")
-    _require(np.array_equal(np.sort(optimism.order), np.arange(n_states)), "Optimism.order")
-    _require(optimism.estimates.ndim == 1 and optimism.sweeps >= 0, "Optimism")
-
-
 def _periodic(rule: Any, n_states: int, n_pairs: int) -> None:
     _require(1 <= rule.period <= 2**62, "Periodic.period")
 
@@ -248,6 +230,6 @@ def _random(agent: Any, n_states: int, n_pairs: int) -> None:
 
 
 CHECKS: dict[type, Callable[[Any, int, int], None]] = {
-    Counts: _counts, Window: _window, Optimism: _optimism, L1Ball: _l1_ball, Periodic: _periodic,
-    Cubic: _cubic, Told: _told, Episodic: _episodic, Omniscient: _omniscient, Random: _random,
+    Counts: _counts, Window: _window, **SETS, Periodic: _periodic, Cubic: _cubic, Told: _told,
+    Episodic: _episodic, Omniscient: _omniscient, Random: _random,
 }  # fmt: skip
