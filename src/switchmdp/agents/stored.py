@@ -24,9 +24,13 @@ from typing import Any
 import numpy as np
 
 from switchmdp import memory, plausible, restarts
+from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
 from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.glr_ucrl import GLRUCRL, Probing
+from switchmdp.agents.psrl import PSRL, SWPSRL, OraclePSRL
+from switchmdp.agents.q_learning import QLearning
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
@@ -42,8 +46,11 @@ OURS: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         SWUCRL, UCRL2, UCRL2R, UCRL2RW, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
+        GLRUCRL, Probing, RBOCPDUCRL2, PSRL, SWPSRL, OraclePSRL, QLearning,
+        memory.Counts, memory.Everything, memory.Window, memory.Discounted, memory.Weights,
+        plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
         restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
+        restarts.GLR, restarts.BOCPD,
     )
 }  # fmt: skip
 WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

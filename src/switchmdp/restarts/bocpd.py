@@ -1,0 +1,105 @@
+"""R-BOCPD: restarts when "it changed at s" beats "it never did" (Alami, Mahfoud, Moulines 2023).
+
+The detector of Alami, Maillard and Féraud (2020), on each pair's stream x_1 … x_n of next states.
+Each hypothesis s, "the stream started anew at x_s", predicts by Laplace's rule from its own data,
+
+    p_s(x) = (#{x since s} + 1) / (#{since s} + S),       with loss  -log p_s(x),
+
+and its weight is the prior η times exp(-(loss of the first hypothesis before s) - (its own since)).
+An alarm is raised when some weight exceeds that of s = 1, "no change", whose prior is 1. In logs,
+with the loss of a whole stretch in closed form, L = log Γ(S + n) - log Γ(S) - Σ_x log Γ(1 + #x),
+
+    L(x_1 … x_n) - L(x_1 … x_{s-1}) - L(x_s … x_n)  >  log(1 / η),       η = w / n.
+
+The paper watches no rewards. Here each pair's rewards are a second stream of two outcomes (reward
+r counts as r of one and 1-r of the other), which can be left out.
+
+**How sure we are.** The paper's theorem on false alarms has a smaller prior, which shrinks as δ²
+and as a power of n; its experiments use about 1/n. For w/n this holds, by Ville's inequality: for
+one s the left side's exponential is a martingale with mean 1 if the stream's law was itself drawn
+from the uniform prior, so that P(alarm by n) <= Σ_s w/s <= w (1 + log n). It is an average over
+laws, not a promise for each, and for w = 1 it says nothing: that prior does alarm falsely, about
+once in some hundred visits at first. The default is w = δ/(number of streams), which makes all
+false alarms together at most δ (1 + log n) likely in that sense.
+
+**Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S) for
+each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried along,
+so nothing is approximated in those that are left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from switchmdp.compiled import compiled, jit
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.restarts.special import log_gamma
+from switchmdp.restarts.splits import FIRST, REWARD, Splits
+
+MORE = 2  # columns: the loss on all rewards so far, and on all successors
+
+
+@jit
+def reward_loss(total: float, n: float) -> float:
+    """L of n rewards with this sum."""
+    failures = max(0.0, n - total)
+    return log_gamma(2.0 + n) - log_gamma(1.0 + total) - log_gamma(1.0 + failures)
+
+
+@compiled
+class BOCPD(Splits):
+    """Alarms when a pair's next states, or rewards, are predicted better by starting anew.
+
+    >>> BOCPD(rewards=False).rewards
+    False
+    """
+
+    delta: float
+    weight: float
+    rewards: bool
+    log_weight: float
+
+    def __init__(
+        self, delta: float = 0.05, *, weight: float | None = None, rewards: bool = True
+    ) -> None:
+        self.delta = probability("delta", delta)
+        self.weight = 0.0 if weight is None else positive("weight", weight)
+        if not isinstance(rewards, bool):
+            raise InvalidParameter("rewards", rewards, "True or False")
+        self.rewards = rewards
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.make_room(pairs, MORE)
+        streams = pairs.n_pairs * (2 if self.rewards else 1)
+        self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
+
+    def threshold(self, n: int) -> float:
+        """log(1 / η)."""
+        return math.log(n) - self.log_weight
+
+    def note(self, now: Any, pair: int, successor: int, n: int) -> None:
+        """Bring the losses of "no change" up to date."""
+        rewards_at = FIRST + self.width
+        now[pair, rewards_at + 1] -= math.log(now[pair, successor] / (n - 1.0 + self.width))
+        if self.rewards:
+            now[pair, rewards_at] = reward_loss(now[pair, REWARD], float(n))
+
+    def differ(
+        self, now: Any, past: Any, pair: int, level: int, at: int, n: int, age: int, limit: float
+    ) -> bool:
+        """Whether to have started anew `age` visits ago would have been better."""
+        rewards_at, since = FIRST + self.width, float(age)
+        spared = now[pair, rewards_at + 1] - past[pair, level, at, rewards_at + 1]
+        spared -= log_gamma(self.width + since) - log_gamma(float(self.width))
+        for column in range(FIRST, rewards_at):
+            spared += log_gamma(1.0 + now[pair, column] - past[pair, level, at, column])
+        if spared > limit:
+            return True
+        if not self.rewards:
+            return False
+        earned = now[pair, REWARD] - past[pair, level, at, REWARD]
+        spared = now[pair, rewards_at] - past[pair, level, at, rewards_at]
+        return bool(spared - reward_loss(earned, since) > limit)
