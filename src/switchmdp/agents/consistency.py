@@ -5,9 +5,9 @@ looking, so every index is checked to lie inside what it points into, and what i
 window's steps and the counts) must agree. Nothing here is larger than what it looks at: a small
 file can't make it allocate much.
 
-What an object holds is looked at first, then the object itself: by a function here, or by its own
-`check_fits(n_states, n_pairs)`. Classes of the user's may have a method `check_state`; both raise
-ValueError. What they hold of ours is checked as in our agents.
+What an object holds is looked at first, then the object itself. Classes of the user's may have a
+method `check_state` that raises ValueError; what they hold of ours is checked as in our agents. A
+component may also have `check_sizes(n_states, n_pairs)`, for the arrays that it keeps.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
         if isinstance(instance, cls):
             _require(sizes, f"{cls.__name__} in a class that does not derive from Agent")
             check(instance, *(sizes or (0, 0)))
-    if hasattr(instance, "check_fits"):
-        _require(sizes, f"{type(instance).__name__} in a class that does not derive from Agent")
-        instance.check_fits(*(sizes or (0, 0)))
+    if hasattr(instance, "check_sizes"):
+        instance.check_sizes(*(sizes or (0, 0)))
     if hasattr(instance, "check_state"):
         instance.check_state()
 

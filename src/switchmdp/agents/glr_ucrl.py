@@ -104,7 +104,7 @@ class Probing(Episodic):
         turn[: len(self.turn)] = self.turn
         self.turn = turn
 
-    def check_fits(self, n_states: int, n_pairs: int) -> None:
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it can go on from here."""
         good = 1 <= self.interval <= NEVER and 0 <= self.probed <= self.clock
         good = good and 0 <= self.place < n_states and self.held_quota >= 0

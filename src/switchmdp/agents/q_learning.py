@@ -124,7 +124,7 @@ class QLearning(Agent):
         """The action that looks best in each state."""
         return np.array([self.act(s) for s in range(self.n_states)])
 
-    def check_fits(self, n_states: int, n_pairs: int) -> None:
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it can go on from here."""
         per_pair = (self.q, self.ceiling, self.visits)
         good = all(array.shape == (n_pairs,) for array in per_pair)

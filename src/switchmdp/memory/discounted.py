@@ -93,7 +93,7 @@ class Weights(Slots):
         for pair in range(self.rewards.size):
             self.rewards[pair] = 0.0
 
-    def check_fits(self, n_states: int, n_pairs: int) -> None:
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it belongs to an agent of this size and follows no bad index.
 
         Its blocks lie inside the arrays, whatever they hold: numbers that are wrong, but finite,
@@ -170,7 +170,7 @@ class Discounted:
         self.counts.clear()
         self.age = 0
 
-    def check_fits(self, n_states: int, n_pairs: int) -> None:
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it can go on from here."""
         good = 0.0 < self.discount < 1.0 and 0.0 < self.keeps < 1.0
         if not (good and 0 <= self.age < self.block <= 2**53):

@@ -22,9 +22,9 @@ laws, not a promise for each, and for w = 1 it says nothing: that prior does ala
 once in some hundred visits at first. The default is w = δ/(number of streams), which makes all
 false alarms together at most δ (1 + log n) likely in that sense.
 
-**Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S) for
-each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried along,
-so nothing is approximated in those that are left.
+**Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S)
+for each of 4 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
+along, so nothing is approximated in those that are left.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class BOCPD(Splits):
     weight: float
     rewards: bool
     log_weight: float
+    log_start: float
 
     def __init__(
         self, delta: float = 0.05, *, weight: float | None = None, rewards: bool = True
@@ -73,6 +74,7 @@ class BOCPD(Splits):
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         self.make_room(pairs, MORE)
+        self.log_start = log_gamma(float(self.width))
         streams = pairs.n_pairs * (2 if self.rewards else 1)
         self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
 
@@ -80,26 +82,29 @@ class BOCPD(Splits):
         """log(1 / η)."""
         return math.log(n) - self.log_weight
 
-    def note(self, now: Any, pair: int, successor: int, n: int) -> None:
+    def note(self, now: Any, here: int, successor: int, n: int) -> None:
         """Bring the losses of "no change" up to date."""
-        rewards_at = FIRST + self.width
-        now[pair, rewards_at + 1] -= math.log(now[pair, successor] / (n - 1.0 + self.width))
+        losses = here + FIRST + self.width
+        now[losses + 1] -= math.log(now[successor] / (n - 1.0 + self.width))
         if self.rewards:
-            now[pair, rewards_at] = reward_loss(now[pair, REWARD], float(n))
+            now[losses] = reward_loss(now[here + REWARD], float(n))
 
     def differ(
-        self, now: Any, past: Any, pair: int, level: int, at: int, n: int, age: int, limit: float
+        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
     ) -> bool:
         """Whether to have started anew `age` visits ago would have been better."""
-        rewards_at, since = FIRST + self.width, float(age)
-        spared = now[pair, rewards_at + 1] - past[pair, level, at, rewards_at + 1]
-        spared -= log_gamma(self.width + since) - log_gamma(float(self.width))
-        for column in range(FIRST, rewards_at):
-            spared += log_gamma(1.0 + now[pair, column] - past[pair, level, at, column])
+        width, since = self.width, float(age)
+        losses = FIRST + width
+        # A loss is never negative: where "no change" has lost little since, nothing can be spared.
+        spared = now[here + losses + 1] - past[there + losses + 1]
         if spared > limit:
-            return True
-        if not self.rewards:
-            return False
-        earned = now[pair, REWARD] - past[pair, level, at, REWARD]
-        spared = now[pair, rewards_at] - past[pair, level, at, rewards_at]
-        return bool(spared - reward_loss(earned, since) > limit)
+            spared -= log_gamma(width + since) - self.log_start
+            for column in range(FIRST, losses):
+                spared += log_gamma(1.0 + now[here + column] - past[there + column])
+            if spared > limit:
+                return True
+        spared = now[here + losses] - past[there + losses]
+        if spared > limit:
+            earned = now[here + REWARD] - past[there + REWARD]
+            return bool(spared - reward_loss(earned, since) > limit)
+        return False

@@ -80,22 +80,25 @@ class GLR(Splits):
         """log(3 n^{3/2} / δ')."""
         return self.log_share + 1.5 * math.log(n)
 
-    def note(self, now: Any, pair: int, successor: int, n: int) -> None:
+    def note(self, now: Any, here: int, successor: int, n: int) -> None:
         """Counts are all it wants."""
 
     def differ(
-        self, now: Any, past: Any, pair: int, level: int, at: int, n: int, age: int, limit: float
+        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
     ) -> bool:
         """Whether a stream of the pair seems to have changed `age` visits ago."""
         since, both = float(age), float(n)
         before = both - since
         scale = SURELY * limit * before * since / both
-        for column in range(FIRST + self.width):
-            a, total = past[pair, level, at, column], now[pair, column]
-            gap = total * before - a * both
-            if (
-                gap * gap > scale * total * (both - total)
-                and likelihood_ratio(a, before, total - a, since) >= limit
-            ):
+        suspect = False
+        for column in range(self.columns):
+            total = now[here + column]
+            gap = total * before - past[there + column] * both
+            suspect |= gap * gap > scale * total * (both - total)
+        if not suspect:
+            return False
+        for column in range(self.columns):
+            a = past[there + column]
+            if likelihood_ratio(a, before, now[here + column] - a, since) >= limit:
                 return True
         return False

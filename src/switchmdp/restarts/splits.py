@@ -6,10 +6,10 @@ O(n) a visit. Here the counts are kept at few of them:
 
     level k:   the last 4 visits whose number is a multiple of 2ᵏ,
 
-and at visit n, for every level with 2ᵏ | n, a change 3·2ᵏ or 4·2ᵏ visits ago is looked for (at
-level 0 one of 1, 2, 3 or 4 visits ago). That is 6 comparisons a visit, amortised, whatever n. Near
-an age m the comparisons are m/4 apart and made every m/4 visits: what this loses in delay is about
-a quarter (the detectors say what was measured). Ages go up to 4·2¹⁵ = 131 072 visits to a pair.
+and at visit n, for every level with 2ᵏ | n, a change 3·2ᵏ or 4·2ᵏ visits ago is looked for. That
+is 4 comparisons a visit, amortised, whatever n. Near an age m the comparisons are about m/4 apart
+and made every m/4 visits: what this loses in delay is about a quarter (the detectors say what was
+measured). Ages go up to 4·2¹⁵ = 131 072 visits to a pair.
 
 An alarm is raised at the end of the next stretch of 16 steps, so that it comes at the same step
 whatever the pieces in which the log is handed over; then all is forgotten.
@@ -46,6 +46,7 @@ class Splits:
     """
 
     width: int
+    columns: int
     steps: int
     seen: int
     clock: int
@@ -62,16 +63,34 @@ class Splits:
             raise InvalidParameter("n_states * n_actions", n, f"at most {MOST_PAIRS} pairs")
         most = ENTRIES // (n * LEVELS * KEPT) - FIRST - more
         self.width = min(pairs.n_states, WIDEST, max(2, most))
-        columns = FIRST + self.width + more
+        self.columns = FIRST + self.width + more
         self.visits = np.zeros(n, np.int64)
-        self.now = np.zeros((n, columns))
-        self.past = np.zeros((n, LEVELS, KEPT, columns))
+        self.now = np.zeros(n * self.columns)
+        self.past = np.zeros(n * LEVELS * KEPT * self.columns)
         self.steps, self.seen, self.clock = 0, 0, 1
         self.found, self.alarm = False, False
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        raise NotImplementedError
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""
         return NEVER
+
+    def threshold(self, n: int) -> float:
+        """What a comparison at visit n must exceed."""
+        raise NotImplementedError
+
+    def note(self, now: Any, here: int, successor: int, n: int) -> None:
+        """Bring the columns of a pair, now[here:], up to date after its n-th visit."""
+        raise NotImplementedError
+
+    def differ(
+        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
+    ) -> bool:
+        """Whether past[there:] and what was added to it until now[here:] differ by the limit."""
+        raise NotImplementedError
 
     def look_at(self) -> int:
         """The step at which the agent should let it look at what was logged."""
@@ -79,36 +98,34 @@ class Splits:
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Take in the steps of a log that were not seen yet."""
-        now, past, visits, width = self.now, self.past, self.visits, self.width
+        now, past, visits = self.now, self.past, self.visits
+        width, columns, steps, found = self.width, self.columns, self.steps, self.found
         for i in range(self.seen, n):
-            if not self.found:
-                pair = pairs[i]
-                visits[pair] += 1
-                now[pair, REWARD] += rewards[i]
-                successor = FIRST + nexts[i] % width
-                now[pair, successor] += 1.0
-                self.note(now, pair, successor, visits[pair])
-                self.found = self.compare(now, past, pair, visits[pair])
-            self.steps += 1
-            if self.steps % STRETCH == 0:
-                self.alarm = self.found
+            if not found:
+                pair: Any = np.int64(pairs[i])  # unsigned and signed make doubles
+                here, m = pair * columns, visits[pair] + 1
+                visits[pair] = m
+                successor = here + FIRST + nexts[i] % width
+                now[here + REWARD] += rewards[i]
+                now[successor] += 1.0
+                self.note(now, here, successor, m)
+                level, limit = 0, self.threshold(m)
+                while level < LEVELS and m & ((1 << level) - 1) == 0:
+                    tick, block = m >> level, (pair * LEVELS + level) * KEPT
+                    for j in range(KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
+                        there = (block + ((tick - j) & (KEPT - 1))) * columns
+                        if self.differ(now, past, here, there, m, j << level, limit):
+                            found = True
+                    there = (block + (tick & (KEPT - 1))) * columns
+                    for column in range(columns):
+                        past[there + column] = now[here + column]
+                    level += 1
+            steps += 1
+            if steps % STRETCH == 0:
+                self.alarm = found
+        self.steps, self.found = steps, found
         self.clock += n - self.seen
         self.seen = n
-
-    def compare(self, now: Any, past: Any, pair: int, n: int) -> bool:
-        """Look at the splits whose turn it is, and keep the counts where they will be wanted."""
-        level, limit = 0, self.threshold(n)
-        while level < LEVELS and n & ((1 << level) - 1) == 0:
-            tick = n >> level
-            for j in range(1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
-                at = (tick - j) % KEPT
-                if self.differ(now, past, pair, level, at, n, j << level, limit):
-                    return True
-            at = tick % KEPT
-            for column in range(now.shape[1]):
-                past[pair, level, at, column] = now[pair, column]
-            level += 1
-        return False
 
     def log_emptied(self) -> None:
         """The log starts again at 0."""
@@ -121,23 +138,36 @@ class Splits:
     def start_over(self) -> int:
         """The agent starts over: how many of its last steps it may keep."""
         self.visits[:] = 0
-        self.now[:, :] = 0.0
-        self.past[:, :, :, :] = 0.0
+        self.now[:] = 0.0
+        self.past[:] = 0.0
         self.steps, self.found, self.alarm = 0, False, False
         return 0
 
-    def check_fits(self, n_states: int, n_pairs: int) -> None:
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Know more pairs: all pairs are watched anew."""
+        clock, seen = self.clock, self.seen
+        self.allocate(pairs)
+        self.clock, self.seen = clock, seen
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it belongs to an agent of this size, and can go on."""
-        columns = self.now.shape[-1]
-        good = self.visits.shape == (n_pairs,) and self.now.shape == (n_pairs, columns)
-        good = good and self.past.shape == (n_pairs, LEVELS, KEPT, columns)
-        good = good and 1 <= self.width <= min(n_states, WIDEST, columns - FIRST)
+        columns, counted = self.columns, FIRST + self.width
+        good = 2 <= counted <= columns and self.width <= min(n_states, WIDEST)
+        good = good and self.visits.shape == (n_pairs,) and self.now.shape == (n_pairs * columns,)
+        good = good and self.past.shape == (n_pairs * LEVELS * KEPT * columns,)
         good = good and bool(((self.visits >= 0) & (self.visits < 2**53)).all())
-        counted = slice(0, FIRST + self.width)
-        now, past = self.now[:, counted], self.past[..., counted]
-        good = good and bool(((now >= 0.0) & (now <= self.visits[:, None])).all())
-        good = good and bool(((past >= 0.0) & (past <= now[:, None, None, :])).all())
         good = good and bool(np.isfinite(self.now).all() and np.isfinite(self.past).all())
         good = good and 0 <= self.seen < 2**31 and 0 <= self.steps < 2**53
-        if not (good and 1 <= self.clock < 2**53):
+        good = good and 1 <= self.clock < 2**53
+        if good:
+            now = self.now.reshape(n_pairs, 1, 1, columns)[..., :counted]
+            past = self.past.reshape(n_pairs, LEVELS, KEPT, columns)[..., :counted]
+            # The visit at which each should have been kept, or 0 where there was none yet.
+            ticks = self.visits[:, None, None] >> np.arange(LEVELS)[:, None]
+            kept = ticks - (ticks - np.arange(KEPT)) % KEPT << np.arange(LEVELS)[:, None]
+            for counts, visits in ((now, self.visits[:, None, None]), (past, np.maximum(0, kept))):
+                good = good and bool((counts[..., FIRST:].sum(axis=-1) == visits).all())
+                good = good and bool((counts >= 0.0).all() and (counts <= now).all())
+                good = good and bool((counts[..., REWARD] <= visits).all())
+        if not good:
             raise ValueError(f"{type(self).__name__} is not consistent")
