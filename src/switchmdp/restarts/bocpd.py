@@ -23,8 +23,10 @@ once in some hundred visits at first. The default is w = δ/(number of streams),
 false alarms together at most δ (1 + log n) likely in that sense.
 
 **Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S)
-for each of 4 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
-along, so nothing is approximated in those that are left.
+for each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
+along, so nothing is approximated in those that are left. And as no loss is negative, what s spares
+grows by no more than the loss of "no change" does: one that can't have reached log(1/η) since it
+was weighed last is not weighed.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ from switchmdp.mdp.pairs import Pairs, positive, probability
 from switchmdp.restarts.special import log_gamma
 from switchmdp.restarts.splits import FIRST, REWARD, Splits
 
-MORE = 2  # columns: the loss on all rewards so far, and on all successors
+# Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
+# spared when it was weighed last (at first nothing); and both for rewards.
+MORE = 4
 
 
 @jit
@@ -82,29 +86,33 @@ class BOCPD(Splits):
         """log(1 / η)."""
         return math.log(n) - self.log_weight
 
-    def note(self, now: Any, here: int, successor: int, n: int) -> None:
-        """Bring the losses of "no change" up to date."""
-        losses = here + FIRST + self.width
-        now[losses + 1] -= math.log(now[successor] / (n - 1.0 + self.width))
+    def note(self, now: Any, here: int, n: int) -> None:
+        """The losses of "no change" so far."""
+        at = here + FIRST + self.width
+        loss = log_gamma(float(self.width + n)) - self.log_start
+        for column in range(here + FIRST, at):
+            loss -= log_gamma(1.0 + now[column])
+        now[at], now[at + 1] = loss, loss
         if self.rewards:
-            now[losses] = reward_loss(now[here + REWARD], float(n))
+            loss = reward_loss(now[here + REWARD], float(n))
+            now[at + 2], now[at + 3] = loss, loss
 
     def differ(
         self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
     ) -> bool:
         """Whether to have started anew `age` visits ago would have been better."""
-        width, since = self.width, float(age)
-        losses = FIRST + width
-        # A loss is never negative: where "no change" has lost little since, nothing can be spared.
-        spared = now[here + losses + 1] - past[there + losses + 1]
-        if spared > limit:
-            spared -= log_gamma(width + since) - self.log_start
-            for column in range(FIRST, losses):
+        at, then = here + FIRST + self.width, there + FIRST + self.width
+        if now[at] - past[then + 1] > limit:
+            spared = now[at] - past[then] + self.log_start - log_gamma(float(self.width + age))
+            for column in range(FIRST, FIRST + self.width):
                 spared += log_gamma(1.0 + now[here + column] - past[there + column])
             if spared > limit:
                 return True
-        spared = now[here + losses] - past[there + losses]
-        if spared > limit:
+            past[then + 1] = now[at] - spared
+        if now[at + 2] - past[then + 3] > limit:
             earned = now[here + REWARD] - past[there + REWARD]
-            return bool(spared - reward_loss(earned, since) > limit)
+            spared = now[at + 2] - past[then + 2] - reward_loss(earned, float(age))
+            if spared > limit:
+                return True
+            past[then + 3] = now[at + 2] - spared
         return False

@@ -30,7 +30,7 @@ from typing import Any
 
 from switchmdp.compiled import compiled, jit
 from switchmdp.mdp.pairs import Pairs, probability
-from switchmdp.restarts.splits import FIRST, Splits
+from switchmdp.restarts.splits import Splits
 
 SURELY = 1.0 - 1e-9  # far below what rounding takes from the chi-squared statistic
 
@@ -80,7 +80,7 @@ class GLR(Splits):
         """log(3 n^{3/2} / δ')."""
         return self.log_share + 1.5 * math.log(n)
 
-    def note(self, now: Any, here: int, successor: int, n: int) -> None:
+    def note(self, now: Any, here: int, n: int) -> None:
         """Counts are all it wants."""
 
     def differ(

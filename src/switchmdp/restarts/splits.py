@@ -30,7 +30,8 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.schedules import NEVER
 
-KEPT, LEVELS = 4, 16
+LOWEST, KEPT, LEVELS = 2, 16, 12  # level 0 is every 2² visits
+LOW_BITS = (1 << LOWEST) - 1
 STRETCH = 16
 WIDEST, ENTRIES, MOST_PAIRS = 64, 2**23, 10**5
 REWARD, FIRST = 0, 1  # columns: the sum of rewards, and the first class of successors
@@ -82,8 +83,8 @@ class Splits:
         """What a comparison at visit n must exceed."""
         raise NotImplementedError
 
-    def note(self, now: Any, here: int, successor: int, n: int) -> None:
-        """Bring the columns of a pair, now[here:], up to date after its n-th visit."""
+    def note(self, now: Any, here: int, n: int) -> None:
+        """Bring the detector's own columns of a pair, in now[here:], up to date at visit n."""
         raise NotImplementedError
 
     def differ(
@@ -105,27 +106,38 @@ class Splits:
                 pair: Any = np.int64(pairs[i])  # unsigned and signed make doubles
                 here, m = pair * columns, visits[pair] + 1
                 visits[pair] = m
-                successor = here + FIRST + nexts[i] % width
                 now[here + REWARD] += rewards[i]
-                now[successor] += 1.0
-                self.note(now, here, successor, m)
-                level, limit = 0, self.threshold(m)
-                while level < LEVELS and m & ((1 << level) - 1) == 0:
-                    tick, block = m >> level, (pair * LEVELS + level) * KEPT
-                    for j in range(KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
-                        there = (block + ((tick - j) & (KEPT - 1))) * columns
-                        if self.differ(now, past, here, there, m, j << level, limit):
-                            found = True
-                    there = (block + (tick & (KEPT - 1))) * columns
-                    for column in range(columns):
-                        past[there + column] = now[here + column]
-                    level += 1
+                successor: Any = np.int64(nexts[i])
+                if successor >= width:  # a division costs more than all the rest of this
+                    successor %= width
+                now[here + FIRST + successor] += 1.0
+                if m & LOW_BITS == 0:
+                    found = self.look(now, past, pair, m)
             steps += 1
             if steps % STRETCH == 0:
                 self.alarm = found
         self.steps, self.found = steps, found
         self.clock += n - self.seen
         self.seen = n
+
+    def look(self, now: Any, past: Any, pair: int, n: int) -> bool:
+        """Compare at the splits whose turn it is; keep the counts where they will be wanted."""
+        columns, limit = self.columns, self.threshold(n)
+        here = pair * columns
+        self.note(now, here, n)
+        for level in range(LEVELS):
+            shift = LOWEST + level
+            tick, block = n >> shift, (pair * LEVELS + level) * KEPT
+            if tick << shift != n:
+                break
+            for j in range(1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
+                there = (block + ((tick - j) & (KEPT - 1))) * columns
+                if self.differ(now, past, here, there, n, j << shift, limit):
+                    return True
+            there = (block + (tick & (KEPT - 1))) * columns
+            for column in range(columns):
+                past[there + column] = now[here + column]
+        return False
 
     def log_emptied(self) -> None:
         """The log starts again at 0."""
@@ -163,8 +175,9 @@ class Splits:
             now = self.now.reshape(n_pairs, 1, 1, columns)[..., :counted]
             past = self.past.reshape(n_pairs, LEVELS, KEPT, columns)[..., :counted]
             # The visit at which each should have been kept, or 0 where there was none yet.
-            ticks = self.visits[:, None, None] >> np.arange(LEVELS)[:, None]
-            kept = ticks - (ticks - np.arange(KEPT)) % KEPT << np.arange(LEVELS)[:, None]
+            units = 1 << LOWEST + np.arange(LEVELS)[:, None]
+            ticks = self.visits[:, None, None] // units
+            kept = units * (ticks - (ticks - np.arange(KEPT)) % KEPT)
             for counts, visits in ((now, self.visits[:, None, None]), (past, np.maximum(0, kept))):
                 good = good and bool((counts[..., FIRST:].sum(axis=-1) == visits).all())
                 good = good and bool((counts >= 0.0).all() and (counts <= now).all())
