@@ -1,11 +1,15 @@
 """Agents: two verbs, `act` and `observe`. One paper, one file; a new one is a line in AGENTS."""
 
+from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, Probes
 from switchmdp.agents.kl_ucrl import KLUCRL
+from switchmdp.agents.glr_ucrl import GLRUCRL, Probing
 from switchmdp.agents.protocol import Agent, AgentLike
+from switchmdp.agents.psrl import PSRL, SWPSRL, OraclePSRL
+from switchmdp.agents.q_learning import QLearning
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.stored import load
 from switchmdp.agents.sw_ucrl import SWUCRL
@@ -27,12 +31,19 @@ AGENTS: dict[str, type[Agent]] = {
     "swucrl2-cw": SWUCRL2CW,
     "variation-aware": VariationAwareUCRL,
     "oracle": Oracle,
+    "glr-ucrl": GLRUCRL,
+    "r-bocpd-ucrl2": RBOCPDUCRL2,
+    "psrl": PSRL,
+    "sw-psrl": SWPSRL,
+    "oracle-psrl": OraclePSRL,
+    "q-learning": QLearning,
     "omniscient": Omniscient,
     "random": Random,
 }
 
 __all__ = [
-    "AGENTS", "KLUCRL", "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3",
-    "Agent", "AgentLike", "AsPlanned", "Doubling", "Episodic", "EvidencePSRL", "Growing",
-    "Omniscient", "Oracle", "Probes", "Random", "VariationAwareUCRL", "load",
+    "AGENTS", "GLRUCRL", "KLUCRL", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL", "SWUCRL2CW", "UCRL2",
+    "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned", "Doubling",
+    "Episodic", "EvidencePSRL", "Growing", "Omniscient", "Oracle", "OraclePSRL", "Probes",
+    "Probing", "QLearning", "Random", "VariationAwareUCRL", "load",
 ]  # fmt: skip

@@ -32,9 +32,9 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "ArrayOf", "classes_in", "classes_of", "compiled", "entry", "fields_of", "freeze", "inlined",
-    "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised", "thaw",
-    "unpack",
+    "JIT", "ArrayOf", "classes_in", "classes_of", "compiled", "entry", "fields_of", "freeze",
+    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised",
+    "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
