@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.multiscale import Orders
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.compiled import fields_of
@@ -48,6 +49,8 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
     if isinstance(instance, Agent):
         _pairs(instance)
         sizes = instance.n_states, instance.actions.size
+    if isinstance(instance, Orders) and sizes:
+        sizes = sizes[0], instance.orders * instance.n_pairs
     for name in fields_of(type(instance)):
         value = getattr(instance, name)
         if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):

@@ -24,11 +24,16 @@ from typing import Any
 import numpy as np
 
 from switchmdp import memory, plausible, restarts
+from switchmdp.agents.borl import BORL, AnyWindow, Multiples, PaperBORL
 from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.exp3p import Exp3P
+from switchmdp.agents.master import MASTER
+from switchmdp.agents.multiscale import Instances, Orders, Paused
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
+from switchmdp.agents.two_tests import TwoTests
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
 from switchmdp.compiled import ArrayOf, fields_of
 from switchmdp.errors import DamagedFile, InvalidParameter
@@ -43,6 +48,8 @@ OURS: dict[str, type] = {
     for cls in (
         SWUCRL, UCRL2, UCRL2R, UCRL2RW, Oracle, Omniscient, Random, Episodic,
         memory.Counts, memory.Everything, memory.Window, plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing,
+        BORL, PaperBORL, AnyWindow, Multiples, Exp3P, plausible.WidenedBall,
+        MASTER, Instances, Orders, Paused, TwoTests, plausible.SpanBall,
         restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
     )
 }  # fmt: skip

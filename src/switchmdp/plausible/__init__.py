@@ -6,5 +6,6 @@ and the `sweeps` that it took.
 
 from switchmdp.plausible.l1 import L1Ball
 from switchmdp.plausible.posterior import Posterior
+from switchmdp.plausible.widened import SpanBall, WidenedBall
 
-__all__ = ["L1Ball", "Posterior"]
+__all__ = ["L1Ball", "Posterior", "SpanBall", "WidenedBall"]
