@@ -21,9 +21,11 @@ fire only where 3 ρ̂ <= 1, which at S = 5, A = 3, D = 1 takes more than 10¹¹
 Huang and Veeravalli 2024 say the same of bandits), and Test 1 needs ρ̂ three times as small. Until
 then MASTER is UCRL with unlearned copies of itself in between.
 
-`scale` < 1 makes the tests live, and MASTER a heuristic. It has to exceed
+Two knobs make it live, and a heuristic. `scale` < 1 lets the tests fire; it has to exceed
 1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵: from there down, one step without a reward
-fails Test 2.
+fails Test 2. `confidence` < 8 lets the base learn: as printed, its rewards' radius is below 1 only
+after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Up to then all looks
+equally good, and the lowest action is taken.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ from switchmdp.plausible.widened import LONGEST, WEI_LUO, SpanBall
 from switchmdp.randomness import stream
 
 LOG_SIZE = 2048
+FAR = 2.0**53
 
 
 @compiled
 class MASTER(Agent):
-    """UCRL on many time scales, restarted by two tests; `scale` multiplies their ρ̂.
+    """UCRL on many time scales, restarted by two tests.
 
+    `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
     What it calls an episode is a stretch in which one policy is followed.
 
     >>> agent = MASTER(5, 3, horizon=100_000, diameter=1.0, delta=0.1)
@@ -63,6 +67,7 @@ class MASTER(Agent):
     paused: Paused
     active: int
     clock: int
+    look_at: int
     started: int
     episode_count: int
     restart_count: int
@@ -76,15 +81,18 @@ class MASTER(Agent):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        horizon: int, diameter: float, delta: float = 0.05, scale: float = 1.0, seed: int = 0,
-        available: Any = None,
+        horizon: int, diameter: float, delta: float = 0.05, scale: float = 1.0,
+        confidence: float = WEI_LUO, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
         horizon = whole("horizon", horizon, 1, LONGEST)
         diameter, scale = positive("diameter", diameter), positive("scale", scale)
+        confidence = positive("confidence", confidence)
         orders = horizon.bit_length()  # 0 … ⌊log₂ T⌋
         self.memory = Orders(orders)
-        self.plausible = SpanBall(scale=WEI_LUO, horizon=horizon, delta=delta, span=2.0 * diameter)
+        self.plausible = SpanBall(
+            scale=confidence, horizon=horizon, delta=delta, span=2.0 * diameter
+        )
         self.memory.allocate(self.pairs)
         self.plausible.allocate(self.pairs)
         self.tests = TwoTests(
@@ -92,7 +100,7 @@ class MASTER(Agent):
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
         self.instances = Instances(self._rates(orders), whole("seed", seed, 0))
-        self.active, self.clock, self.started = 0, 1, 1
+        self.active, self.clock, self.look_at, self.started = 0, 1, 1, 1
         self.episode_count, self.restart_count = 0, 0
         self.choice, self.quota = self.starts[:-1].copy(), np.zeros(self.n_states, np.int64)
         self.log_pair = np.zeros(LOG_SIZE, np.uint32)
@@ -124,9 +132,12 @@ class MASTER(Agent):
 
     def prepare(self, state: int) -> None:
         """See to it that the policy may be followed in this state for at least one step."""
-        self.take_in()
-        if self.fails():
-            self.start_over()
+        if self.clock >= min(self.look_at, self.due()):
+            self.take_in()
+            if self.fails():
+                self.start_over()
+            else:
+                self.look_at = self.clock + self.calm()
         changes = self.clock >= self.due()
         if changes:
             self.hand_over()
@@ -143,21 +154,26 @@ class MASTER(Agent):
         return min(self.instances.next_start, int(self.instances.ends[self.active]))
 
     def patience(self) -> int:
-        """How many steps may follow before `prepare` must be asked again, quotas permitting.
+        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        next_time = min(self.look_at, self.due())
+        return max(1, min(next_time - self.clock, self.log_pair.size - self.logged))
+
+    def calm(self) -> int:
+        """How many steps may follow before Test 2 can fail or the base can signal.
 
         A step adds at most g̃ to what Test 2 looks at, and η to Γ, while their limits only rise.
         """
-        t, m = max(1, self.clock - self.instances.begin), self.active
-        steps = float(min(self.due() - self.clock, self.log_pair.size - self.logged))
-        gain = self.plausible.gain()
+        t, m, gain = max(1, self.clock - self.instances.begin), self.active, self.plausible.gain()
+        steps = (self.most_drift(max(1, self.paused.steps[m])) - self.paused.drifts[m]) / (
+            self.plausible.widening
+        )
         if gain > 0.0:
             steps = min(steps, (self.tests.most_gap(t) - self.tests.gap) / gain)
-        spare = self.most_drift(max(1, self.paused.steps[m])) - self.paused.drifts[m]
-        return max(1, int(min(steps, spare / self.plausible.widening)))
+        return max(1, int(min(steps, FAR)))
 
     def most_drift(self, t: int) -> float:
         """4 S √(A t log(SAT/δ)): what Γ may be after t steps."""
-        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log_term())
+        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log)
 
     def take_in(self) -> None:
         """What was logged since, for the tests and the base's signal."""
@@ -169,11 +185,13 @@ class MASTER(Agent):
     def fails(self) -> bool:
         """Whether a test failed at the last step, or the base signals."""
         t, ends = self.clock - self.instances.begin, self.instances.ends
-        if t == 0 or self.instances.living(0) < 0:
+        end = ends[self.active]
+        if t == 0 or end == 0:
             return False
-        for m in range(ends.size):
-            if 0 < ends[m] <= self.clock and self.tests.test_1_fails(m):
-                return True
+        if end <= self.clock:  # whoever acts is the next to end
+            for m in range(ends.size):
+                if 0 < ends[m] <= self.clock and self.tests.test_1_fails(m):
+                    return True
         drift, steps = self.paused.drifts[self.active], self.paused.steps[self.active]
         return bool(self.tests.test_2_fails(t) or drift > self.most_drift(steps))
 
@@ -202,6 +220,7 @@ class MASTER(Agent):
         self.active = instances.living(self.clock)
         self.paused.take(self.active, self.choice, self.quota)
         self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
+        self.look_at = self.clock + self.calm()
 
     def start_episode(self) -> None:
         """The instance that acts plans."""
@@ -214,6 +233,7 @@ class MASTER(Agent):
         for s in range(quota.size):
             quota[s] = max(1, counts.visits[first + choice[s]])
         self.paused.planned(m, self.plausible.gain(), self.plausible.widening)
+        self.look_at = self.clock + self.calm()
 
     def absorb(self) -> None:
         """Let the instance that acts take in what was logged."""
@@ -264,23 +284,3 @@ class MASTER(Agent):
     def sweeps(self) -> int:
         """The sweeps of value iteration that the last plan took."""
         return int(self.plausible.sweeps())
-
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        orders, log = self.instances.ends.size, self.log_pair.size
-        sound = self.memory.orders == self.tests.earned_before.size == orders
-        sound = sound and self.paused.steps.size == orders and 0 <= self.active < orders
-        sound = sound and self.memory.n_pairs == self.actions.size
-        choices = np.vstack([self.choice, self.paused.choices])
-        sound = sound and self.choice.shape == self.quota.shape == (self.n_states,)
-        sound = sound and bool(((self.starts[:-1] <= choices) & (choices < self.starts[1:])).all())
-        sound = sound and bool((self.quota >= 0).all()) and 0 <= self.seen <= self.logged <= log
-        logs = (self.log_pair, self.log_next, self.log_reward)
-        sound = sound and log >= 1 and all(array.shape == (log,) for array in logs)
-        sound = sound and bool((self.log_pair[: self.logged] < self.actions.size).all())
-        sound = sound and bool((self.log_next[: self.logged] < self.n_states).all())
-        rewards = self.log_reward[: self.logged]
-        sound = sound and bool(((rewards >= 0.0) & (rewards <= 1.0)).all())
-        sound = sound and 1 <= self.instances.begin <= self.clock <= LONGEST
-        if not sound or not 1 <= self.started <= self.clock:
-            raise ValueError("MASTER is not consistent")

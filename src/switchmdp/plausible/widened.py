@@ -24,7 +24,7 @@ import numpy as np
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import positive, probability, real, whole
+from switchmdp.mdp.pairs import Pairs, positive, probability, real, whole
 from switchmdp.plausible.l1 import L1Ball
 
 CHEUNG = 2.0 * math.sqrt(2.0)
@@ -39,6 +39,7 @@ class WidenedBall(L1Ball):
     scale: float
     horizon: int
     widening: float
+    log: float  # L
 
     def __init__(
         self, *, scale: float = CHEUNG, horizon: int, delta: float, widening: float = 0.0
@@ -50,19 +51,18 @@ class WidenedBall(L1Ball):
             raise InvalidParameter("widening", widening, "a number, at least 0")
         self.widening = float(widening)
 
-    def log_term(self) -> float:
-        """L."""
-        return math.log(float(self.n_states) * self.n_actions * self.horizon / self.delta)
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        L1Ball.allocate(self, pairs)
+        self.log = math.log(float(self.n_states) * self.n_actions * self.horizon / self.delta)
 
     def reward_radius(self, visits: int, t: int) -> float:
         """c √(L/N⁺)."""
-        return self.scale * math.sqrt(self.log_term() / max(1, visits))
+        return self.scale * math.sqrt(self.log / max(1, visits))
 
     def transition_radius(self, visits: int, t: int) -> float:
         """c √(S L/N⁺) + η."""
-        return self.widening + self.scale * math.sqrt(
-            self.n_states * self.log_term() / max(1, visits)
-        )
+        return self.widening + math.sqrt(self.n_states) * self.reward_radius(visits, t)
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Write the optimistic policy, as a pair for each state, into `choice`."""
@@ -79,17 +79,18 @@ class WidenedBall(L1Ball):
         if optimism.estimates.size != counts.count.size:
             optimism.estimates = np.zeros(counts.count.size)
         estimates, count = optimism.estimates, counts.count
-        log = self.log_term()
+        visits, offset, used = counts.visits, counts.offset, counts.used
+        scale, log, root, widening = self.scale, self.log, math.sqrt(self.n_states), self.widening
         for pair in range(reward.size):
             row = first + pair
-            n = counts.visits[row]
-            width = self.scale * math.sqrt(log / max(1, n))
+            n = visits[row]
+            width = scale * math.sqrt(log / max(1, n))
             reward[pair] = min(1.0, counts.mean(row) + width)
-            radius[pair] = self.widening + self.scale * math.sqrt(self.n_states * log / max(1, n))
+            radius[pair] = widening + root * width
             if n == 0:
                 radius[pair] = max(2.0, radius[pair])  # it has no p̂: any row is plausible
             elif radius[pair] < 2.0:
-                for k in range(counts.offset[row], counts.offset[row] + counts.used[row]):
+                for k in range(offset[row], offset[row] + used[row]):
                     estimates[k] = count[k] / n
 
     def solve(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
@@ -103,7 +104,7 @@ class WidenedBall(L1Ball):
     def check_state(self) -> None:
         """Whether what a file says makes sense."""
         sound = 0.0 < self.scale < math.inf and 0.0 <= self.widening < math.inf
-        if not sound or not 1 <= self.horizon <= LONGEST:
+        if not sound or not (1 <= self.horizon <= LONGEST and 0.0 <= self.log <= 1000.0):
             raise ValueError("WidenedBall is not consistent")
 
 
@@ -143,5 +144,6 @@ class SpanBall(WidenedBall):
     def check_state(self) -> None:
         """Whether what a file says makes sense."""
         sound = 0.0 < self.scale < math.inf and 1 <= self.horizon <= LONGEST
+        sound = sound and 0.0 <= self.log <= 1000.0
         if not sound or not (0.0 < self.span < math.inf and 0.0 < self.widening <= 4.0):
             raise ValueError("SpanBall is not consistent")
