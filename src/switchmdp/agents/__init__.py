@@ -1,12 +1,14 @@
 """Agents: two verbs, `act` and `observe`. One paper, one file; a new one is a line in AGENTS."""
 
 from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
+from switchmdp.agents.borl import BORL, PaperBORL
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, Probes
-from switchmdp.agents.kl_ucrl import KLUCRL
 from switchmdp.agents.glr_ucrl import GLRUCRL, Probing
+from switchmdp.agents.kl_ucrl import KLUCRL
+from switchmdp.agents.master import MASTER
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.psrl import PSRL, SWPSRL, OraclePSRL
 from switchmdp.agents.q_learning import QLearning
@@ -30,6 +32,9 @@ AGENTS: dict[str, type[Agent]] = {
     "kl-ucrl": KLUCRL,
     "swucrl2-cw": SWUCRL2CW,
     "variation-aware": VariationAwareUCRL,
+    "borl": BORL,
+    "borl-full-grid": PaperBORL,
+    "master-ucrl": MASTER,
     "oracle": Oracle,
     "glr-ucrl": GLRUCRL,
     "r-bocpd-ucrl2": RBOCPDUCRL2,
@@ -42,8 +47,8 @@ AGENTS: dict[str, type[Agent]] = {
 }
 
 __all__ = [
-    "AGENTS", "GLRUCRL", "KLUCRL", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL", "SWUCRL2CW", "UCRL2",
-    "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned", "Doubling",
-    "Episodic", "EvidencePSRL", "Growing", "Omniscient", "Oracle", "OraclePSRL", "Probes",
-    "Probing", "QLearning", "Random", "VariationAwareUCRL", "load",
+    "AGENTS", "BORL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL",
+    "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned",
+    "Doubling", "Episodic", "EvidencePSRL", "Growing", "Omniscient", "Oracle", "OraclePSRL",
+    "PaperBORL", "Probes", "Probing", "QLearning", "Random", "VariationAwareUCRL", "load",
 ]  # fmt: skip
