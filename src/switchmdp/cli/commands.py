@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from switchmdp.cli.options import serving
 from switchmdp.version import __version__
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path))
@@ -189,6 +190,30 @@ def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bo
 
 
 @cli.command()
+@serving
+def serve(
+    window: int | None, delta: float | None, others: tuple[str, ...], no_sync: bool, **how: Any
+) -> int:
+    """Serve decisions over HTTP, and learn from what came of them.
+
+    \b
+      switchmdp serve --agent sw-ucrl --states 20 --actions 20 \\
+                      --window 50000 --data shop
+      curl --json '{"state": 3}' localhost:8000/decisions
+      curl --json '{"reward": 1, "next_state": 7}' \\
+           localhost:8000/decisions/ID/feedback
+
+    What is answered is on disk. Stopped or killed, the same command goes on, and so does
+    `switchmdp serve --data shop`. A live page is at /, all routes are in /openapi.json.
+    """
+    from switchmdp.cli.serve import parsed, serve_folder
+
+    given = {"window": window, "delta": delta}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    return serve_folder(parameters=parsed(others) | parameters, sync=not no_sync, **how)
+
+
+@cli.command()
 def agents() -> None:
     """List the agents, and what they take."""
     from switchmdp.cli.catalogue import show_agents
@@ -221,3 +246,27 @@ def doctor() -> int:
     from switchmdp.cli.doctor import examine
 
     return examine()
+
+
+@cli.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--agent", type=click.Choice(["sw-ucrl", "ucrl2", "ucrl2-r", "ucrl2-rw"]),
+              default="sw-ucrl", metavar="NAME",
+              help="Whose memory: sw-ucrl, ucrl2, ucrl2-r or ucrl2-rw [sw-ucrl].")  # fmt: skip
+@click.option("--window", type=int, multiple=True, metavar="N",
+              help="Steps that sw-ucrl remembers; may be given often [a scale].")  # fmt: skip
+@click.option("--period", type=int, multiple=True, metavar="N",
+              help="Steps between restarts of ucrl2-rw, likewise [a scale].")  # fmt: skip
+@click.option("--changes", type=int, multiple=True, metavar="N", help="As ucrl2-r expects them.")
+@click.option("--delta", type=float, metavar="D", help="Confidence [that of the log's agent].")
+@JSON
+def replay(log: Path, agent: str, delta: float | None, as_json: bool, **given: Any) -> int:
+    """Apply a log of decisions again, and compare memories on it.
+
+    LOG is the folder of `serve` or `online.Decisions`. First the log is applied from its beginning:
+    is the outcome the same learner, bit for bit? Then the logged steps are predicted one by one
+    with the memory of another agent, beside one that never forgets and one of the last visit.
+    """
+    from switchmdp.cli.replay import replay_log
+
+    return replay_log(log, agent, given, delta, as_json)
