@@ -147,6 +147,13 @@ def test_a_record_out_of_place_is_refused(tmp_path: Path) -> None:
             list(read(tmp_path))
 
 
+def test_a_foreign_line_between_sound_ones_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log-000000000001.jsonl"
+    path.write_bytes(encoded(1, {"i": 1}) + b"hello\n" + encoded(2, {"i": 2}))
+    with pytest.raises(DamagedFile, match="record 2 is damaged, and others follow it"):
+        list(read(tmp_path))
+
+
 def test_a_sound_line_that_is_no_json_is_refused(tmp_path: Path) -> None:
     line = encoded(1, {})
     text = b"1 {"
@@ -307,6 +314,29 @@ def test_whatever_operation_fails_nothing_promised_is_lost_and_nothing_is_there_
     assert {"open", "write", "fdatasync", "fsync"} <= set(names)
     # Only a sync that failed leaves it open what is on disk; Ctrl-C in it does not.
     assert all(n == 12 for name, n in refused if name != "fdatasync" or error is None)
+
+
+def test_after_a_sync_that_failed_nothing_more_is_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have dropped what it could not write, and say so only once."""
+
+    def broken(file: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    log = Log(tmp_path, number=0)
+    log.commit(log.append({"i": 1}))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", broken)
+        with pytest.raises(LogFailed, match="can't be written"):
+            log.commit(log.append({"i": 2}))
+    for number in (2, log.append({"i": 3})):
+        with pytest.raises(LogFailed, match="may not have reached the disk"):
+            log.commit(number)
+    log.commit(1)
+    with pytest.raises(LogFailed):
+        log.close()
+    assert numbers(tmp_path)[0] == 1
 
 
 def test_where_the_disk_stays_full_records_wait_in_their_places(

@@ -97,7 +97,8 @@ class Agent:
             raise InvalidParameter("available", available, "true for all pairs known so far")
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.starts, self.actions = pairs.starts, pairs.actions
-        return np.searchsorted(after, before)
+        place: NDArray[np.int64] = np.searchsorted(after, before)
+        return place
 
     @property
     def pairs(self) -> Pairs:

@@ -40,7 +40,7 @@ def claim(folder: Path) -> int:
     """Be the only one who writes here: a handle for `release`; the lock ends with the process."""
     if folder.exists():
         exists(folder)  # leave no lock in somebody else's
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     if fcntl is not None:
         try:

@@ -56,6 +56,7 @@ from switchmdp.online.signal import ChangeSignal, Signal
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
+MOST_ANSWERED = 20_000  # decisions whose feedback is known when it comes again
 REPEATED = (False, None)  # feedback that was given before: nothing happens
 REFUSALS = (  # the errors after which the learner is as it was
     InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
@@ -187,7 +188,7 @@ class Learner:
         entry = self.pending.pop(number)
         alert = self._learn(entry.state, entry.action, float(reward), next_state, event["at"])
         self.answered[number] = (reward, next_state)
-        while len(self.answered) > self.settings.most_pending:
+        while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
         if entry.would is not None:
             self.shadowed += 1
@@ -257,7 +258,9 @@ class Learner:
     def _settings(self, event: Mapping[str, Any]) -> None:
         settings, signal = Settings(**event["settings"]), self.signal
         if (settings.signal_window, settings.signal_delta) != (signal.window, signal.delta):
-            self.signal = ChangeSignal(settings.signal_window, settings.signal_delta)
+            self.signal = ChangeSignal(
+                settings.signal_window, settings.signal_delta, since=self.counted
+            )
         self.settings = settings
         self._pass(event["at"])
 
