@@ -22,7 +22,8 @@ from switchmdp.restarts import NEVER, Evidence, Never, Periodic
 def live(agent: Any, steps: int, seed: int) -> list[int]:
     """The steps at which episodes started."""
     rng = np.random.default_rng(seed)
-    state, starts = 0, []
+    state = 0
+    starts: list[int] = []
     for _ in range(steps):
         action = agent.act(state)
         if agent.episode_start not in starts[-1:]:
@@ -182,7 +183,7 @@ DAMAGE: dict[str, list[tuple[str, Any]]] = {
         ("plausible.free", np.zeros(5, bool)), ("plausible.work.value", np.zeros(4)),
     ],
     "ucrl3": [
-        ("plausible.extra", np.ones(3, np.int64)), ("plausible.most", 0),
+        ("plausible.extra", np.ones(3, np.int64)),
         ("plausible.ranking.rank", np.zeros(70, np.int64)),
     ],
     "kl-ucrl": [("plausible.budget", np.zeros(5)), ("plausible.gaps", np.zeros(2))],

@@ -56,7 +56,7 @@ def _intervals(plausible: Any, n_states: int, n_pairs: int) -> None:
 
 
 def _laplace(plausible: Any, n_states: int, n_pairs: int) -> None:
-    require(_sized(n_pairs, plausible.extra) and plausible.most >= 1, "BernsteinLaplace")
+    require(_sized(n_pairs, plausible.extra), "BernsteinLaplace: a size")
 
 
 def _kl_ball(plausible: Any, n_states: int, n_pairs: int) -> None:

@@ -43,7 +43,7 @@ from switchmdp.plausible.intervals import Intervals
 
 LOSS = 10.0  # the factor in κ
 EDGE = 1e-6  # an end nearer than this to 0 or 1 is not looked for
-STEPS, CLOSE = 30, 1e-13
+STEPS, CLOSE = 30, 1e-8  # the error left is of the order of the last step squared
 
 
 @jit
@@ -101,20 +101,21 @@ class BernsteinLaplace(Intervals):
     """The intervals and the support of UCRL3."""
 
     extra: NDArray[np.int64]
-    most: int
+    loss: float
 
     def make_room(self, pairs: Pairs) -> None:
         """As intervals, and how many unseen states are allowed."""
         self.make_intervals(pairs)
-        self.extra, self.most = np.ones(pairs.n_pairs, np.int64), 1
+        self.extra, self.loss = np.ones(pairs.n_pairs, np.int64), LOSS
 
     def begin(self, counts: Any, t: int) -> None:
         """The counts may have taken more room; supports start anew."""
         self.reserve(counts)
-        self.most = 1
+        most = 1.0
         for pair in range(self.extra.size):
             self.extra[pair] = 1
-            self.most = max(self.most, counts.visits[pair])
+            most = max(most, 1.0 * counts.visits[pair])
+        self.loss = LOSS / math.exp(math.log(most) * 2.0 / 3.0)
 
     def terms(self, n: int, delta: float) -> tuple[float, float]:
         """β / n, and 2 (1 + 1/n) log(2 √(n+1) / d) / n."""
@@ -137,7 +138,7 @@ class BernsteinLaplace(Intervals):
         """m: the least from the last one on that loses no more than κ."""
         few, many = int(self.extra[pair]), self.n_states - n
         left, beyond = self.left[pair], self.beyond[pair]
-        kappa = LOSS * n * self.work.top / math.exp(math.log(self.most) * 2.0 / 3.0)
+        kappa = self.loss * n * self.work.top
         while few < many:
             m = (few + many) // 2
             inside = total + self.ranking.inside(n, left, beyond, m)
