@@ -189,7 +189,7 @@ BAD: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
     "a float": ((4.0, 2), InvalidParameter),
     "a bool": ((True, 2), InvalidParameter),
     "too many": ((2**20, 2**20), InvalidParameter),
-    "a mask that lacks a pair": ((3, 2, np.array([[1, 0], [1, 1], [1, 1]], bool)), InvalidParameter),
+    "a mask that lacks a pair": ((4, 2, np.tri(4, 2) > 0), InvalidParameter),
     "a mask of another size": ((4, 2, np.ones((3, 2), bool)), InvalidMDP),
     "a mask of numbers": ((4, 2, np.ones((4, 2))), InvalidMDP),
     "a state without actions": (

@@ -18,7 +18,7 @@ import pytest
 import switchmdp as sm
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ads"
-MODULES = ("audience", "client", "run")
+MODULES = ("audience", "client", "shop")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_favourites_are_clicked_on_most(ads: Any) -> None:
 def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
     audience, mdp = ads["audience"], ads["audience"].AUDIENCES[0].mdp()
     service = Told(offer)
-    clicks = ads["run"].visited(service, np.zeros(40_000, np.int64), seed=3)
+    clicks = ads["shop"].visited(service, np.zeros(40_000, np.int64), seed=3)
     assert clicks.mean() == pytest.approx(np.max(sm.policy_gain(mdp, [offer] * 6)), abs=0.02)
     states = np.array([state for _, state in service.asked])
     nexts = np.array([state for _, _, state in service.fed])
@@ -85,7 +85,7 @@ def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
 
 def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> None:
     service = Told(0)
-    ads["run"].visited(service, np.zeros(20, np.int64), seed=0)
+    ads["shop"].visited(service, np.zeros(20, np.int64), seed=0)
     assert [session for session, _ in service.asked[:8]] == [f"visitor {i}" for i in range(8)]
     assert [decision for decision, _, _ in service.fed] == [str(i) for i in range(1, 21)]
     assert [state for _, state in service.asked[8:16]] == [state for _, _, state in service.fed[:8]]
@@ -94,14 +94,14 @@ def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> N
 def test_the_table_is_by_audience(ads: Any) -> None:
     audiences, names = np.array([0, 0, 1, 1]), ["summer", "back", "to", "school"]
     found = {"an agent": np.array([True, False, True, True])}
-    rows = ads["run"].table(found, audiences).splitlines()
+    rows = ads["shop"].table(found, audiences).splitlines()
     assert rows[0].split() == ["clicks", "per", "100", "offers", *names, "all"]
     assert rows[1].split() == ["an", "agent", "50.0", "100.0", "75.0"]
 
 
 def test_it_runs_over_http_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
-    command = [sys.executable, str(FOLDER / "run.py"), "--steps", "400", "--out", "ads.svg"]
+    command = [sys.executable, str(FOLDER / "shop.py"), "--steps", "400", "--out", "ads.svg"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},

@@ -33,6 +33,7 @@ Fresh = Callable[[str], tuple[Store, Plan]]
         {"executor": "threads", "jobs": 2},
         {"executor": "threads", "jobs": 7},
         {"executor": "processes", "jobs": 2},
+        {"executor": "processes", "jobs": 7},
         {"executor": "auto", "jobs": 2},
     ],
     ids=lambda how: f"{how['executor']}-{how['jobs']}",

@@ -226,5 +226,3 @@ def test_without_interruptions_background_planning_only_comes_later(tmp_path: Pa
         assert decisions.learner.agent.episode > 5
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
     assert events(tmp_path).count("plan") == events(tmp_path).count("swap")
-
-

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.faults.workbench import scratch_folder
 from tests.online.workbench import Clock, answer, bits, bits_of, copied, kill, live, sw_ucrl
 
 import switchmdp as sm
@@ -51,30 +52,30 @@ def test_every_built_in_agent_is_tried() -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("name", AGENTS)
-def test_with_feedback_at_once_the_actions_are_those_of_a_simulation(
-    name: str, sync: bool, tmp_path: Path
-) -> None:
+def test_with_feedback_at_once_the_actions_are_those_of_a_simulation(name: str, sync: bool) -> None:
     problem = sm.problems.random_switching(4, 3, changes=2, horizon=STEPS, seed=7)
-    simulated, agent = MAKERS[name](problem), MAKERS[name](problem)
+    simulated: Any = MAKERS[name](problem)
     record = sm.simulate(simulated, problem, STEPS, seed=3, trajectory=True)
     assert record.trajectory is not None
     states = [*record.trajectory.states.tolist(), record.final_state]
+    agent: Any = MAKERS[name](problem)
     if hasattr(agent, "reseed"):
         agent.reseed(np.random.SeedSequence(3).spawn(3)[2])
-    with Decisions(agent, tmp_path, sync=sync, snapshot_every=700) as decisions:
+    with scratch_folder() as folder:
+        decisions = Decisions(agent, folder, sync=sync, snapshot_every=700)
         for t in range(STEPS):
             if t == STEPS // 2:
                 kill(decisions)
-                decisions = Decisions(None, tmp_path, sync=sync)
+                decisions = Decisions(None, folder, sync=sync)
             decision = decisions.decide(states[t])
             assert decision.action == record.trajectory.actions[t], f"step {t}"
             assert decision.would is None
             decisions.feedback(decision.id, float(record.trajectory.rewards[t]), states[t + 1])
-        learned: Any = decisions.learner.agent
+        learned = decisions.learner.agent
         assert learned.t == STEPS + 1
         if hasattr(learned, "visits"):
-            assert np.array_equal(learned.visits, simulated.visits)  # type: ignore[attr-defined]
-            assert learned.episode == simulated.episode  # type: ignore[attr-defined]
+            assert np.array_equal(learned.visits, simulated.visits)
+            assert learned.episode == simulated.episode
         decisions.close()
 
 
@@ -317,12 +318,12 @@ def test_an_agent_whose_verb_is_its_own_is_asked_by_it(tmp_path: Path) -> None:
 def test_an_alert_is_told_once_when_the_signal_fires(tmp_path: Path) -> None:
     told: list[Any] = []
     clock = Clock()
-    with Decisions(sw_ucrl(), tmp_path, signal_window=200, on_alert=told.append, clock=clock) as d:
+    with Decisions(
+        sw_ucrl(), tmp_path, sync=False, signal_window=200, on_alert=told.append, clock=clock
+    ) as d:
         for i in range(1200):
             d.feedback(d.decide(0).id, float(i < 600), 0)
         assert len(told) == 1
         assert told[0].next_state is None
         assert (told[0].before, told[0].now) == (1.0, pytest.approx(0.6, abs=0.4))
         assert d.learner.alerts == told
-
-

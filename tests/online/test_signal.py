@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +195,9 @@ def test_alerts_are_kept_up_to_a_hundred_and_survive(tmp_path: Path) -> None:
     with Decisions(agent, tmp_path, sync=False, signal_window=10, signal_delta=0.9) as decisions:
         told = []
         for i in range(9000):
-            decisions.learn_from([(0, 0, float(i // 20 % 2), 0)] * 1)
+            decisions.learn_from([(0, 0, float(i // 20 % 2), 0)])
             told.append(decisions.learner.alarmed)
-        rises = sum(b and not a for a, b in zip(told, told[1:], strict=False))
+        rises = sum(b and not a for a, b in pairwise(told))
         assert rises > 100
         assert len(decisions.learner.alerts) == 100
         assert all(alert.strength >= 1.0 for alert in decisions.learner.alerts)
@@ -223,6 +223,4 @@ def test_the_reward_history_is_bounded_and_loses_no_reward() -> None:
     assert history.buckets[-1][1] == 4999.0
     assert all(n == history.size for _, _, n, _ in history.buckets[:-1])
     ends = [(first, last) for first, last, _, _ in history.buckets]
-    assert all(a[1] < b[0] for a, b in zip(ends, ends[1:], strict=False))
-
-
+    assert all(a[1] < b[0] for a, b in pairwise(ends))

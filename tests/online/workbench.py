@@ -72,6 +72,18 @@ def kill(decisions: Decisions) -> None:
     decisions.close()
 
 
+def reopened(folder: Path, **given: Any) -> Decisions:
+    """What is left in a folder."""
+    return Decisions(None, folder, sync=False, **given)
+
+
+def spoil(path: Path) -> None:
+    """One bit of a file is flipped."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 def copied(folder: Path, to: Path) -> Path:
     """The folder as it is on disk right now."""
     to.mkdir()
@@ -119,7 +131,10 @@ class Life:
             which = last if self.rng.random() < 0.7 else int(self.rng.integers(last + 1))
             decision, reward = self.open.pop(which), float(self.rng.integers(0, 5) / 4)
             with suppress(ForgottenDecision):
-                said = reward if self.rng.random() < 0.5 else int(reward), self._somewhere(decisions)
+                said = (
+                    reward if self.rng.random() < 0.5 else int(reward),
+                    self._somewhere(decisions),
+                )
                 decisions.feedback(decision, *said)
                 assert not decisions.feedback(decision, *said)
 

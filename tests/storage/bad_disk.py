@@ -11,7 +11,7 @@ import pytest
 
 
 class BadDisk:
-    """Refuses the k-th operation of all, with an error or with Ctrl-C; a write is half done then."""
+    """Refuses the k-th operation, with an error or with Ctrl-C; a write is half done then."""
 
     def __init__(self, error: int | None, k: int) -> None:
         self.error, self.k, self.count = error, k, 0

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
-from collections.abc import Iterator
+import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.storage.bad_disk import BadDisk
+from tests.storage.records import goes_on, numbers, written
 
-from switchmdp.errors import DamagedFile, LogFailed
+from switchmdp.errors import DamagedFile
 from switchmdp.storage import log as logs
 from switchmdp.storage.log import Log, encoded, files_of, read, sound
-
-
-def written(folder: Path, n: int, *, first: int = 1) -> list[bytes]:
-    """A log with n more records, one commit each; their lines."""
-    log = Log(folder, number=first - 1)
-    for i in range(first, first + n):
-        log.commit(log.append({"i": i}))
-    log.close()
-    return [encoded(i, {"i": i}) for i in range(first, first + n)]
-
-
-def numbers(folder: Path, after: int = 0) -> list[int]:
-    """The numbers of the records, which must hold what was written."""
-    found = list(read(folder, after))
-    assert all(record == {"i": number} for number, record in found)
-    return [number for number, _ in found]
-
-
-def goes_on(folder: Path, last: int) -> None:
-    """Opened after its last sound record, the log takes another one."""
-    written(folder, 1, first=last + 1)
-    assert numbers(folder) == [*range(1, last + 2)]
 
 
 def test_records_come_back_in_order_and_with_their_numbers(tmp_path: Path) -> None:
@@ -158,7 +134,7 @@ def test_a_sound_line_that_is_no_json_is_refused(tmp_path: Path) -> None:
     line = encoded(1, {})
     text = b"1 {"
     assert line[9:-1] == b"1 {}"
-    crc = f"{logs.zlib.crc32(text):08x}".encode()
+    crc = f"{zlib.crc32(text):08x}".encode()
     (tmp_path / "log-000000000001.jsonl").write_bytes(crc + b" " + text + b"\n")
     with pytest.raises(DamagedFile, match="no JSON"):
         list(read(tmp_path))
@@ -263,104 +239,6 @@ def test_those_who_wait_for_the_disk_are_served_by_one_sync(
     for thread in (first, *others):
         thread.join()
     assert len(syncs) == 2
-
-
-def attempts(folder: Path, error: int | None) -> Iterator[tuple[BadDisk, list[int]]]:
-    """Twelve records for every operation that may fail: the disk, and what was acknowledged."""
-    k = 0
-    while True:
-        k += 1
-        place, disk, promised = folder / f"{error}-{k}", BadDisk(error, k), []
-        place.mkdir()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(logs, "LARGEST_FILE", 150)
-            log = Log(place, number=0)
-            disk.put_under(patch)
-            for i in range(1, 13):
-                number = log.append({"i": i})
-                assert number == i
-                try:
-                    log.commit(number)
-                except (LogFailed, KeyboardInterrupt):
-                    try:
-                        log.commit(number)  # once more: the disk is well again
-                    except LogFailed as gone:
-                        assert "opened anew" in str(gone)
-                        break
-                promised.append(number)
-            if disk.refused:
-                yield disk, promised
-                assert promised == numbers(place)[: len(promised)]
-            if log._failure is None:
-                assert promised == [*range(1, 13)]
-                log.close()
-            else:
-                with pytest.raises(LogFailed, match="opened anew"):
-                    log.close()
-        last = max(numbers(place), default=0)
-        assert last - len(promised) in (0, 1)  # not promised, and there all the same
-        goes_on(place, last)
-        if not disk.refused:
-            return
-
-
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
-def test_whatever_operation_fails_nothing_promised_is_lost_and_nothing_is_there_twice(
-    error: int | None, tmp_path: Path
-) -> None:
-    refused = [(disk.refused, len(promised)) for disk, promised in attempts(tmp_path, error)]
-    names = [name for name, _ in refused]
-    assert len(refused) > 30
-    assert {"open", "write", "fdatasync", "fsync"} <= set(names)
-    # Only a sync that failed leaves it open what is on disk; Ctrl-C in it does not.
-    assert all(n == 12 for name, n in refused if name != "fdatasync" or error is None)
-
-
-def test_after_a_sync_that_failed_nothing_more_is_promised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The system may have dropped what it could not write, and say so only once."""
-
-    def broken(file: int) -> None:
-        raise OSError(errno.EIO, "broken")
-
-    log = Log(tmp_path, number=0)
-    log.commit(log.append({"i": 1}))
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", broken)
-        with pytest.raises(LogFailed, match="can't be written"):
-            log.commit(log.append({"i": 2}))
-    for number in (2, log.append({"i": 3})):
-        with pytest.raises(LogFailed, match="may not have reached the disk"):
-            log.commit(number)
-    log.commit(1)
-    with pytest.raises(LogFailed):
-        log.close()
-    assert numbers(tmp_path)[0] == 1
-
-
-def test_where_the_disk_stays_full_records_wait_in_their_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*given: Any) -> int:
-        raise OSError(errno.ENOSPC, "full")
-
-    log = Log(tmp_path, number=0)
-    log.commit(log.append({"i": 1}))
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        for i in (2, 3):
-            number = log.append({"i": i})
-            for _ in range(3):
-                with pytest.raises(LogFailed, match="can't be written"):
-                    log.commit(number)
-                assert log.stuck
-        assert numbers(tmp_path) == [1]
-        log.commit(1)  # which is there
-    log.commit(2)
-    assert not log.stuck
-    assert numbers(tmp_path) == [1, 2, 3]
-    log.close()
 
 
 def test_without_sync_only_settling_and_a_new_file_sync(

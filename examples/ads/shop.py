@@ -1,7 +1,7 @@
 """Which offer to show, when the audience shifts: three services, one stream of visitors each.
 
-    python examples/ads/run.py                  24 000 offers each: two minutes
-    python examples/ads/run.py --steps 4000     too short to learn much
+    python examples/ads/shop.py                  24 000 offers each: two minutes
+    python examples/ads/shop.py --steps 4000     too short to learn much
 
 Starts `switchmdp serve` three times, for SW-UCRL, for UCRL2 and for a fixed policy (the best one
 for the first audience), and lets the same visitors (`audience`) come to each over HTTP. Prints a

@@ -1,0 +1,175 @@
+"""Snapshots shorten the way back, and nothing depends on them."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.online.workbench import (
+    Clock,
+    Life,
+    S,
+    bits,
+    bits_of,
+    kill,
+    live,
+    reopened,
+    spoil,
+    sw_ucrl,
+)
+
+from switchmdp.agents import Agent
+from switchmdp.agents.stored import described
+from switchmdp.errors import DamagedFile
+from switchmdp.online import Decisions, rebuild, snapshots
+from switchmdp.online.folder import replay
+from switchmdp.online.learner import Learner
+from switchmdp.online.settings import Settings
+from switchmdp.storage.log import files_of, read
+
+
+@pytest.mark.parametrize("spoilt", [1, 2])
+def test_where_a_snapshot_is_damaged_an_older_one_serves(
+    spoilt: int, lived: tuple[Path, Any]
+) -> None:
+    folder, before = lived
+    for path in [*snapshots.snapshots_of(folder).values()][:spoilt]:
+        spoil(path)
+    with pytest.warns(UserWarning, match="going on with an older one") as told:
+        decisions = reopened(folder)
+    assert len(told) == spoilt
+    assert bits_of(decisions) == before
+    live(decisions, 20)
+    decisions.close()
+    assert bits(rebuild(folder)) == bits(decisions.learner)
+    with reopened(folder) as decisions:
+        live(decisions, 1)
+
+
+def test_without_snapshots_but_the_first_the_log_serves(lived: tuple[Path, Any]) -> None:
+    folder, before = lived
+    for number, path in snapshots.snapshots_of(folder).items():
+        if number:
+            path.unlink()
+    with reopened(folder) as decisions:
+        assert bits_of(decisions) == before
+
+
+def test_where_all_snapshots_are_damaged_the_folder_is_refused(lived: tuple[Path, Any]) -> None:
+    for path in snapshots.snapshots_of(lived[0]).values():
+        spoil(path)
+    with pytest.raises(DamagedFile):
+        reopened(lived[0])
+
+
+def test_a_log_that_lacks_what_a_snapshot_holds_is_refused(lived: tuple[Path, Any]) -> None:
+    with reopened(lived[0]) as decisions:
+        live(decisions, 1)
+    path = max(files_of(lived[0]).values())
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedFile, match="the log ends with record"):
+        reopened(lived[0])
+
+
+def test_only_the_first_and_the_two_newest_snapshots_are_kept(lived: tuple[Path, Any]) -> None:
+    assert [*snapshots.snapshots_of(lived[0])][-1] == 0
+    with reopened(lived[0]) as decisions:
+        live(decisions, 1)
+        last = decisions._journal.log.number
+    numbers = [*snapshots.snapshots_of(lived[0])]
+    assert len(numbers) == 3
+    assert numbers[0] == last
+
+
+def test_a_snapshot_is_of_its_record_though_life_goes_on_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, save = threading.Event(), snapshots.save
+    with monkeypatch.context() as patch:
+
+        def slow(*given: Any) -> None:
+            assert go_on.wait(60)
+            save(*given)
+
+        decisions = Decisions(sw_ucrl(), tmp_path, sync=False, snapshot_every=50)
+        decisions.set_mode("shadow", [0] * S)
+        patch.setattr(snapshots, "save", slow)
+        life = Life(0, Clock(), 8)
+        life.goes_on(decisions, 300)
+        saver = decisions._journal._saver
+        go_on.set()
+        assert saver is not None
+        saver.join()
+        kill(decisions)
+    number = max(snapshots.snapshots_of(tmp_path))
+    assert number == 50
+    assert decisions._journal.log.number > 150
+    again = snapshots.load(tmp_path / f"snapshot-{0:012d}.npz")
+    replay(again, [(n, record) for n, record in read(tmp_path) if n <= number])
+    assert bits(snapshots.load(snapshots.snapshots_of(tmp_path)[number])) == bits(again)
+
+
+def all_of(value: Any) -> Any:
+    """Every attribute, however deep."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Agent):
+        fields, arrays = described(value)
+        return fields, all_of(arrays)
+    if isinstance(value, dict):
+        return [(key, all_of(part)) for key, part in value.items()]
+    return all_of(vars(value)) if hasattr(value, "__dict__") else repr(value)
+
+
+def test_a_snapshot_lacks_nothing_that_a_learner_has(tmp_path: Path) -> None:
+    clock = Clock()
+    decisions = Decisions(
+        sw_ucrl(), tmp_path, sync=False, clock=clock, expiry=30, signal_window=10, signal_delta=0.9
+    )
+    Life(1, clock, 8).goes_on(decisions, 600)
+    decisions.set_mode("shadow", [0] * decisions.learner.agent.n_states)
+    live(decisions, 20)
+    while not decisions.learner.alarmed:
+        reward = len(decisions.learner.alerts) + decisions.learner.counted // 10
+        decisions.feedback(decisions.decide(0).id, reward % 2, 0)
+    decisions.decide(0)
+    learner = decisions.learner
+    as_new = {
+        name
+        for name, value in vars(Learner(sw_ucrl(), Settings())).items()
+        if not isinstance(value, np.ndarray) and getattr(learner, name) == value
+    }
+    assert as_new == {"planning", "wants_plan"}
+    decisions.close()
+    again = snapshots.load(max(snapshots.snapshots_of(tmp_path).items())[1])
+    assert all_of(again) == all_of(learner)
+
+
+def test_a_snapshot_that_can_not_be_written_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch, Decisions(
+        sw_ucrl(), tmp_path, sync=False, snapshot_every=20
+    ) as decisions:  # fmt: skip
+        patch.setattr(snapshots, "save", full)
+        live(decisions, 50)
+        assert decisions._journal._saver is not None
+        decisions._journal._saver.join()
+        assert "full" in str(decisions._journal.failure)
+    assert [*snapshots.snapshots_of(tmp_path)] == [0]
+    with reopened(tmp_path) as again:
+        assert bits_of(again) == bits(decisions.learner)
+
+
+def test_what_a_killed_one_left_half_written_is_removed(lived: tuple[Path, Any]) -> None:
+    (lived[0] / ".snapshot-000000000999.npz.0123456789ab").write_bytes(b"half")
+    with reopened(lived[0]) as decisions:
+        assert bits_of(decisions) == lived[1]
+        assert not list(lived[0].glob(".*"))
