@@ -22,6 +22,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "ucrl2-rw": {"period": 400},
     "oracle": {"change_points": [500, 900]},
     "random": {"seed": 3},
+    "glr-ucrl": {"explore": 0.05},
+    "r-bocpd-ucrl2": {},
+    "psrl": {},
+    "sw-psrl": {"window": 300},
+    "oracle-psrl": {"change_points": [500, 900]},
+    "q-learning": {"period": 400},
 }
 SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law=sm.Beta(share=0.5))
 
@@ -52,7 +58,8 @@ from switchmdp.compiled import JIT
 assert not JIT
 problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
 parameters = {"sw-ucrl": {"window": 100}, "ucrl2": {}, "ucrl2-r": {"changes": 2},
-              "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {}}
+              "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {},
+              "sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]}}
 for name, cls in AGENTS.items():
     arguments = [problem] if name == "omniscient" else [3, 2]
     make = lambda: cls(*arguments, **parameters.get(name, {}))
@@ -71,7 +78,9 @@ def test_every_agent_keeps_the_contract_without_machine_code_and_runs_the_same()
     found = dict(line.split() for line in done.stdout.splitlines())
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
     parameters = {**PARAMETERS, "sw-ucrl": {"window": 100}, "ucrl2-rw": {"period": 90}}
-    parameters |= {"oracle": {"change_points": [50]}, "random": {}}
+    parameters |= {"oracle": {"change_points": [50]}, "random": {}, "glr-ucrl": {}}
+    parameters |= {"sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]}}
+    parameters["q-learning"] = {}
     for name in AGENTS:
         cls: Any = AGENTS[name]
         agent = cls(problem) if name == "omniscient" else cls(3, 2, **parameters[name])
