@@ -27,6 +27,13 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05, "diameter": 2},
     "oracle": {"change_points": [500, 900]},
     "random": {"seed": 3},
+    "glr-ucrl": {"explore": 0.05},
+    "r-bocpd-ucrl2": {},
+    "psrl": {},
+    "sw-psrl": {"window": 300},
+    "oracle-psrl": {"change_points": [500, 900]},
+    "q-learning": {"period": 400},
+    "evidence-psrl": {"gap": 100},
 }
 SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law=sm.Beta(share=0.5))
 
@@ -60,7 +67,8 @@ parameters = {"sw-ucrl": {"window": 100}, "ucrl2": {}, "ucrl2-r": {"changes": 2}
               "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {},
               "ucrl3": {"window": 300}, "swucrl2-cw": {"horizon": 1000, "window": 150},
               "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05,
-                                  "diameter": 2}}
+                                  "diameter": 2},
+              "sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]}}
 for name, cls in AGENTS.items():
     arguments = [problem] if name == "omniscient" else [3, 2]
     make = lambda: cls(*arguments, **parameters.get(name, {}))
@@ -79,7 +87,9 @@ def test_every_agent_keeps_the_contract_without_machine_code_and_runs_the_same()
     found = dict(line.split() for line in done.stdout.splitlines())
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
     parameters = {**PARAMETERS, "sw-ucrl": {"window": 100}, "ucrl2-rw": {"period": 90}}
-    parameters |= {"oracle": {"change_points": [50]}, "random": {}}
+    parameters |= {"oracle": {"change_points": [50]}, "random": {}, "glr-ucrl": {}}
+    parameters |= {"sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]}}
+    parameters["q-learning"] = {}
     for name in AGENTS:
         cls: Any = AGENTS[name]
         agent = cls(problem) if name == "omniscient" else cls(3, 2, **parameters[name])

@@ -79,10 +79,11 @@ class Probing(Episodic):
             first, last = self.starts[state], self.starts[state + 1]
             pair = first + self.turn[state] % (last - first)
             self.turn[state] += 1
-            if pair != self.choice[state]:
-                self.probed, self.place = self.clock, state
-                self.held, self.held_quota = self.choice[state], self.quota[state]
-                self.choice[state] = pair
+            self.probed, self.place = self.clock, state
+            self.held, self.held_quota = self.choice[state], self.quota[state]
+            if pair == self.held:  # a visit like any other
+                self.held_quota -= 1
+            self.choice[state] = pair
 
     def settle(self) -> None:
         """Put the policy back after a probe."""

@@ -99,11 +99,15 @@ class Slots:
         self.offset[pair] = new
         self.filled += size
 
+    def is_forgotten(self, pair: int) -> bool:
+        """Whether nothing of a pair is counted."""
+        return bool(self.visits[pair] == 0)
+
     def compact(self, wanted: int) -> None:
         """Close the gaps that moved blocks left, and make room for `wanted` slots and a third."""
         total = 0
         for pair in range(self.used.size):
-            if self.visits[pair] == 0:  # all of it was forgotten: no step refers to its slots
+            if self.is_forgotten(pair):  # no step refers to its slots
                 self.used[pair] = 0
             total += block_size(self.used[pair])
         size = (total + wanted) * 4 // 3 + 4096

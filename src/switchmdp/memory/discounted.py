@@ -12,9 +12,10 @@ which pieces the steps are handed over, to the last bit. Up to γ = 31/32 it is 
 
 **What is counted.** The same as in whole counts and under the same names, in doubles: every
 plausible set, posterior and episode rule reads it as it is (UCRL2's rule allows ⌊N⌋ visits, at
-least one). Visits are the sum of the successors' counts after each fading, which keeps p̂ a
-distribution; a pair with N below 1/2 is forgotten, for no set should have to divide by almost
-nothing; a successor below 2⁻²⁰ gives its slot back, which keeps lists short.
+least one). N is the sum of the successors' counts after each fading, which keeps p̂ a distribution.
+While it is below 1 the pair is shown as never visited (less than one visit tells no set anything,
+and none should have to divide by almost nothing), but nothing is lost. A successor below 2⁻²⁰ gives
+its slot back, which keeps lists short.
 """
 
 from __future__ import annotations
@@ -29,69 +30,71 @@ from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs, probability
 from switchmdp.memory.counts import Slots
 
-LEAST = 0.5
+LEAST = 1.0
 FAINT = 2.0**-20
 PARTS = 32
 
 
 @compiled
 class Weights(Slots):
-    """Weights of visits, rewards and successors of every pair."""
+    """Weights of rewards and successors of every pair; `mass` is N, `visits` what is shown."""
 
     visits: NDArray[np.float64]
+    mass: NDArray[np.float64]
     rewards: NDArray[np.float64]
     count: NDArray[np.float64]
 
     def __init__(self, pairs: Pairs) -> None:
         self.lay_out(pairs, np.float64)
-        self.rewards = np.zeros(pairs.n_pairs)
+        self.mass, self.rewards = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
 
     def mean(self, pair: int) -> float:
         """r̂ = R / N, and 0 where never visited."""
         if self.visits[pair] == 0.0:
             return 0.0
-        return float(min(1.0, self.rewards[pair] / self.visits[pair]))
+        return float(min(1.0, self.rewards[pair] / self.mass[pair]))
+
+    def is_forgotten(self, pair: int) -> bool:
+        """Whether nothing of a pair is counted; one with little is only not shown."""
+        return bool(self.mass[pair] == 0.0)
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1."""
         for i in range(first, last):
             pair = pairs[i]
             slot = nexts[i] if self.full else self.slot_of(pair, nexts[i])
-            self.visits[pair] += 1.0
+            self.mass[pair] += 1.0
+            self.visits[pair] = self.mass[pair]
             self.rewards[pair] += rewards[i]
             self.count[self.offset[pair] + slot] += 1.0
 
     def fade(self, keep: float) -> None:
         """Multiply all by `keep`."""
-        visits, rewards, count = self.visits, self.rewards, self.count
-        for pair in range(visits.size):
-            if visits[pair] == 0.0:
+        mass, rewards, count = self.mass, self.rewards, self.count
+        for pair in range(mass.size):
+            if mass[pair] == 0.0:
                 continue
-            first, last = self.offset[pair], self.offset[pair] + self.used[pair]
             left = 0.0
-            for k in range(first, last):
+            for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
                 faded = keep * count[k]
                 count[k] = faded if faded >= FAINT else 0.0
                 left += count[k]
-            if left < LEAST:
-                left = 0.0
-                for k in range(first, last):
-                    count[k] = 0.0
-            rewards[pair] *= left / visits[pair]
-            visits[pair] = left
+            rewards[pair] *= left / mass[pair]
+            mass[pair] = left
+            self.visits[pair] = left if left >= LEAST else 0.0
 
     def moved(self, pairs: Pairs, place: Any) -> Weights:
         """The same weights among more pairs, where pair x is now place[x]."""
         new = Weights(pairs)
         self.copy_slots(new, place)
-        new.rewards[place] = self.rewards
+        new.mass[place], new.rewards[place] = self.mass, self.rewards
         return new
 
     def clear(self) -> None:
         """Forget all."""
         self.empty_slots()
         for pair in range(self.rewards.size):
-            self.rewards[pair] = 0.0
+            self.mass[pair], self.rewards[pair] = 0.0, 0.0
 
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it belongs to an agent of this size and follows no bad index.
@@ -99,7 +102,7 @@ class Weights(Slots):
         Its blocks lie inside the arrays, whatever they hold: numbers that are wrong, but finite,
         do no harm.
         """
-        sizes = (self.visits, self.rewards, self.offset, self.used)
+        sizes = (self.visits, self.mass, self.rewards, self.offset, self.used)
         good = all(array.shape == (n_pairs,) for array in sizes) and self.n_states == n_states
         good = good and self.target.shape == self.count.shape == (self.count.size,)
         good = good and 0 <= self.filled <= self.count.size
@@ -114,7 +117,7 @@ class Weights(Slots):
             good = good and bool((self.target.reshape(-1, n_states) == row).all())
         good = good and bool(((self.offset >= 0) & (self.offset <= self.filled - room)).all())
         good = good and bool((self.target[: self.filled] < n_states).all())
-        for weights in (self.visits, self.rewards, self.count):
+        for weights in (self.visits, self.mass, self.rewards, self.count):
             good = good and bool(((weights >= 0.0) & (weights < 2.0**53)).all())
         if not good:
             raise ValueError("Weights is not consistent")

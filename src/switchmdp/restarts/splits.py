@@ -4,12 +4,13 @@ A detector that asks of each pair whether its rewards and successors have change
 counted before some visit with what was counted since. To compare at *every* earlier visit costs
 O(n) a visit. Here the counts are kept at few of them:
 
-    level k:   the last 4 visits whose number is a multiple of 2ᵏ,
+    level k:   at the last 16 visits whose number is a multiple of 4·2ᵏ,
 
-and at visit n, for every level with 2ᵏ | n, a change 3·2ᵏ or 4·2ᵏ visits ago is looked for. That
-is 4 comparisons a visit, amortised, whatever n. Near an age m the comparisons are about m/4 apart
-and made every m/4 visits: what this loses in delay is about a quarter (the detectors say what was
-measured). Ages go up to 4·2¹⁵ = 131 072 visits to a pair.
+and at visit n, for every level with 4·2ᵏ | n, a change 9, 10, … or 16 times 4·2ᵏ visits ago is
+looked for (at level 0 also one of 1, 2, … or 8 times 4 visits ago). That is 6 comparisons a visit,
+amortised, whatever n. Near an age m > 64 they are about m/12 apart and made every m/12 visits: what
+this loses in delay is measured for each detector. Ages go up to 16·4·2¹¹ = 131 072 visits to a
+pair. A change is looked for as long as at least a sixth of the pair's visits were before it.
 
 An alarm is raised at the end of the next stretch of 16 steps, so that it comes at the same step
 whatever the pieces in which the log is handed over; then all is forgotten.

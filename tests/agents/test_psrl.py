@@ -1,0 +1,49 @@
+"""Posterior sampling: TSDE's episodes, its variants, and that it finds the best policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import PSRL, SWPSRL, OraclePSRL
+
+PROBLEM = sm.problems.random_switching(4, 2, changes=2, horizon=6000, seed=1)
+
+
+def test_no_episode_is_longer_than_the_last_by_more_than_one_step() -> None:
+    record = sm.simulate(PSRL(4, 2), PROBLEM, 6000, seed=0, episodes=True)
+    assert record.episodes is not None
+    lengths = record.episodes.length[:-1]
+    assert lengths[0] == 1
+    assert (np.diff(lengths) <= 1).all()
+    assert lengths.max() > 30
+
+
+def test_an_oracle_starts_over_at_the_changes_and_a_window_forgets() -> None:
+    oracle = OraclePSRL(4, 2, change_points=PROBLEM.change_points)
+    told = sm.simulate(oracle, PROBLEM, 6000, seed=0)
+    windowed = SWPSRL(4, 2, window=500)
+    sm.simulate(windowed, PROBLEM, 6000, seed=0)
+    assert oracle.since == PROBLEM.change_points[PROBLEM.change_points <= 6000][-1]
+    assert windowed.visits.sum() == 500
+    for seed in range(3):
+        blind = sm.simulate(PSRL(4, 2), PROBLEM, 6000, seed=seed)
+        told = sm.simulate(
+            OraclePSRL(4, 2, change_points=PROBLEM.change_points), PROBLEM, 6000, seed=seed
+        )
+        assert told.pseudo_regret[-1] < blind.pseudo_regret[-1]
+
+
+def test_without_changes_it_settles_on_the_optimal_policy() -> None:
+    mdp = sm.problems.random_mdp(4, 2, seed=3)
+    agent = PSRL(4, 2)
+    record = sm.simulate(agent, sm.SwitchingMDP([mdp]), 20_000, seed=0)
+    assert sm.policy_gain(mdp, agent.policy) == pytest.approx(sm.optimal_gain(mdp).gain, abs=0.02)
+    assert record.pseudo_regret[-1] < 200
+
+
+def test_its_draws_are_those_of_its_seed() -> None:
+    runs = [sm.simulate(PSRL(4, 2), PROBLEM, 500, seed=seed, trajectory=True) for seed in (0, 0, 1)]
+    actions = [run.trajectory.actions.tolist() for run in runs if run.trajectory is not None]
+    assert actions[0] == actions[1] != actions[2]

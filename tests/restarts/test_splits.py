@@ -1,0 +1,174 @@
+"""What detectors share: which splits are kept, when alarms come, and how much room they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import Episodic, Growing
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp import Pairs
+from switchmdp.memory import Discounted, Everything, Window
+from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.restarts import BOCPD, GLR
+from switchmdp.restarts.splits import KEPT, LEVELS
+
+DETECTORS: dict[str, Callable[[], Any]] = {"glr": lambda: GLR(0.05), "bocpd": lambda: BOCPD(0.05)}
+EACH = pytest.mark.parametrize("name", DETECTORS)
+
+
+def log_of(steps: int, n_pairs: int, n_states: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, n_pairs, steps).astype(np.uint32)
+    return pairs, rng.integers(0, n_states, steps).astype(np.uint32), rng.random(steps)
+
+
+def state_of(detector: Any) -> Any:
+    arrays = (detector.visits, detector.now, detector.past)
+    plain = (detector.steps, detector.clock, detector.found, detector.alarm)
+    return [array.tobytes() for array in arrays], plain
+
+
+def test_counts_are_kept_at_the_last_multiples_of_each_power_of_two() -> None:
+    detector = GLR(0.5)
+    detector.allocate(Pairs.of(2, 1))
+    pairs, nexts, rewards = log_of(1000, 1, 2)
+    detector.watch(pairs, nexts, rewards, 1000)
+    assert not detector.found
+    past = detector.past.reshape(2, LEVELS, KEPT, detector.columns)[0]
+    kept = past[:, :, 1:].sum(axis=2)
+    for level in range(LEVELS):
+        unit = 4 << level
+        multiples = list(range(unit, 1001, unit))[-KEPT:]
+        assert sorted(kept[level][kept[level] > 0].tolist()) == multiples
+    for level, at in np.argwhere(kept > 0):
+        n = int(kept[level, at])
+        assert past[level, at, 0] == pytest.approx(rewards[:n].sum())
+        assert past[level, at, 1] == (nexts[:n] == 0).sum()
+
+
+@EACH
+def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(name: str) -> None:
+    pairs, nexts, rewards = log_of(3000, 6, 3)
+    nexts[2000:] = 0  # a change
+    states = []
+    for sizes in ((3000,), (1, 2, 997, 1000, 1000), tuple([7] * 428 + [4])):
+        detector = DETECTORS[name]()
+        detector.allocate(Pairs.of(3, 2))
+        at = 0
+        for size in sizes:
+            part = slice(at, at + size)
+            detector.watch(pairs[part], nexts[part], rewards[part], size // 2)
+            detector.watch(pairs[part], nexts[part], rewards[part], size)
+            detector.log_emptied()
+            at += size
+        assert detector.alarmed()
+        states.append(state_of(detector))
+    assert states[0] == states[1] == states[2]
+
+
+@EACH
+def test_an_alarm_comes_at_the_end_of_a_stretch_and_then_all_is_forgotten(name: str) -> None:
+    detector = DETECTORS[name]()
+    detector.allocate(Pairs.of(2, 1))
+    steps = 0
+    while not detector.alarmed():
+        assert detector.look_at() == 1 + steps // 16 * 16 + 16
+        due = detector.look_at() - 1 - steps
+        target = np.full(due, steps >= 160, np.uint32)
+        detector.watch(np.zeros(due, np.uint32), target, np.zeros(due), due)
+        detector.log_emptied()
+        steps += due
+    assert steps <= 160 + 32
+    assert detector.start_over() == 0
+    fresh = DETECTORS[name]()
+    fresh.allocate(Pairs.of(2, 1))
+    fresh.clock = detector.clock
+    assert state_of(detector) == state_of(fresh)
+
+
+@EACH
+def test_memory_is_bounded_whatever_the_number_of_states(name: str) -> None:
+    widths = []
+    for n_states in (5, 64, 100, 2000, 20_000):
+        detector = DETECTORS[name]()
+        detector.allocate(Pairs.of(n_states, 3))
+        assert detector.past.size <= max(2**23, 3 * n_states * LEVELS * KEPT * 7)
+        pairs, nexts, rewards = log_of(200, 3 * n_states, n_states)
+        detector.watch(pairs, nexts, rewards, 200)
+        widths.append(detector.width)
+    assert widths[:3] == [5, 64, 64]
+    assert widths[4] == 2
+    with pytest.raises(InvalidParameter, match="at most"):
+        DETECTORS[name]().allocate(Pairs.of(10**5, 2))
+
+
+@EACH
+def test_growing_watches_all_pairs_anew(name: str) -> None:
+    detector = DETECTORS[name]()
+    detector.allocate(Pairs.of(3, 2))
+    detector.watch(*log_of(100, 6, 3), 100)
+    detector.grow(Pairs.of(5, 2), np.arange(6))
+    assert (detector.visits.size, detector.visits.sum(), detector.clock) == (10, 0, 101)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("glr", "Window"), ("glr", "Posterior"), ("bocpd", "Everything"), ("bocpd", "Discounted")],
+)
+def test_any_memory_or_set_can_be_restarted_by_it(name: str, other: str) -> None:
+    memory: Any = {"Window": lambda: Window(400), "Discounted": lambda: Discounted(0.995)}.get(
+        other, lambda: Everything()
+    )
+    problem = sm.problems.random_switching(3, 2, changes=2, horizon=2400, seed=3)
+
+    def make() -> Any:
+        plausible: Any = Posterior(1) if other == "Posterior" else L1Ball(0.1)
+        episodes = Growing() if other == "Posterior" else None
+        return Episodic(
+            3, 2, memory=memory(), plausible=plausible, restarts=DETECTORS[name](),
+            episodes=episodes,
+        )  # fmt: skip
+
+    sm.check_agent(make, problem=problem, steps=1500, memory_steps=5000)
+
+
+@EACH
+def test_with_many_states_the_contract_is_kept_too(name: str) -> None:
+    def make() -> Any:
+        return Episodic(
+            70, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=DETECTORS[name]()
+        )
+
+    rng = np.random.default_rng(0)
+    rows = np.zeros((70, 2, 70))
+    for s in range(70):  # few successors, so that counts soon have all their slots
+        rows[s, 0, (s + 1) % 70], rows[s, 1, (s - 1) % 70] = 1.0, 1.0
+    ring = sm.SwitchingMDP([sm.MDP(rows, rng.random((70, 2)))])
+    sm.check_agent(make, problem=ring, steps=400, memory_steps=4000)
+
+
+@EACH
+def test_what_a_file_could_do_to_it_is_refused(name: str) -> None:
+    def fresh() -> Any:
+        detector = DETECTORS[name]()
+        detector.allocate(Pairs.of(3, 2))
+        detector.watch(*log_of(700, 6, 3), 700)
+        return detector
+
+    fresh().check_sizes(3, 6)
+    for field, bad in (
+        ("width", 4), ("columns", 3), ("seen", -1), ("steps", -1), ("clock", 0),
+        ("visits", fresh().visits + 1), ("now", fresh().now + 0.5), ("past", fresh().past + 1.0),
+        ("now", fresh().now[:-1]), ("visits", -fresh().visits), ("past", fresh().past * np.nan),
+    ):  # fmt: skip
+        detector = fresh()
+        setattr(detector, field, bad)
+        with pytest.raises(ValueError, match="not consistent"):
+            detector.check_sizes(3, 6)
+    with pytest.raises(ValueError, match="not consistent"):
+        fresh().check_sizes(2, 4)
