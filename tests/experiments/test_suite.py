@@ -40,7 +40,7 @@ SMALL = Suite(
 )  # fmt: skip
 
 
-def tried(finals: dict[float, list[float]], failed: tuple[float, ...] = ()) -> Results:
+def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
     """One contender, `a`, with these values of `w`."""
     lanes = {}
     for value, regret in finals.items():
@@ -50,7 +50,7 @@ def tried(finals: dict[float, list[float]], failed: tuple[float, ...] = ()) -> R
             curve * 0, curve, counts, counts, curve[:, 0], flags, curve[:, 0], "a", {"w": value}
         )
     none = np.zeros(0, np.int64)
-    setting = Setting("s", np.array([10]), (none,) * 2, (none,) * 2, {}, lanes)
+    setting = Setting("s", np.array([10]), (none,) * 2, (np.zeros(0),) * 2, {}, lanes)
     return Results("", 0.05, {"s": setting})
 
 

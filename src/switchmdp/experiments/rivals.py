@@ -42,7 +42,9 @@ CONTENDERS = (
               Tuned("explore", (0.0, 0.0003, 0.001, 0.003, 0.01)), detects=True,
               unforgetting="UCRL2"),
     Contender("SW-UCRL2B", "ucrl2b", {"delta": 0.1}, WINDOW, unforgetting="UCRL2B"),
-    Contender("SW-UCRL3", "ucrl3", {"delta": 0.1}, WINDOW, unforgetting="UCRL3"),
+    Contender("SW-UCRL3", "ucrl3", {"delta": 0.1}, WINDOW, unforgetting="UCRL3",
+              not_in_large="with a short window it plans very often, each time solving for every "
+                           "entry's bound: more than a second a run"),
     Contender("SW-KL-UCRL", "kl-ucrl", {"delta": 0.1}, WINDOW, unforgetting="KL-UCRL"),
     Contender("SW-PSRL", "sw-psrl", {}, WINDOW, unforgetting="PSRL"),
     Contender("Q-learning, restarted", "q-learning", {}, PERIOD,
