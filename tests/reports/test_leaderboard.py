@@ -100,6 +100,14 @@ def test_each_is_compared_with_the_next_in_rank(found: Leaderboard) -> None:
     assert ahead["plain"] is ahead["told"] is None
 
 
+def test_equals_share_a_rank_and_neither_is_likelier_to_be_better() -> None:
+    finals = {**FINALS["changes"], "window": 30.0}
+    found = {place.name: place for place in places(SUITE, standing(ROWS[0], finals, {}))}
+    assert [found[name].rank for name in ("ours", "window", "plain")] == [1, 1, 3]
+    assert found["ours"].ahead is not None
+    assert found["ours"].ahead.middle == 0.5
+
+
 def test_an_agent_that_failed_everywhere_is_nowhere() -> None:
     finals = {**FINALS["changes"], "plain": math.nan}
     found = places(SUITE, standing(ROWS[0], finals, {}))

@@ -3,7 +3,7 @@
 Regret is put in relation to a *yardstick*: the best of those who are told every change or, where
 the problem changes all the time, the best rival that is not ours. It is chosen on the problems that
 are reported, which makes it, if anything, too good: relative regret is never flattered. Whoever is
-told has no rank.
+told has no rank; equals share theirs.
 """
 
 from __future__ import annotations
@@ -65,19 +65,20 @@ def places(suite: Suite, standing: Standing) -> list[Place]:
     told = {one.name for one in suite.contenders if one.told}
     order = _by_regret(setting, list(setting.agents))
     ranked = [name for name in order if name not in told]
+    means = {name: final_regret(setting, name).middle for name in order}
     unknown = Interval(math.nan, math.nan, math.nan)
     found = []
     for name in order:
-        rank = ranked.index(name) if name in ranked else None
-        after = None if rank is None or rank + 1 == len(ranked) else ranked[rank + 1]
+        after = ranked[ranked.index(name) + 1 :][:1] if name in ranked else []
+        rank = 1 + sum(means[other] < means[name] for other in ranked)
         found.append(
             Place(
                 name=name,
-                rank=None if rank is None else rank + 1,
+                rank=rank if name in ranked else None,
                 chosen=standing.choices.get(name),
                 regret=final_regret(setting, name),
                 relative=ratio(setting, name, reference) if reference else unknown,
-                ahead=probability_of_improvement(setting, name, after) if after else None,
+                ahead=probability_of_improvement(setting, name, *after) if after else None,
                 adaptation=_adaptation(setting, name, standing.results.epsilon),
                 seconds=seconds_per_million_steps(setting, name).middle,
                 failed=int(setting.agents[name].failed.sum()),
