@@ -15,7 +15,7 @@ from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WINDOW = Tuned("window", SHARES, of_horizon=True)
 PERIOD = Tuned("period", SHARES, of_horizon=True)
-DELTA = Tuned("delta", (0.001, 0.01, 0.05, 0.2, 0.5))
+DELTA = Tuned("delta", (0.01, 0.05, 0.2, 0.5, 0.9))
 HORIZON = {"formula": "horizon"}
 TOLD = {"change_points": {"formula": "change-points"}}
 D = 5.0  # the diameter of most small problems here
@@ -32,10 +32,10 @@ CONTENDERS = (
               unforgetting="UCRL2"),
     Contender("variation-aware UCRL", "variation-aware",
               {"transition_variation": 0.0, "diameter": D, "delta": 0.1},
-              Tuned("reward_variation", (0.01, 0.03, 0.1, 0.3, 1.0)), unforgetting="UCRL2"),
+              Tuned("reward_variation", (0.0001, 0.001, 0.01, 0.1, 1.0)), unforgetting="UCRL2"),
     Contender("BORL", "borl", {"horizon": HORIZON, "delta": 0.1}, unforgetting="UCRL2"),
     Contender("MASTER-UCRL", "master-ucrl", {"horizon": HORIZON, "diameter": D, "delta": 0.1},
-              Tuned("scale", (0.001, 0.003, 0.01, 0.03, 1.0)), detects=True,
+              Tuned("scale", (1.0, 0.01, 0.001, 0.0003, 0.0001)), detects=True,
               unforgetting="UCRL2"),
     Contender("R-BOCPD-UCRL2", "r-bocpd-ucrl2", {}, DELTA, detects=True, unforgetting="UCRL2"),
     Contender("GLR-UCRL2", "glr-ucrl", {"delta": 0.05},
