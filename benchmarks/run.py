@@ -19,6 +19,7 @@ import numpy as np
 
 import engine
 import large
+import load
 import speed
 import startup
 import switchmdp
@@ -38,6 +39,7 @@ def main() -> int:
         "diameter and changes": speed.diameter_and_changes,
         "large": large.ring,
         "the paper's experiment": engine.figure_1,
+        "the service": load.service,
     }
     print(
         f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "

@@ -20,6 +20,11 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "ucrl2": {},
     "ucrl2-r": {"changes": 2},
     "ucrl2-rw": {"period": 400},
+    "ucrl2b": {},
+    "ucrl3": {"window": 300},
+    "kl-ucrl": {},
+    "swucrl2-cw": {"horizon": 1000, "window": 150},
+    "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05, "diameter": 2},
     "oracle": {"change_points": [500, 900]},
     "random": {"seed": 3},
 }
@@ -52,7 +57,10 @@ from switchmdp.compiled import JIT
 assert not JIT
 problem = sm.problems.random_switching(3, 2, changes=2, horizon=400, seed=2)
 parameters = {"sw-ucrl": {"window": 100}, "ucrl2": {}, "ucrl2-r": {"changes": 2},
-              "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {}}
+              "ucrl2-rw": {"period": 90}, "oracle": {"change_points": [50]}, "random": {},
+              "ucrl3": {"window": 300}, "swucrl2-cw": {"horizon": 1000, "window": 150},
+              "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05,
+                                  "diameter": 2}}
 for name, cls in AGENTS.items():
     arguments = [problem] if name == "omniscient" else [3, 2]
     make = lambda: cls(*arguments, **parameters.get(name, {}))

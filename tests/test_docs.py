@@ -27,6 +27,7 @@ other = sm.MDP(rng.dirichlet(np.ones(2), (2, 2)), rng.random((2, 2)))
         ("docs/guide.md", "ContractViolation: act(-1) is not refused"),
         ("docs/experiments.md", ""),
         ("docs/gymnasium.md", ""),
+        ("docs/online.md", ""),
     ],
 )
 def test_the_code_on_a_page_runs(page: str, last_words: str, tmp_path: Path) -> None:

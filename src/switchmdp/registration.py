@@ -16,6 +16,8 @@ from typing import Any
 # The names in PROBLEMS, here so that they are known without importing what makes the problems.
 PROBLEM_NAMES = (
     "random-switching", "random", "random-sparse", "riverswim", "ring-with-shortcuts",
+    "random-changes", "garnet", "riverswim-flips", "gradual-drift", "random-walk",
+    "perils-of-drift", "lower-bound", "combination-lock", "ad-placement", "inventory",
 )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,21 @@ import pytest
 
 import switchmdp as sm
 from switchmdp import problems
-from switchmdp.errors import InvalidParameter, InvalidProblem
+from switchmdp.errors import InvalidExperiment, InvalidParameter, InvalidProblem
+from switchmdp.experiments import check, loads
+
+CONFIGURATION = """
+title = "One of each"
+horizon = 200
+n_problems = 1
+
+[problems.it]
+problem = "{problem}"
+parameters = {{ {parameters} }}
+
+[agents.chance]
+agent = "random"
+"""
 
 
 def test_rows_are_uniform_on_the_simplex() -> None:
@@ -97,15 +113,102 @@ def test_the_ring_with_shortcuts_goes_where_its_actions_say() -> None:
     assert sm.diameter(mdp) < 15
 
 
+def test_a_flipped_river_flows_the_other_way_and_flips_back() -> None:
+    problem = problems.riverswim_flips(changes=3, horizon=400)
+    river, turned, again, last = problem.configurations()
+    for s in range(6):
+        here, there = river.successors(s, 0), turned.successors(5 - s, 1)
+        assert there == ([5 - x for x in here[0]], here[1])
+    assert turned.successors(5, 0) == ([4, 5], [0.6, 0.4])
+    assert turned.successors(0, 0) == ([0, 1], [0.6, 0.4])
+    for s in range(1, 5):
+        assert turned.successors(s, 0)[0] == [s - 1, s, s + 1]
+        assert turned.successors(s, 0)[1] == pytest.approx([0.35, 0.6, 0.05], abs=1e-15)
+    assert turned.rewards[5, 1] == 0.005
+    assert turned.rewards[0, 0] == 1.0
+    assert sm.planning.optimal_policies(problem).tolist() == [[1] * 6, [0] * 6] * 2
+    assert np.array_equal(river.transitions, again.transitions)
+    assert np.array_equal(turned.transitions, last.transitions)
+
+
+def test_a_river_whose_actions_are_exchanged_has_its_treasure_where_it_was() -> None:
+    problem = problems.riverswim_flips(how=problems.permuted_actions, changes=2, horizon=400)
+    river, turned, again = problem.configurations()
+    for s in range(6):
+        assert turned.successors(s, 0) == river.successors(s, 1)
+        assert turned.successors(s, 1) == river.successors(s, 0)
+    assert turned.rewards[5, 0] == 1.0
+    assert np.array_equal(river.transitions, again.transitions)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "random-sparse": {"n_states": 30, "n_actions": 2, "successors": 3},
+    "ring-with-shortcuts": {"n_states": 30},
+    "perils-of-drift": {"window": 40},
+}
+
+
+def made(name: str, **further: Any) -> sm.SwitchingMDP:
+    factory, arguments = problems.PROBLEMS[name], {**SMALL.get(name, {}), **further}
+    if "horizon" in inspect.signature(factory).parameters:
+        arguments["horizon"] = 100
+    found = factory(**arguments)
+    return found if isinstance(found, sm.SwitchingMDP) else sm.SwitchingMDP([found])
+
+
 @pytest.mark.parametrize("name", problems.PROBLEMS)
 def test_every_problem_in_the_list_keeps_the_contract(name: str) -> None:
-    arguments: dict[str, Any] = {
-        "random-switching": {"horizon": 100},
-        "random-sparse": {"n_states": 30, "n_actions": 2, "successors": 3},
-        "ring-with-shortcuts": {"n_states": 30},
-    }.get(name, {})
-    made = problems.PROBLEMS[name](**arguments)
-    sm.check_problem(made if isinstance(made, sm.SwitchingMDP) else sm.SwitchingMDP([made]))
+    sm.check_problem(made(name))
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+def test_every_problem_tells_how_hard_it_is(name: str) -> None:
+    problem = made(name)
+    found = sm.hardness(problem)
+    assert len(found.gains) == problem.changes + 1
+    assert np.isfinite(found.diameter)
+    assert found.reward_variation + found.transition_variation > 0 or problem.changes == 0
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
+    name: str, tmp_path: Path
+) -> None:
+    drawn = "seed" in inspect.signature(problems.PROBLEMS[name]).parameters
+    content = []
+    for i, seed in enumerate([3, 3, 4]):
+        made(name, **({"seed": seed} if drawn else {})).save(tmp_path / f"{i}.npz")
+        content.append((tmp_path / f"{i}.npz").read_bytes())
+    assert content[0] == content[1]
+    if drawn and name != "riverswim-flips":  # there is one way to mirror a river
+        assert content[0] != content[2]
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+@pytest.mark.parametrize("law", ["deterministic", "{ choice = 'beta', share = 0.2 }"])
+def test_every_problem_can_be_named_in_a_configuration(name: str, law: str) -> None:
+    law = law if law.startswith("{") else repr(law)
+    parameters = [f"{k} = {v}" for k, v in SMALL.get(name, {}).items()] + [f"law = {law}"]
+    plan = check(loads(CONFIGURATION.format(problem=name, parameters=", ".join(parameters))))
+    assert [variant.source for variant in plan.settings] == [name]
+
+
+@pytest.mark.parametrize("how", problems.CHOICES["how"])
+@pytest.mark.parametrize("name", ["random-changes", "garnet", "riverswim-flips", "gradual-drift"])
+def test_every_way_to_change_can_be_named_in_a_configuration(name: str, how: str) -> None:
+    check(loads(CONFIGURATION.format(problem=name, parameters=f"how = '{how}'")))
+
+
+def test_ways_and_paths_take_parameters_in_a_configuration() -> None:
+    hidden = "how = { choice = 'hidden-improvement', margin = 0.25 }, changes = 1, cycle = 2"
+    check(loads(CONFIGURATION.format(problem="random-changes", parameters=hidden)))
+    waves = "path = { choice = 'sinusoidal', cycles = 3 }, every = 10"
+    check(loads(CONFIGURATION.format(problem="gradual-drift", parameters=waves)))
+    wrong = "how = { choice = 'hidden-improvement', margin = 2 }"
+    with pytest.raises(InvalidExperiment, match=r"above 0 and at most 0\.9"):
+        check(loads(CONFIGURATION.format(problem="random-changes", parameters=wrong)))
+    with pytest.raises(InvalidExperiment, match="one of 'linear', 'sinusoidal'"):
+        check(loads(CONFIGURATION.format(problem="gradual-drift", parameters="path = 'bent'")))
 
 
 def test_bad_parameters_are_named() -> None:

@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.master import MASTER
+from switchmdp.agents.multiscale import Orders
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.sound_sets import SETS
+from switchmdp.agents.sound_sets import require as _require
 from switchmdp.compiled import fields_of
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import MAX_PAIRS
 from switchmdp.memory import HIGH, Counts, Window
-from switchmdp.planning.optimism import Optimism
-from switchmdp.plausible import L1Ball
 from switchmdp.restarts import NEVER, Cubic, Never, Periodic, Told
 
 MOST_STEPS = 2**53  # a century at almost three million a second
@@ -50,6 +52,8 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
     if isinstance(instance, Agent):
         _pairs(instance)
         sizes = instance.n_states, instance.actions.size
+    if isinstance(instance, Orders) and sizes:
+        sizes = sizes[0], instance.orders * instance.n_pairs
     for name in fields_of(type(instance)):
         value = getattr(instance, name)
         if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
@@ -62,11 +66,6 @@ def _check(instance: Any, sizes: tuple[int, int] | None) -> None:
         instance.check_sizes(*(sizes or (0, 0)))
     if hasattr(instance, "check_state"):
         instance.check_state()
-
-
-def _require(condition: Any, what: str) -> None:
-    if not condition:
-        raise ValueError(f"{what} is not consistent")
 
 
 def _all_in(values: Any, low: float, high: float) -> bool:
@@ -90,6 +89,16 @@ def _pairs(agent: Any) -> None:
 def _episodic(agent: Any, n_states: int, n_pairs: int) -> None:
     for name, verbs in VERBS.items():
         _require(all(hasattr(getattr(agent, name), verb) for verb in verbs), name)
+    _policy_and_log(agent, n_states, n_pairs)
+    _require(1 <= agent.since <= agent.clock, "the clock")
+    _require(1 <= agent.restart_at <= NEVER and 1 <= agent.end_at <= NEVER, "a time")
+    rule = agent.restarts
+    if type(rule) in (Never, Periodic, Cubic, Told):
+        _require(agent.since < agent.restart_at == _due(rule, agent.since), "restart_at")
+
+
+def _policy_and_log(agent: Any, n_states: int, n_pairs: int) -> None:
+    """What an agent has that follows a policy and logs its steps."""
     choice, room = agent.choice, agent.log_pair.size
     _require(choice.shape == agent.quota.shape == (n_states,), "choice or quota")
     _require(((agent.starts[:-1] <= choice) & (choice < agent.starts[1:])).all(), "choice")
@@ -100,13 +109,19 @@ def _episodic(agent: Any, n_states: int, n_pairs: int) -> None:
     _require((agent.log_pair[: agent.logged] < n_pairs).all(), "log_pair")
     _require((agent.log_next[: agent.logged] < n_states).all(), "log_next")
     _require(_all_in(agent.log_reward[: agent.logged], 0.0, 1.0), "log_reward")
-    _require(1 <= agent.since <= agent.clock <= MOST_STEPS, "the clock")
-    _require(1 <= agent.started <= agent.clock, "started")
+    _require(1 <= agent.started <= agent.clock <= MOST_STEPS, "the clock")
     _require(0 <= agent.episode_count <= MOST_STEPS, "episode_count")
-    _require(1 <= agent.restart_at <= NEVER and 1 <= agent.end_at <= NEVER, "a time")
-    rule = agent.restarts
-    if type(rule) in (Never, Periodic, Cubic, Told):
-        _require(agent.since < agent.restart_at == _due(rule, agent.since), "restart_at")
+
+
+def _master(agent: Any, n_states: int, n_pairs: int) -> None:
+    _policy_and_log(agent, n_states, n_pairs)
+    orders, choices = agent.memory.orders, agent.paused.choices
+    _require(agent.instances.ends.shape == agent.tests.earned_before.shape == (orders,), "orders")
+    _require(agent.memory.n_pairs == n_pairs and 0 <= agent.active < orders, "orders")
+    _require(choices.shape == (orders, n_states), "Paused.choices")
+    _require(((agent.starts[:-1] <= choices) & (choices < agent.starts[1:])).all(), "choices")
+    _require(0 <= agent.seen <= agent.logged and agent.instances.begin <= agent.clock, "seen")
+    _require(1 <= agent.look_at <= NEVER and agent.restart_count >= 0, "a time")
 
 
 def _due(rule: Any, since: int) -> int:
@@ -202,19 +217,6 @@ def _window(memory: Any, n_states: int, n_pairs: int) -> None:
     _require(np.array_equal(high, counts.high) and np.array_equal(low, counts.low), "the sums")
 
 
-def _l1_ball(ball: Any, n_states: int, n_pairs: int) -> None:
-    _require(0.0 < ball.delta < 1.0 and ball.n_states == n_states, "L1Ball")
-    _require(1 <= ball.n_actions <= MAX_PAIRS, "L1Ball.n_actions")
-    _require(ball.reward.shape == ball.radius.shape == (n_pairs,), "L1Ball: a size")
-
-
-def _optimism(optimism: Any, n_states: int, n_pairs: int) -> None:
-    per_state = (optimism.value, optimism.next_value, optimism.values, optimism.masses)
-    _require(all(array.shape == (n_states,) for array in per_state), "Optimism: a size")
-    _require(np.array_equal(np.sort(optimism.order), np.arange(n_states)), "Optimism.order")
-    _require(optimism.estimates.ndim == 1 and optimism.sweeps >= 0, "Optimism")
-
-
 def _periodic(rule: Any, n_states: int, n_pairs: int) -> None:
     _require(1 <= rule.period <= 2**62, "Periodic.period")
 
@@ -248,6 +250,6 @@ def _random(agent: Any, n_states: int, n_pairs: int) -> None:
 
 
 CHECKS: dict[type, Callable[[Any, int, int], None]] = {
-    Counts: _counts, Window: _window, Optimism: _optimism, L1Ball: _l1_ball, Periodic: _periodic,
-    Cubic: _cubic, Told: _told, Episodic: _episodic, Omniscient: _omniscient, Random: _random,
+    Counts: _counts, Window: _window, **SETS, Periodic: _periodic, Cubic: _cubic, Told: _told,
+    Episodic: _episodic, MASTER: _master, Omniscient: _omniscient, Random: _random,
 }  # fmt: skip

@@ -151,8 +151,10 @@ class Episodic(Agent):
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions, and forget nothing; an episode starts at the next visit."""
-        self.absorb()
+        if not hasattr(self.memory, "grow"):
+            raise InvalidParameter("memory", self.memory, "one that can grow")
         place = self.enlarge(n_states, n_actions, available)
+        self.absorb()
         pairs = self.pairs
         self.memory.grow(pairs, place)
         self.plausible.allocate(pairs)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
-from switchmdp.mdp.pairs import Pairs, find_pair, integer, whole
+from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair, integer, whole
 
 
 @runtime_checkable
@@ -85,20 +85,20 @@ class Agent:
         new states have all actions, and new actions are available in all states.
         """
         old = self.pairs
-        n_states = whole("n_states", n_states, old.n_states)
-        n_actions = whole("n_actions", n_actions, old.n_actions)
+        n_actions = whole("n_actions", n_actions, old.n_actions, MAX_PAIRS)
+        n_states = whole("n_states", n_states, old.n_states, MAX_PAIRS // n_actions)
         mask: Any = available
         if mask is None:
             mask = np.ones((n_states, n_actions), bool)
             mask[: old.n_states, : old.n_actions] = old.available
         pairs = Pairs.of(n_states, n_actions, mask)
-        if not pairs.available[old.states, old.actions].all():
+        before, after = (p.states * n_actions + p.actions for p in (old, pairs))
+        if not np.isin(before, after, assume_unique=True).all():
             raise InvalidParameter("available", available, "true for all pairs known so far")
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.starts, self.actions = pairs.starts, pairs.actions
-        place = np.full((n_states, n_actions), -1)
-        place[pairs.states, pairs.actions] = np.arange(pairs.n_pairs)
-        return place[old.states, old.actions]
+        place: NDArray[np.int64] = np.searchsorted(after, before)
+        return place
 
     @property
     def pairs(self) -> Pairs:

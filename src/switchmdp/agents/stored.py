@@ -23,32 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp import memory, plausible, restarts
 from switchmdp.agents.consistency import must_be_consistent
-from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
-from switchmdp.agents.evidence_psrl import EvidencePSRL
-from switchmdp.agents.exploration import AsPlanned, Probes
-from switchmdp.agents.references import Omniscient, Random
-from switchmdp.agents.sw_ucrl import SWUCRL
-from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
-from switchmdp.compiled import ArrayOf, fields_of
+from switchmdp.compiled import ArrayOf, classes_of, fields_of
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.planning.optimism import Optimism
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
 KIND = "agent"
 FORMAT = 2
 LARGEST = 2**63
-OURS: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        SWUCRL, UCRL2, UCRL2R, UCRL2RW, EvidencePSRL, Oracle, Omniscient, Random, Episodic,
-        memory.Counts, memory.Everything, memory.Window, memory.Since,
-        plausible.L1Ball, plausible.Posterior, Optimism, Doubling, Growing, AsPlanned, Probes,
-        restarts.Never, restarts.Periodic, restarts.Cubic, restarts.Told, restarts.Evidence,
-    )
-}  # fmt: skip
 WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
 
@@ -104,7 +87,7 @@ def _described(instance: Any, path: str, arrays: Arrays) -> dict[str, Any]:
     has_new = any("__new__" in vars(base) for base in cls.__mro__[:-1])
     if has_new or not hasattr(instance, "__dict__"):
         raise InvalidParameter(here, instance, "a number, an array, or an object of a plain class")
-    if OURS.get(cls.__name__, cls) is not cls:
+    if classes_of("switchmdp").get(cls.__name__, cls) is not cls:
         raise InvalidParameter(f"the class of {here}", cls, "of a name that none of ours has")
     for name in sorted(set(vars(instance)) - set(kinds) - {"taken"}):
         allowed = f"annotated in {cls.__name__}: it would be lost"
@@ -176,7 +159,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
 
 def known_classes(classes: Iterable[type]) -> dict[str, type]:
     """Ours by name, and those that the caller names."""
-    known = dict(OURS)
+    known = classes_of("switchmdp")
     for cls in classes:
         if not isinstance(cls, type) or known.setdefault(cls.__name__, cls) is not cls:
             raise InvalidParameter("classes", cls, "classes of different names, and none of ours")

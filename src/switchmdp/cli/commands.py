@@ -3,49 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
+from switchmdp.cli.options import FOLDER, JSON, out, problems_option, running, serving
 from switchmdp.version import __version__
-
-FOLDER = click.argument("folder", type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, help="Speak JSON, one object a line.")
-MOST_PROBLEMS = 1_000_000  # as in `spec`, which help must not wait for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _path(text: str, default: str | None = None) -> Callable[[F], F]:
-    kind = click.Path(path_type=Path)
-    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=text)
-
-
-def _problems(text: str) -> Callable[[F], F]:
-    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=text)
-
-
-def _running(command: Any) -> Any:
-    """The options of every command that runs experiments."""
-    for option in reversed((
-        click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
-                     help="Workers [one for each core]."),
-        click.option("--executor", type=click.Choice(["auto", "threads", "processes"]),
-                     default="auto", metavar="KIND",
-                     help="threads, processes, or auto: threads for compiled agents, processes "
-                          "for plain Python ones [auto]."),
-        click.option("--shard", metavar="I/N",
-                     help="Do only the I-th of N parts: one job of many on a batch system."),
-        click.option("--dask", metavar="ADDRESS",
-                     help="Run on the Dask cluster with this scheduler; `local` starts one."),
-        click.option("--quiet", is_flag=True, help="Say only what goes wrong."),
-        JSON,
-    )):  # fmt: skip
-        command = option(command)
-    return command
 
 
 class _InOrder(click.Group):
@@ -67,11 +30,11 @@ def cli() -> None:
 
 
 @cli.command()
-@_path("Folder for the results [results/figure-1].", "results/figure-1")
-@_problems("Problems per setting [1000].")
+@out("Folder for the results [results/figure-1].", "results/figure-1")
+@problems_option("Problems per setting [1000].")
 @click.option("--sensitivity", is_flag=True,
               help="Also vary what the paper leaves open, and scan the window.")  # fmt: skip
-@_running
+@running
 def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
     """Run the paper's experiment and judge its claims.
 
@@ -88,9 +51,9 @@ def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) ->
 
 @cli.command()
 @click.argument("config")
-@_path("Folder for the results [results/ and the name of CONFIG].")
-@_problems("Problems per setting, instead of n_problems in CONFIG.")
-@_running
+@out("Folder for the results [results/ and the name of CONFIG].")
+@problems_option("Problems per setting, instead of n_problems in CONFIG.")
+@running
 def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
     """Run an experiment, and report on it.
 
@@ -126,7 +89,7 @@ def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
 @cli.command()
 @FOLDER
 @click.option("--retry-failed", is_flag=True, help="Run failed runs again, too.")
-@_running
+@running
 def resume(folder: Path, retry_failed: bool, **how: Any) -> int:
     """Go on with an experiment that was interrupted.
 
@@ -149,7 +112,7 @@ def status(folder: Path, as_json: bool) -> int:
 
 @cli.command()
 @FOLDER
-@_path("Folder for the report [FOLDER/report].")
+@out("Folder for the report [FOLDER/report].")
 @JSON
 def report(folder: Path, out: Path | None, as_json: bool) -> int:
     """Write figures, tables and the page of an experiment.
@@ -179,7 +142,7 @@ def verify(folder: Path, recompute: int, as_json: bool) -> int:
     "--format", "formats", type=click.Choice(["csv", "parquet"]), multiple=True,
     help="Which files; may be given twice [both, if Parquet can be written].",
 )  # fmt: skip
-@_path("Folder for the tables [FOLDER/export].")
+@out("Folder for the tables [FOLDER/export].")
 @JSON
 def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
     """Write all runs as tidy tables, in CSV and Parquet."""
@@ -189,10 +152,10 @@ def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bo
 
 
 @cli.command()
-@_path("Folder for the results [results/leaderboard, or -quick].")
+@out("Folder for the results [results/leaderboard, or -quick].")
 @click.option("--quick", is_flag=True,
               help="Few rows, agents and problems, and short runs: a foretaste.")  # fmt: skip
-@_running
+@running
 def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
     """Run the suite: every serious agent on every kind of change.
 
@@ -202,6 +165,30 @@ def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
     from switchmdp.cli.leaderboard import play
 
     return play(out, quick, **how)
+
+
+@cli.command()
+@serving
+def serve(
+    window: int | None, delta: float | None, others: tuple[str, ...], no_sync: bool, **how: Any
+) -> int:
+    """Serve decisions over HTTP, and learn from what came of them.
+
+    \b
+      switchmdp serve --agent sw-ucrl --states 20 --actions 20 \\
+                      --window 50000 --data shop
+      curl --json '{"state": 3}' localhost:8000/decisions
+      curl --json '{"reward": 1, "next_state": 7}' \\
+           localhost:8000/decisions/ID/feedback
+
+    What is answered is on disk. Stopped or killed, the same command goes on, and so does
+    `switchmdp serve --data shop`. A live page is at /, all routes are in /openapi.json.
+    """
+    from switchmdp.cli.serve import parsed, serve_folder
+
+    given = {"window": window, "delta": delta}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    return serve_folder(parameters=parsed(others) | parameters, sync=not no_sync, **how)
 
 
 @cli.command()
@@ -237,3 +224,27 @@ def doctor() -> int:
     from switchmdp.cli.doctor import examine
 
     return examine()
+
+
+@cli.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--agent", type=click.Choice(["sw-ucrl", "ucrl2", "ucrl2-r", "ucrl2-rw"]),
+              default="sw-ucrl", metavar="NAME",
+              help="Whose memory: sw-ucrl, ucrl2, ucrl2-r or ucrl2-rw [sw-ucrl].")  # fmt: skip
+@click.option("--window", type=int, multiple=True, metavar="N",
+              help="Steps that sw-ucrl remembers; may be given often [a scale].")  # fmt: skip
+@click.option("--period", type=int, multiple=True, metavar="N",
+              help="Steps between restarts of ucrl2-rw, likewise [a scale].")  # fmt: skip
+@click.option("--changes", type=int, multiple=True, metavar="N", help="As ucrl2-r expects them.")
+@click.option("--delta", type=float, metavar="D", help="Confidence [that of the log's agent].")
+@JSON
+def replay(log: Path, agent: str, delta: float | None, as_json: bool, **given: Any) -> int:
+    """Apply a log of decisions again, and compare memories on it.
+
+    LOG is the folder of `serve` or `online.Decisions`. First the log is applied from its beginning:
+    is the outcome the same learner, bit for bit? Then the logged steps are predicted one by one
+    with the memory of another agent, beside one that never forgets and one of the last visit.
+    """
+    from switchmdp.cli.replay import replay_log
+
+    return replay_log(log, agent, given, delta, as_json)

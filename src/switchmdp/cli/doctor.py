@@ -16,7 +16,8 @@ from switchmdp.cli.say import say
 from switchmdp.version import __version__
 
 NEEDED = ("numpy", "numba", "scipy", "click", "pydantic", "rich")
-EXTRAS = {"matplotlib": "plot", "jinja2": "plot", "pyarrow": "parquet", "distributed": "dask"}
+EXTRAS = {"matplotlib": "plot", "jinja2": "plot", "pyarrow": "parquet",
+          "starlette": "serve", "uvicorn": "serve", "distributed": "dask"}  # fmt: skip
 
 
 def examine() -> int:

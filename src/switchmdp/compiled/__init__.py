@@ -32,9 +32,9 @@ from switchmdp.compiled.structs import (
 )
 
 __all__ = [
-    "JIT", "ArrayOf", "classes_in", "compiled", "entry", "fields_of", "freeze", "inlined",
-    "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised", "thaw",
-    "unpack",
+    "JIT", "ArrayOf", "classes_in", "classes_of", "compiled", "entry", "fields_of", "freeze",
+    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised",
+    "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -43,6 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 _machines: dict[Any, Callable[..., Any]] = {}
+_classes: list[type] = []
 
 
 def jit(function: F) -> F:
@@ -83,10 +84,16 @@ def compiled(cls: C) -> C:
     """
     if JIT:
         register(cls)
+    _classes.append(cls)
     for name, check in getattr(cls, "__doors__", {}).items():
         if name in vars(cls):
             setattr(cls, name, _behind_door(vars(cls)[name], check))
     return cls
+
+
+def classes_of(package: str) -> dict[str, type]:
+    """The compiled classes of a package by name: all that were imported so far."""
+    return {c.__name__: c for c in _classes if c.__module__.partition(".")[0] == package}
 
 
 def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:

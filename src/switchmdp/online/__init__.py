@@ -2,6 +2,11 @@
 
 from switchmdp.online.decisions import Decision, Decisions
 from switchmdp.online.folder import history, rebuild
+from switchmdp.online.prequential import Evaluation, evaluate
+from switchmdp.online.replay import Verified, verify
 from switchmdp.online.signal import ChangeSignal, Signal
 
-__all__ = ["ChangeSignal", "Decision", "Decisions", "Signal", "history", "rebuild"]
+__all__ = [
+    "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "evaluate",
+    "history", "rebuild", "verify",
+]  # fmt: skip

@@ -20,18 +20,38 @@ from typing import Any
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.machine_code import absorb, start_episode
+from switchmdp.errors import ContractViolation
 from switchmdp.mdp.pairs import find_pair
+
+
+def in_episodes(agent: Any) -> bool:
+    """Whether the two halves of a step are known: not if the agent's verbs are its own."""
+    cls = type(agent)
+    return (
+        isinstance(agent, Episodic)
+        and cls.act is Episodic.act
+        and cls.observe is Episodic.observe
+        and cls.prepare is Episodic.prepare
+    )
+
+
+def forget_if_due(agent: Any) -> bool:
+    """Let an agent start over whose rule says so, however its steps come in."""
+    if not in_episodes(agent) or agent.clock < agent.restart_at:
+        return False
+    agent.start_over()
+    return True
 
 
 def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) -> tuple[int, bool]:
     """The action, and whether an episode is due: it is started first, if `plan`."""
-    if not isinstance(agent, Episodic):
-        action = int(agent.act(state))
+    if not in_episodes(agent):
+        action = agent.act(state)
+        if action not in agent.pairs.at(state):
+            raise ContractViolation(f"in state {state} the agent has chosen {action!r}")
         if available is not None and action not in available:
             action = min(available)
-        return action, False
-    if agent.clock >= agent.restart_at:
-        agent.start_over()
+        return int(action), False
     due = agent.quota[state] == 0 or agent.clock >= agent.end_at
     if due and (plan or agent.episode_count == 0):
         start_episode(agent)
@@ -46,6 +66,8 @@ def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) 
 
 def _best(agent: Episodic, state: int, available: Sequence[int]) -> int:
     """The action that looks best among those available; of equals the lowest."""
+    if not hasattr(agent.plausible, "worth"):
+        return min(available)
     counts, t = agent.memory.counts, agent.clock - agent.since + 1
 
     def worth(action: int) -> float:
@@ -57,7 +79,7 @@ def _best(agent: Episodic, state: int, available: Sequence[int]) -> int:
 
 def learn(agent: Any, state: int, action: int, reward: float, next_state: int) -> None:
     """What came of a decision."""
-    if not isinstance(agent, Episodic):
+    if not in_episodes(agent):
         agent.observe(state, action, reward, next_state)
         return
     if agent.logged == agent.log_pair.size:

@@ -20,7 +20,8 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -28,13 +29,21 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.agents.stored import described
-from switchmdp.errors import Mismatch, UnknownDecision
+from switchmdp.agents import Agent
+from switchmdp.errors import (
+    InvalidAction,
+    InvalidParameter,
+    InvalidState,
+    LogFailed,
+    UnknownDecision,
+)
+from switchmdp.mdp.pairs import whole
 from switchmdp.online import folder as folders
-from switchmdp.online import snapshots
+from switchmdp.online.checks import checked_mask
 from switchmdp.online.folder import as_plain
 from switchmdp.online.journal import Journal
-from switchmdp.online.learner import Event, Learner, Settings, checked
+from switchmdp.online.learner import Event, Learner
+from switchmdp.online.settings import Settings, checked
 from switchmdp.online.signal import Signal
 
 BATCH = 1000  # rows of history in a record
@@ -77,38 +86,51 @@ class Decisions:
         on_alert: Callable[[Signal], None] | None = None, classes: Iterable[type] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        """`agent` may be None where the folder is there."""
+        """`agent` may be None where the folder is there.
+
+        `classes` are those of its own that are to be read back; of an agent that is given they are
+        known. With `sync=False` what was acknowledged survives the process, but not the machine.
+        """
+        whole("snapshot_every", snapshot_every, 1)
+        classes = {*classes, *(() if agent is None else folders.classes_in(agent))}
         self.folder, self._on_alert = Path(folder), on_alert
-        settings = {
+        settings: dict[str, Any] = {
             "expiry": expiry, "most_pending": most_pending, "most_sessions": most_sessions,
             "replan": replan, "signal_window": signal_window, "signal_delta": signal_delta,
         }  # fmt: skip
-        given: dict[str, Any] = {k: v for k, v in settings.items() if v is not None}
+        given = {name: value for name, value in settings.items() if value is not None}
         self._lock = folders.claim(self.folder)
         try:
             if not folders.exists(self.folder):
+                if not isinstance(agent, Agent):
+                    raise InvalidParameter("agent", agent, "an Agent: this folder has none yet")
                 window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
                 given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
                 folders.create(self.folder, Learner(agent, checked(Settings(**given))))
             elif agent is not None:
-                _must_be_the_same(agent, self.folder, classes)
+                folders.must_be_made_for(agent, self.folder, classes)
             self._key = folders.key_of(self.folder)
             learner, number = folders.recover(self.folder, classes)
+            wanted = checked(replace(learner.settings, **given))
             self._journal = Journal(
                 self.folder, learner, number, sync=sync, snapshot_every=snapshot_every, clock=clock
             )
-            wanted = checked(replace(learner.settings, **given))
+        except BaseException:
+            folders.release(self._lock)
+            raise
+        try:
             if wanted != learner.settings:
                 self._happen({"event": "settings", "settings": asdict(wanted)})
             if learner.planning is not None:  # the process that planned is gone, the plan is not
                 self._happen({"event": "swap"})
         except BaseException:
-            folders.release(self._lock)
+            with suppress(LogFailed):
+                self.close()
             raise
 
     def decide(
         self, state: int | None = None, *, session: str = "",
-        available: Iterable[int] | None = None, taken: int | None = None,
+        available: Collection[int] | None = None, taken: int | None = None,
     ) -> Decision:  # fmt: skip
         """An action for a state, or for where the session was last seen.
 
@@ -137,7 +159,7 @@ class Decisions:
             if value is not None:
                 event[name] = as_plain(value)
         found, record = self._journal.enter(event)
-        name = f"{found.decision}-{self._tag(found.decision)}"
+        name = self._id(found.decision)
         return Decision(name, found.action, found.state, session, found.would), record
 
     def enter_feedback(self, decision: Any, reward: Any, next_state: Any) -> tuple[bool, int]:
@@ -151,17 +173,19 @@ class Decisions:
             self._on_alert(alert)
         return counted, record
 
-    def _tag(self, number: int) -> str:
-        return hmac.new(self._key, b"%d" % number, hashlib.sha256).hexdigest()[:12]
+    def _id(self, number: int) -> str:
+        """A name for a decision that nobody can make up."""
+        tag = hashlib.blake2b(b"%d" % number, digest_size=6, key=self._key).hexdigest()
+        return f"{number}-{tag}"
 
     def _number(self, decision: Any) -> int:
-        """The number in an id, which nobody can make up."""
-        number, _, tag = decision.partition("-") if isinstance(decision, str) else ("", "", "")
-        if not (number.isascii() and number.isdigit() and len(number) <= 18):
-            raise UnknownDecision(f"{decision!r} is not the id of a decision")
-        if not hmac.compare_digest(self._tag(int(number)), tag):
-            raise UnknownDecision(f"{decision!r} is not the id of a decision made here")
-        return int(number)
+        if isinstance(decision, str) and decision.isascii():
+            number = decision.partition("-")[0]
+            if number.isdigit() and len(number) <= 18:
+                if hmac.compare_digest(self._id(int(number)), decision):
+                    return int(number)
+                raise UnknownDecision(f"{decision!r} is not the id of a decision made here")
+        raise UnknownDecision(f"{decision!r} is not the id of a decision")
 
     def commit(self, number: int | None = None) -> None:
         """Wait until what was entered up to this record is on disk."""
@@ -173,11 +197,17 @@ class Decisions:
         return outcome
 
     def learn_from(self, rows: Iterable[tuple[int, int, float, int]]) -> int:
-        """A warm start: steps (state, action, reward, next state) from elsewhere, oldest first."""
+        """A warm start: steps (state, action, reward, next state) from elsewhere, oldest first.
+
+        They are taken in by the thousand. Where a row is refused, its thousand is, and those before
+        it have been learned from.
+        """
+        if not isinstance(rows, Iterable):
+            raise InvalidParameter("rows", rows, "rows of (state, action, reward, next state)")
         batch: list[Any] = []
         total = 0
         for row in rows:
-            batch.append([as_plain(value) for value in row])
+            batch.append(as_plain(row))
             if len(batch) == BATCH:
                 total += self._happen({"event": "history", "rows": batch})
                 batch = []
@@ -188,30 +218,36 @@ class Decisions:
         "shadow" (a policy, and beside each of its actions the agent's own is recorded)."""
         self._happen({"event": "mode", "mode": mode, "policy": as_plain(policy)})
 
-    def add_state(self, available: Iterable[int] | None = None) -> int:
+    def add_state(self, available: Collection[int] | None = None) -> int:
         """One more state, with these actions or all; its number."""
-        agent = self.learner.agent
-        row = np.ones((1, agent.n_actions), bool)
-        if available is not None:
-            row[:] = np.isin(np.arange(agent.n_actions), list(available))
-        self._grow(1, 0, np.vstack([agent.pairs.available, row]))
-        return int(agent.n_states) - 1
 
-    def add_action(self, states: Iterable[int] | None = None) -> int:
+        def grown(agent: Any) -> tuple[Any, int]:
+            row = checked_mask("available", as_plain(available), agent.n_actions, InvalidAction)
+            return np.vstack([agent.pairs.available, row[None, :]]), agent.n_states
+
+        return self._grow(grown)
+
+    def add_action(self, states: Collection[int] | None = None) -> int:
         """One more action, in these states or in all; its number."""
-        agent = self.learner.agent
-        column = np.ones((agent.n_states, 1), bool)
-        if states is not None:
-            column[:, 0] = np.isin(np.arange(agent.n_states), list(states))
-        self._grow(0, 1, np.hstack([agent.pairs.available, column]))
-        return int(agent.n_actions) - 1
 
-    def _grow(self, states: int, actions: int, mask: Any) -> None:
-        agent = self.learner.agent
-        self._happen({
-            "event": "grow", "n_states": agent.n_states + states,
-            "n_actions": agent.n_actions + actions, "available": mask.tolist(),
-        })  # fmt: skip
+        def grown(agent: Any) -> tuple[Any, int]:
+            column = checked_mask("states", as_plain(states), agent.n_states, InvalidState)
+            return np.hstack([agent.pairs.available, column[:, None]]), agent.n_actions
+
+        return self._grow(grown)
+
+    def _grow(self, grown: Callable[[Any], tuple[Any, int]]) -> int:
+        def enter(learner: Learner) -> tuple[int, int]:
+            mask, new = grown(learner.agent)
+            event = {
+                "event": "grow", "n_states": mask.shape[0], "n_actions": mask.shape[1],
+                "available": mask.tolist(),
+            }  # fmt: skip
+            return new, self._journal.enter(event)[1]
+
+        new, number = self.look(enter)  # so that two who grow do so one after the other
+        self.commit(number)
+        return int(new)
 
     def start_over(self) -> None:
         """Forget all that was learned, after a change that one knows of."""
@@ -243,16 +279,3 @@ class Decisions:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
-
-
-def _must_be_the_same(agent: Any, folder: Path, classes: Iterable[type]) -> None:
-    """The agent that is given again must be the one that the folder was made with."""
-    first = snapshots.load(folder / f"snapshot-{0:012d}.npz", classes).agent
-    (here, arrays), (there, others) = described(agent), described(first)
-    same = here == there and all(np.array_equal(arrays[n], others[n]) for n in others)
-    if not same:
-        raise Mismatch(
-            f"{folder} was made for another agent ({type(first).__name__}, {first.n_states} states,"
-            f" {first.n_actions} actions); give that one with its parameters, or None, or another "
-            "folder"
-        )

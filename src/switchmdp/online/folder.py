@@ -16,8 +16,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from switchmdp.agents.stored import NotKnown
-from switchmdp.errors import DamagedFile, ForeignFolder
+import numpy as np
+
+from switchmdp.agents.stored import NotKnown, described
+from switchmdp.compiled import fields_of
+from switchmdp.errors import DamagedFile, ForeignFolder, Mismatch
 from switchmdp.online import snapshots
 from switchmdp.online.learner import Learner
 from switchmdp.storage import save_bytes
@@ -25,6 +28,7 @@ from switchmdp.storage.log import Record, read
 
 NAME = "decisions.json"
 FORMAT = 1
+KEY_SIZE = 16
 
 try:
     import fcntl
@@ -34,7 +38,9 @@ except ImportError:  # not there on Windows, where nobody keeps a second process
 
 def claim(folder: Path) -> int:
     """Be the only one who writes here: a handle for `release`; the lock ends with the process."""
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        exists(folder)  # leave no lock in somebody else's
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     if fcntl is not None:
         try:
@@ -42,6 +48,8 @@ def claim(folder: Path) -> int:
         except OSError:
             os.close(handle)
             raise ForeignFolder(f"{folder} is in use by another process") from None
+    for left in (*folder.glob(".snapshot-*"), *folder.glob(f".{NAME}.*")):
+        left.unlink()  # half written by one that was killed
     return handle
 
 
@@ -64,7 +72,7 @@ def exists(folder: Path) -> bool:
 def create(folder: Path, learner: Learner) -> None:
     """Make the folder; cut off anywhere, it is as if it had never been begun."""
     snapshots.save(folder, 0, *snapshots.parts_of(learner))
-    content = {"format": FORMAT, "key": secrets.token_hex(16)}
+    content = {"format": FORMAT, "key": secrets.token_hex(KEY_SIZE)}
     save_bytes(folder / NAME, json.dumps(content).encode())
 
 
@@ -75,11 +83,37 @@ def key_of(folder: Path) -> bytes:
         content = json.loads(path.read_bytes())
         if content["format"] != FORMAT:
             raise DamagedFile(f"{path} has format {content['format']!r}, known is {FORMAT}")
-        return bytes.fromhex(content["key"])
+        key = bytes.fromhex(content["key"])
+        if len(key) != KEY_SIZE:
+            raise DamagedFile(f"{path} holds a key of {len(key)} bytes, not {KEY_SIZE}")
+        return key
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DamagedFile):
             raise
         raise DamagedFile(f"{path} is damaged: {error!r}") from None
+
+
+def classes_in(agent: Any) -> set[type]:
+    """The classes that an agent is made of: they are known to whoever gives it."""
+    found = {type(agent)}
+    for name in fields_of(type(agent)):
+        part = getattr(agent, name, None)
+        if hasattr(part, "__dict__"):
+            found |= classes_in(part)
+    return found
+
+
+def must_be_made_for(agent: Any, folder: Path, classes: Iterable[type]) -> None:
+    """The agent that is given again must be the one that the folder was made with."""
+    first = snapshots.load(folder / f"snapshot-{0:012d}.npz", classes).agent
+    (here, arrays), (there, others) = described(agent), described(first)
+    same = here == there and all(np.array_equal(arrays[n], others[n]) for n in others)
+    if not same:
+        raise Mismatch(
+            f"{folder} was made for another agent ({type(first).__name__}, {first.n_states} states,"
+            f" {first.n_actions} actions); give that one with its parameters, or None, or another "
+            "folder"
+        )
 
 
 def recover(folder: Path, classes: Iterable[type] = ()) -> tuple[Learner, int]:
@@ -152,7 +186,15 @@ def history(folder: str | os.PathLike[str]) -> Iterator[tuple[int, int, float, i
 
 
 def as_plain(value: Any) -> Any:
-    """A value for a record: NumPy's numbers and arrays as Python's."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
+    """A value for a record: NumPy's numbers as Python's, collections as lists.
+
+    >>> as_plain((np.int64(1), {2}, np.arange(2)))
+    [1, [2], [0, 1]]
+    """
+    if type(value) in (int, float):
+        return value
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [as_plain(part) for part in value]
+    if isinstance(value, np.floating):
+        return float(value)
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

@@ -2,7 +2,9 @@
 
 An event is applied first and logged with its outcome, all in one turn. If the disk then fails, the
 caller is told that it is not acknowledged; the event waits in memory for the next commit, so that
-learner and log never part.
+learner and log never part, and until that has succeeded nothing else may happen. If an event is cut
+off in between, by Ctrl-C say, they have parted: then nothing at all may happen any more, and the
+folder must be opened anew.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 from switchmdp.agents.machine_code import start_episode
 from switchmdp.errors import LogFailed
 from switchmdp.online import snapshots
-from switchmdp.online.learner import REPEATED, Event, Learner, Outcome
+from switchmdp.online.learner import REFUSALS, REPEATED, Event, Learner, Outcome
+from switchmdp.storage import Arrays
 from switchmdp.storage.log import Log
 
 
@@ -32,26 +35,37 @@ class Journal:
         self._saved = max(n for n in snapshots.snapshots_of(folder) if n <= number)
         self._turn = threading.RLock()
         self._saver: threading.Thread | None = None
-        self._closed = False
+        self._over: str | None = None  # why nothing may happen any more
         self.failure: str | None = None  # why the last snapshot could not be written
 
     def enter(self, event: Event) -> tuple[Any, int]:
         """Let an event happen: its outcome, and the record to `commit` before telling anybody."""
         with self._turn:
-            if self._closed:
-                raise LogFailed(f"{self.folder} is closed")
-            event = {**event, "at": round(self._clock(), 3)}
-            outcome = self.learner.apply(event)
-            if outcome == REPEATED:
-                return outcome, self.log.number
-            if isinstance(outcome, Outcome):
-                event |= outcome._asdict()
-            number = self.log.append(event)
+            if self._over is not None:
+                raise LogFailed(f"{self.folder} {self._over}")
+            if self.log.stuck:
+                self.log.commit()
+            outcome, number = self._happen(event)
             if self.learner.wants_plan:
                 self._plan()
             elif number - self._saved >= self._every and self.learner.planning is None:
                 self._snapshot(number)
             return outcome, number
+
+    def _happen(self, event: Event) -> tuple[Any, int]:
+        event = {**event, "at": round(self._clock(), 3)}
+        try:
+            outcome = self.learner.apply(event)
+            if outcome == REPEATED:
+                return outcome, self.log.number
+            if isinstance(outcome, Outcome):
+                event |= outcome._asdict()
+            return outcome, self.log.append(event)
+        except REFUSALS:
+            raise
+        except BaseException:
+            self._over = "was cut off amid an event, and must be opened anew"
+            raise
 
     def commit(self, number: int | None = None) -> None:
         """Wait until the records up to this one are on disk."""
@@ -64,14 +78,18 @@ class Journal:
 
     def _plan(self) -> None:
         """Plan off the path of decisions; the old policy serves meanwhile."""
-        self.enter({"event": "plan"})
+        self._happen({"event": "plan"})
         copy = self.learner.planning
 
         def work() -> None:
-            start_episode(copy)
-            with self._turn:
-                if self.learner.planning is copy and not self._closed:
-                    self.enter({"event": "swap"})
+            event = "cancel"
+            try:
+                start_episode(copy)
+                event = "swap"
+            finally:
+                with self._turn:
+                    if self.learner.planning is copy and self._over is None:
+                        self._happen({"event": event})
 
         threading.Thread(target=work, name="planner", daemon=True).start()
 
@@ -81,32 +99,32 @@ class Journal:
             return
         fields, arrays = snapshots.parts_of(self.learner)
         copies = {name: array.copy() for name, array in arrays.items()}
+        self._saver = threading.Thread(
+            target=self._save, args=(number, fields, copies), name="snapshot"
+        )
         self._saved = number
-
-        def work() -> None:
-            try:
-                self.log.commit(number)  # a snapshot is never ahead of the log
-                snapshots.save(self.folder, number, fields, copies)
-                self.failure = None
-            except (OSError, LogFailed) as error:  # the log has it all; the next one may succeed
-                self.failure = str(error)
-
-        self._saver = threading.Thread(target=work, name="snapshot")
         self._saver.start()
+
+    def _save(self, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
+        try:
+            self.log.settle(number)  # a snapshot is never ahead of the log
+            snapshots.save(self.folder, number, fields, arrays)
+            self.failure = None
+        except (OSError, LogFailed) as error:  # the log has it all; the next one may succeed
+            self.failure = str(error)
 
     def close(self) -> None:
         """Commit everything and write a last snapshot."""
         with self._turn:
-            if self._closed:
-                return
-            if self.learner.planning is not None:
-                self.enter({"event": "cancel"})
-            self._closed = True
+            sound = self._over is None
+            if sound and self.learner.planning is not None:
+                self._happen({"event": "cancel"})
+            self._over = self._over or "is closed"
         if self._saver is not None:
             self._saver.join()
         try:
             self.log.commit()
-            if self.log.number > self._saved:
-                snapshots.save(self.folder, self.log.number, *snapshots.parts_of(self.learner))
+            if sound and self.log.number > self._saved:
+                self._save(self.log.number, *snapshots.parts_of(self.learner))
         finally:
             self.log.close()

@@ -16,7 +16,9 @@ the same agent bit for bit. An event that is refused (a typed error) has changed
     cancel     ... or is given up
 
 A decision that waits for feedback longer than `expiry` seconds of event time, or is the oldest of
-more than `most_pending`, is dropped: its feedback is then refused, and counts nowhere.
+more than `most_pending`, is dropped: its feedback is then refused, and counts nowhere. Feedback may
+come in any order, and is learned from in the order in which it comes. A session is where its latest
+decision was made, or has led to: late feedback for an earlier one does not move it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,46 +36,33 @@ from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import (
     ConflictingFeedback,
     ForgottenDecision,
-    InvalidAction,
+    InvalidMDP,
     InvalidParameter,
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.mdp.pairs import integer, positive, whole
-from switchmdp.online.asking import adopt, choose, learn
+from switchmdp.mdp.pairs import integer
+from switchmdp.online.asking import adopt, choose, forget_if_due, learn
+from switchmdp.online.checks import (
+    checked_action,
+    checked_available,
+    checked_policy,
+    checked_rows,
+    checked_session,
+)
 from switchmdp.online.rewards import RewardHistory
+from switchmdp.online.settings import Settings
 from switchmdp.online.signal import ChangeSignal, Signal
 
 MODES = ("agent", "fixed", "shadow")
-REPLAN = ("inline", "background")
 MOST_ALERTS = 100
-LONGEST_SESSION = 200
+MOST_ANSWERED = 20_000  # decisions whose feedback is known when it comes again
 REPEATED = (False, None)  # feedback that was given before: nothing happens
+REFUSALS = (  # the errors after which the learner is as it was
+    InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
+)  # fmt: skip
 
 Event = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is fixed when a folder is made."""
-
-    expiry: float = 3600.0
-    most_pending: int = 100_000
-    most_sessions: int = 100_000
-    replan: str = "inline"
-    signal_window: int = 1000
-    signal_delta: float = 0.01
-
-
-def checked(settings: Settings) -> Settings:
-    """Settings that make sense, or a typed error."""
-    positive("expiry", settings.expiry)
-    whole("most_pending", settings.most_pending, 1, 10**7)
-    whole("most_sessions", settings.most_sessions, 1, 10**7)
-    if settings.replan not in REPLAN:
-        raise InvalidParameter("replan", settings.replan, f"one of {', '.join(REPLAN)}")
-    ChangeSignal(settings.signal_window, settings.signal_delta)
-    return settings
 
 
 class Outcome(NamedTuple):
@@ -106,7 +94,7 @@ class Learner:
         self.agreed = self.shadowed = 0
         self.pending: OrderedDict[int, Pending] = OrderedDict()
         self.answered: OrderedDict[int, tuple[float, int]] = OrderedDict()
-        self.sessions: OrderedDict[str, int] = OrderedDict()
+        self.sessions: OrderedDict[str, tuple[int, int]] = OrderedDict()  # state, decision
         self.mode = "agent"
         self.policy: list[int] | None = None
         self.planning: Any = None  # the copy that plans in the background
@@ -134,23 +122,20 @@ class Learner:
             self.expired += 1
 
     def _decide(self, event: Mapping[str, Any]) -> Outcome:
-        agent, session = self.agent, event.get("session", "")
+        agent, session = self.agent, checked_session(event.get("session", ""))
         state = self._state(event.get("state"), session)
-        known = agent.pairs.at(state)
-        available = self._available(event.get("available"), known)
+        available = checked_available(agent, state, event.get("available"))
         taken = event.get("taken")
         if taken is not None:
-            taken = self._one_of("taken", taken, known)
+            taken = checked_action(agent, state, taken, "taken")
         elif self.mode != "agent" and self.policy is not None:
             taken = self.policy[state]
             if available is not None and taken not in available:
                 taken = min(available)
+        self._forget_if_due()
         would, due = None, False
         if taken is None or self.mode == "shadow" or event.get("taken") is not None:
-            since = getattr(agent, "since", None)
             would, due = choose(agent, state, available, self.settings.replan == "inline")
-            if getattr(agent, "since", None) != since:  # it has started over
-                self.planning = None
         self.wants_plan = due and self.planning is None
         self.decided += 1
         action = would if taken is None else taken
@@ -158,40 +143,30 @@ class Learner:
         assert action is not None
         entry = Pending(max(self.at, event["at"]), session, state, action, would)
         self.pending[self.decided] = entry
-        self._keep_session(session, state)
+        self._keep_session(session, state, self.decided)
         self._pass(event["at"])
         return Outcome(self.decided, state, action, would)
 
-    def _state(self, state: Any, session: Any) -> int:
-        if not isinstance(session, str) or len(session) > LONGEST_SESSION:
-            allowed = f"a text of at most {LONGEST_SESSION} characters"
-            raise InvalidParameter("session", session, allowed)
+    def _state(self, state: Any, session: str) -> int:
         if state is None:
             if session not in self.sessions:
                 raise InvalidState("state", None, "given: this session has none yet")
-            return self.sessions[session]
+            return self.sessions[session][0]
         return integer(state, self.agent.n_states, "state", InvalidState)
 
-    def _available(self, available: Any, known: list[int]) -> list[int] | None:
-        if available is None:
-            return None
-        if not isinstance(available, (list, tuple)) or not available:
-            raise InvalidParameter("available", available, "a list of actions, one at least")
-        return [self._one_of("available", action, known) for action in available]
+    def _forget_if_due(self) -> None:
+        if forget_if_due(self.agent):
+            self.planning = None  # from what is forgotten
 
-    def _one_of(self, field: str, action: Any, known: list[int]) -> int:
-        found = integer(action, self.agent.n_actions, field, InvalidAction)
-        if found not in known:
-            raise InvalidAction(field, found, f"one of {known}")
-        return found
-
-    def _keep_session(self, session: str, state: int) -> None:
-        self.sessions[session] = state
+    def _keep_session(self, session: str, state: int, decision: int) -> None:
+        if session in self.sessions and self.sessions[session][1] > decision:
+            return
+        self.sessions[session] = state, decision
         self.sessions.move_to_end(session)
-        if len(self.sessions) > self.settings.most_sessions:
+        while len(self.sessions) > self.settings.most_sessions:
             self.sessions.popitem(last=False)
 
-    def _is_known(self, number: int, reward: Any, next_state: Any) -> bool:
+    def _is_known(self, number: int, reward: Any, next_state: Any, at: float) -> bool:
         """Whether the same was said before; a typed error where it can't be taken."""
         if not 1 <= number <= self.decided:
             raise UnknownDecision(f"decision {number} was never made")
@@ -199,26 +174,26 @@ class Learner:
             if self.answered[number] == (reward, next_state):
                 return True
             raise ConflictingFeedback(f"decision {number} was already answered, otherwise")
-        if number not in self.pending:
+        entry = self.pending.get(number)
+        if entry is None or max(self.at, at) - entry.at > self.settings.expiry:
             raise ForgottenDecision(f"decision {number} has expired, or was answered long ago")
-        entry = self.pending[number]
         check_observe(self.agent, entry.state, entry.action, reward, next_state)
         return False
 
     def _feedback(self, event: Mapping[str, Any]) -> tuple[bool, Signal | None]:
         """Whether it was counted, and the alarm that it raised."""
         number, reward, next_state = event["decision"], event["reward"], event["next_state"]
-        if self._is_known(number, reward, next_state):
+        if self._is_known(number, reward, next_state, event["at"]):
             return REPEATED
         entry = self.pending.pop(number)
         alert = self._learn(entry.state, entry.action, float(reward), next_state, event["at"])
         self.answered[number] = (reward, next_state)
-        if len(self.answered) > self.settings.most_pending:
+        while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
         if entry.would is not None:
             self.shadowed += 1
             self.agreed += entry.would == entry.action
-        self._keep_session(entry.session, next_state)
+        self._keep_session(entry.session, next_state, number)
         self._pass(event["at"])
         return True, alert
 
@@ -227,6 +202,7 @@ class Learner:
     ) -> Signal | None:
         """Teach the agent, and look whether the world has changed."""
         agent = self.agent
+        self._forget_if_due()
         learn(agent, state, action, reward, next_state)
         self.counted += 1
         self.rewards.add(reward, max(self.at, at))
@@ -242,24 +218,18 @@ class Learner:
 
     def _history(self, event: Mapping[str, Any]) -> int:
         """How many steps were learned from."""
-        rows = [check_observe(self.agent, *row) for row in event["rows"]]
+        rows = checked_rows(self.agent, event["rows"])
         for row in rows:
             self._learn(*row, event["at"])
         self._pass(event["at"])
         return len(rows)
 
     def _mode(self, event: Mapping[str, Any]) -> None:
-        mode, policy = event["mode"], event.get("policy")
-        if mode not in MODES:
+        mode = event["mode"]
+        if not isinstance(mode, str) or mode not in MODES:
             raise InvalidParameter("mode", mode, f"one of {', '.join(MODES)}")
-        if mode == "agent":
-            policy = None
-        else:
-            pairs = self.agent.pairs
-            if not isinstance(policy, (list, tuple)) or len(policy) != pairs.n_states:
-                raise InvalidParameter("policy", policy, f"a list of {pairs.n_states} actions")
-            policy = [int(pairs.actions[pairs.pair(s, a)]) for s, a in enumerate(policy)]
-        self.mode, self.policy = mode, policy
+        fixed = None if mode == "agent" else checked_policy(self.agent, event.get("policy"))
+        self.mode, self.policy = mode, fixed
 
     def _grow(self, event: Mapping[str, Any]) -> None:
         agent, before = self.agent, (self.agent.n_states, self.agent.n_actions)
@@ -288,7 +258,9 @@ class Learner:
     def _settings(self, event: Mapping[str, Any]) -> None:
         settings, signal = Settings(**event["settings"]), self.signal
         if (settings.signal_window, settings.signal_delta) != (signal.window, signal.delta):
-            self.signal = ChangeSignal(settings.signal_window, settings.signal_delta)
+            self.signal = ChangeSignal(
+                settings.signal_window, settings.signal_delta, since=self.counted
+            )
         self.settings = settings
         self._pass(event["at"])
 

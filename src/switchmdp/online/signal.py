@@ -25,6 +25,7 @@ from switchmdp.mdp.pairs import probability, whole
 from switchmdp.storage import Arrays
 
 PARTS = 20  # comparisons while a window passes
+DENSE = 2**20  # keys that are cheaper counted all than sorted
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Signal:
     """The strongest sign of a change: what was averaged, before and now."""
 
     strength: float
-    step: int  # feedbacks when it was computed
+    step: int  # feedbacks counted when it was computed
     state: int
     action: int
     next_state: int | None  # None: the reward
@@ -43,7 +44,9 @@ class Signal:
 class ChangeSignal:
     """Keeps the last 2 W steps, and compares the two halves W/20 steps apart."""
 
-    def __init__(self, window: int, delta: float = 0.01) -> None:
+    def __init__(self, window: int, delta: float = 0.01, *, since: int = 0) -> None:
+        """`since`: feedbacks that were counted before it."""
+        self.since = since
         self.window, self.delta = whole("window", window, 1, 10**7), probability("delta", delta)
         self.steps = 0
         self.latest: Signal | None = None
@@ -69,8 +72,8 @@ class ChangeSignal:
         half = min(self.steps, self.rewards.size) // 2
         where = np.arange(self.steps - 2 * half, self.steps) % max(1, self.rewards.size)
         states, actions, nexts = self.ring[:, where].astype(np.int64)
-        pairs, pair = np.unique(states * n_actions + actions, return_inverse=True)
-        links, link = np.unique(pair * n_states + nexts, return_inverse=True)
+        pairs, pair = _listed(states * n_actions + actions, n_states * n_actions)
+        links, link = _listed(pair * n_states + nexts, len(pairs) * n_states)
         late = np.arange(2 * half) >= half
         visits = _halves(pair, late, len(pairs))
         # Means of rewards first, one for each pair, then of moves, one for each link that occurred.
@@ -90,21 +93,22 @@ class ChangeSignal:
             where_to = int(links[of_move] % n_states) if of_move >= 0 else None
             x = int(pairs[links[of_move] // n_states if of_move >= 0 else both[best]])
             self.latest = Signal(
-                float(strength[best]), self.steps, x // n_actions, x % n_actions, where_to,
-                float(before[best]), float(now[best]),
+                float(strength[best]), self.since + self.steps, x // n_actions, x % n_actions,
+                where_to, float(before[best]), float(now[best]),
             )  # fmt: skip
         return self.latest
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """All of it, for a snapshot."""
         latest = None if self.latest is None else asdict(self.latest)
-        fields = {"window": self.window, "delta": self.delta, "steps": self.steps, "latest": latest}
+        fields = {"window": self.window, "delta": self.delta, "steps": self.steps,
+                  "since": self.since, "latest": latest}  # fmt: skip
         return fields, {"ring": self.ring, "rewards": self.rewards}
 
     @classmethod
     def from_state(cls, fields: dict[str, Any], arrays: Arrays) -> ChangeSignal:
         """As it was."""
-        signal = cls(fields["window"], fields["delta"])
+        signal = cls(fields["window"], fields["delta"], since=fields["since"])
         signal.steps, latest = fields["steps"], fields["latest"]
         signal.latest = None if latest is None else Signal(**latest)
         signal.ring, signal.rewards = arrays["ring"], arrays["rewards"]
@@ -117,3 +121,10 @@ def _halves(index: Any, late: Any, size: int, weights: Any = None) -> NDArray[An
         np.bincount(index[half], None if weights is None else weights[half], size)
         for half in (~late, late)
     ])  # fmt: skip
+
+
+def _listed(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keys that may occur, in order, and where each of these is among them."""
+    if size <= DENSE:
+        return np.arange(size), keys
+    return np.unique(keys, return_inverse=True)

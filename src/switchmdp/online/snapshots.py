@@ -15,7 +15,8 @@ from typing import Any
 
 from switchmdp.agents.stored import described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
-from switchmdp.online.learner import Learner, Pending, Settings
+from switchmdp.online.learner import Learner, Pending
+from switchmdp.online.settings import Settings
 from switchmdp.online.signal import ChangeSignal, Signal
 from switchmdp.storage import Arrays, load_arrays, save_arrays
 
@@ -34,16 +35,16 @@ def snapshots_of(folder: Path) -> dict[int, Path]:
 
 
 def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
-    """All of a learner; the arrays are its own."""
+    """All of a learner; the fields are a copy, the arrays its own."""
     agent, arrays = described(learner.agent)
     signal, signal_arrays = learner.signal.state()
     fields = {
         "settings": asdict(learner.settings), "agent": agent, "signal": signal,
         "pending": [[n, *entry] for n, entry in learner.pending.items()],
         "answered": [[n, *given] for n, given in learner.answered.items()],
-        "sessions": [[key, state] for key, state in learner.sessions.items()],
+        "sessions": [[key, *seen] for key, seen in learner.sessions.items()],
         "alerts": [asdict(alert) for alert in learner.alerts],
-        "rewards": [learner.rewards.size, learner.rewards.buckets],
+        "rewards": [learner.rewards.size, [list(b) for b in learner.rewards.buckets]],
         **{name: getattr(learner, name) for name in PLAIN},
     }  # fmt: skip
     arrays = {f"agent.{name}": array for name, array in arrays.items()}
@@ -70,12 +71,14 @@ def load(path: Path, classes: Iterable[type] = ()) -> Learner:
             setattr(learner, name, fields[name])
         learner.pending = OrderedDict((n, Pending(*entry)) for n, *entry in fields["pending"])
         learner.answered = OrderedDict((n, (r, s)) for n, r, s in fields["answered"])
-        learner.sessions = OrderedDict(fields["sessions"])
+        learner.sessions = OrderedDict((key, (s, n)) for key, s, n in fields["sessions"])
         learner.alerts = [Signal(**alert) for alert in fields["alerts"]]
         learner.rewards.size, learner.rewards.buckets = fields["rewards"]
         ring = {"ring": arrays["signal.ring"], "rewards": arrays["signal.rewards"]}
         learner.signal = ChangeSignal.from_state(fields["signal"], ring)
         learner.last_step, learner.last_at = arrays["last_step"], arrays["last_at"]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DamagedFile):
+            raise
         raise DamagedFile(f"{path} does not describe decisions: {error!r}") from None
     return learner

@@ -4,7 +4,15 @@ All of them `allocate` room for an agent's pairs, `plan` a policy from counts, a
 and the `sweeps` that it took.
 """
 
+from switchmdp.plausible.divergence import KLBall
+from switchmdp.plausible.intervals import Bernstein
 from switchmdp.plausible.l1 import L1Ball
+from switchmdp.plausible.laplace import BernsteinLaplace
 from switchmdp.plausible.posterior import Posterior
+from switchmdp.plausible.spans import SpanBall, WidenedBall
+from switchmdp.plausible.widened import Varied, Widened
 
-__all__ = ["L1Ball", "Posterior"]
+__all__ = [
+    "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall", "Varied",
+    "Widened", "WidenedBall",
+]  # fmt: skip

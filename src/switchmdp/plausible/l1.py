@@ -1,9 +1,15 @@
-"""The L1 balls of UCRL2 and SW-UCRL: plausible MDPs, and the best policy of the best of them.
+"""L1 balls of plausible MDPs, and the best policy of the best of them.
 
-L1Ball is the paper's set M_k (Figure 1, steps 4 and 5; Jaksch et al. 2010). With N⁺ = max(1, N):
+All have the same form, with N⁺ = max(1, N), and differ in the numbers:
 
-    |r̃ - r̂|  <= sqrt( 7 log(2 S A t_k / δ) / (2 N⁺) ),  r̃ <= 1       (Eq. 1)
+    |r̃ - r̂|  <= w_r + sqrt( c_r(t) / N⁺ ),  r̃ <= 1,        ‖p̃ - p̂‖₁ <= w_p + sqrt( c_p(t) / N⁺ )
+
+`L1Ball` is the set M_k of UCRL2 and SW-UCRL (Figure 1, steps 4 and 5; Jaksch et al. 2010):
+
+    |r̃ - r̂|  <= sqrt( 7 log(2 S A t_k / δ) / (2 N⁺) )                 (Eq. 1)
     ‖p̃ - p̂‖₁ <= sqrt( 14 S log(2 A t_k / δ) / N⁺ )                    (Eq. 2)
+
+Balls that are widened for a world in motion are in `widened`.
 """
 
 from __future__ import annotations
@@ -21,8 +27,8 @@ from switchmdp.planning.optimism import Optimism
 
 
 @compiled
-class L1Ball:
-    """The L1 confidence set of UCRL2 and SW-UCRL at confidence δ."""
+class L1Set:
+    """Base of the L1 balls: a subclass has `reward_scale` and `transition_scale`, c_r and c_p."""
 
     delta: float
     n_states: int
@@ -40,32 +46,46 @@ class L1Ball:
         self.optimism = Optimism(pairs.n_states)
         self.reward, self.radius = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
 
+    def reward_scale(self, t: int) -> float:
+        """c_r(t)."""
+        raise NotImplementedError
+
+    def transition_scale(self, t: int) -> float:
+        """c_p(t)."""
+        raise NotImplementedError
+
+    def reward_widening(self) -> float:
+        """w_r."""
+        return 0.0
+
+    def transition_widening(self) -> float:
+        """w_p."""
+        return 0.0
+
     def reward_radius(self, visits: int, t: int) -> float:
-        """Eq. 1."""
-        log = math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
-        return math.sqrt(7.0 * log / (2.0 * max(1, visits)))
+        """How far a mean reward may be from its estimate."""
+        return self.reward_widening() + math.sqrt(self.reward_scale(t) / max(1, visits))
 
     def transition_radius(self, visits: int, t: int) -> float:
-        """Eq. 2."""
-        log = math.log(2.0 * self.n_actions * t / self.delta)
-        return math.sqrt(14.0 * self.n_states * log / max(1, visits))
+        """How far, in L1 distance, transitions may be from their estimate."""
+        return self.transition_widening() + math.sqrt(self.transition_scale(t) / max(1, visits))
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
-        """Steps 4 and 5: write the optimistic policy, as a pair for each state, into `choice`."""
+        """Write the optimistic policy, as a pair for each state, into `choice`."""
         visits, reward, radius = counts.visits, self.reward, self.radius
-        log_r = math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
-        log_p = math.log(2.0 * self.n_actions * t / self.delta)
-        # Eq. 1 and 2 again, with the logarithms outside the loop. Most pairs of a large problem
+        w_r, w_p = self.reward_widening(), self.transition_widening()
+        c_r, c_p = self.reward_scale(t), self.transition_scale(t)
+        # The radii again, with the logarithms outside the loop. Most pairs of a large problem
         # were never visited: they share N⁺ = 1 and r̂ = 0.
-        unseen_reward = min(1.0, math.sqrt(7.0 * log_r / 2.0))
-        unseen_radius = max(2.0, math.sqrt(14.0 * self.n_states * log_p))
+        unseen_reward = min(1.0, w_r + math.sqrt(c_r))
+        unseen_radius = max(2.0, w_p + math.sqrt(c_p))
         for pair in range(visits.size):
             n = visits[pair]
             if n == 0:
                 reward[pair], radius[pair] = unseen_reward, unseen_radius
             else:
-                reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(7.0 * log_r / (2.0 * n)))
-                radius[pair] = math.sqrt(14.0 * self.n_states * log_p / n)
+                reward[pair] = min(1.0, counts.mean(pair) + (w_r + math.sqrt(c_r / n)))
+                radius[pair] = w_p + math.sqrt(c_p / n)
         self.optimism.estimate(counts, radius)
         # All rows give the best state at least d/2 > 0, so this converges long before it gives up.
         self.optimism.iterate(
@@ -94,3 +114,16 @@ class L1Ball:
     def sweeps(self) -> int:
         """The sweeps that the last plan took."""
         return self.optimism.sweeps
+
+
+@compiled
+class L1Ball(L1Set):
+    """The L1 confidence set of UCRL2 and SW-UCRL at confidence δ."""
+
+    def reward_scale(self, t: int) -> float:
+        """Eq. 1."""
+        return 3.5 * math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
+
+    def transition_scale(self, t: int) -> float:
+        """Eq. 2."""
+        return 14.0 * self.n_states * math.log(2.0 * self.n_actions * t / self.delta)

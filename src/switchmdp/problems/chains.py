@@ -1,11 +1,14 @@
-"""Problems with a shape: RiverSwim, and a ring with shortcuts of any size."""
+"""Problems with a shape: RiverSwim, whose current may turn, and a ring with shortcuts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from switchmdp.mdp import MDP, Bernoulli, RewardLaw
+from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
 from switchmdp.mdp.pairs import probability, whole
+from switchmdp.problems.changing import How, When, changing
+from switchmdp.problems.random import even_change_points
+from switchmdp.problems.ways import mirrored
 
 
 def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
@@ -30,6 +33,26 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     rewards[0, 0], rewards[n - 1, 1] = 0.005, 1.0
     names = ("left", "right")
     return MDP(transitions, rewards, law=Bernoulli() if law is None else law, action_labels=names)
+
+
+def riverswim_flips(
+    n_states: int = 6, *, how: How = mirrored, changes: int = 2, horizon: int = 100_000,
+    cycle: int | None = 2, change_points: When = even_change_points, seed: int = 0,
+    law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """RiverSwim whose current turns at each change, or (permuted-actions) whose actions do.
+
+    Turned, the treasure lies at the left end: what swam against the current now goes with it. The
+    next change turns it back.
+
+    >>> problem = riverswim_flips(changes=1, horizon=1000)
+    >>> problem.at(501).successors(5, 0), problem.at(501).successors(2, 1)
+    (([4, 5], [0.6, 0.4]), ([3], [1.0]))
+    """
+    return changing(
+        riverswim(n_states, law=law), how, changes=changes, horizon=horizon, cycle=cycle,
+        change_points=change_points, seed=seed,
+    )  # fmt: skip
 
 
 def ring_with_shortcuts(

@@ -77,7 +77,7 @@ def random_mdp(
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    _must_fit(n_states, n_actions, 1)
+    must_fit(n_states, n_actions, 1)
     seed = seed if isinstance(seed, SeedSequence) else SeedSequence(whole("seed", seed, 0))
     transitions, means = _drawn(n_states, n_actions, seed, rows)
     return MDP(transitions, means, law=Bernoulli() if law is None else law)
@@ -108,7 +108,7 @@ def random_switching(
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
     n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    _must_fit(n_states, n_actions, changes + 1)
+    must_fit(n_states, n_actions, changes + 1)
     seeds = SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
     drawn = [_drawn(n_states, n_actions, s, rows) for s in seeds]
     points = change_points(changes, horizon) if callable(change_points) else change_points
@@ -131,7 +131,7 @@ def random_sparse_mdp(
         raise InvalidParameter("n_states", n_states, allowed)
     rng = np.random.default_rng(whole("seed", seed, 0))
     n_pairs = n_states * n_actions
-    targets = _distinct(rng, n_pairs, width, n_states)
+    targets = distinct_states(rng, n_pairs, width, n_states)
     onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states
     missing = ~(targets == onward[:, None]).any(axis=1)
     targets[missing, 0] = onward[missing]
@@ -145,7 +145,8 @@ def random_sparse_mdp(
     )  # fmt: skip
 
 
-def _must_fit(n_states: int, n_actions: int, configurations: int) -> None:
+def must_fit(n_states: int, n_actions: int, configurations: int) -> None:
+    """Refuse dense configurations that would take too much memory."""
     entries = n_states * n_states * n_actions * configurations
     if entries > MOST_ENTRIES:
         size = f"n_states² n_actions (changes + 1) = {entries:.3g}"
@@ -153,7 +154,7 @@ def _must_fit(n_states: int, n_actions: int, configurations: int) -> None:
         raise InvalidParameter("n_states", n_states, f"smaller: {size} may be {allowed}")
 
 
-def _distinct(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
+def distinct_states(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
     """Rows of `width` different states: draw, and draw what repeats in its row again."""
     if 2 * width > n_states:
         return np.argsort(rng.random((n_rows, n_states)), axis=1)[:, :width]

@@ -8,8 +8,9 @@ is cut. A damaged line with a sound one after it is no torn tail, and is refused
 
 Records are appended in memory and written by `commit`, many at once: whoever comes first writes and
 syncs for all who wait (group commit). A record that could not be written, on a full disk say, stays
-in memory in its place and is written by the next commit. If a sync fails, nobody knows what is on
-disk: the log then refuses everything, and must be opened anew.
+in memory in its place and is written by the next commit, which cuts whatever the last one left
+half written. If a sync fails, nobody knows what is on disk: the log then refuses everything, and
+must be opened anew.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from switchmdp.storage import sync_folder
 
 LARGEST_FILE = 64 * 2**20
 Record = dict[str, Any]
+_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encoded(number: int, record: Record) -> bytes:
@@ -35,37 +37,48 @@ def encoded(number: int, record: Record) -> bytes:
     >>> encoded(1, {"event": "swap"})
     b'576e440e 1 {"event":"swap"}\\n'
     """
-    text = f"{number} {json.dumps(record, separators=(',', ':'), allow_nan=False)}".encode()
+    text = f"{number} {_JSON.encode(record)}".encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def decoded(line: bytes) -> tuple[int, Record] | None:
-    """A line's number and record; None where it is not sound."""
+def sound(line: bytes) -> tuple[int, bytes] | None:
+    """A line's number and JSON; None where it is not sound.
+
+    >>> sound(b'576e440e 1 {"event":"swap"}\\n')
+    (1, b'{"event":"swap"}')
+    >>> sound(b'576e440e 1 {"event":"swap"}')
+    """
     try:
         if line[8:9] != b" " or line[-1:] != b"\n" or zlib.crc32(line[9:-1]) != int(line[:8], 16):
             return None
         number, _, text = line[9:-1].partition(b" ")
-        record = json.loads(text)
-        return (int(number), record) if isinstance(record, dict) else None
+        return int(number), text
     except ValueError:
         return None
 
 
 def files_of(folder: Path) -> dict[int, Path]:
     """The log's files by the number of their first record, in order."""
-    names = {int(p.stem[4:]): p for p in folder.glob("log-*.jsonl") if p.stem[4:].isdigit()}
+    names = {int(p.stem[4:]): p for p in folder.glob("log-*.jsonl") if p.stem[4:].isdecimal()}
     return dict(sorted(names.items()))
 
 
 def read(folder: Path, after: int = 0) -> Iterator[tuple[int, Record]]:
     """The records that follow number `after`; a torn tail is passed over in silence."""
-    for number, record, _, _ in _lines(folder, after):
-        if number > after:
-            yield number, record
+    last = 0
+    for last, text, path, _ in _lines(folder, after):
+        if last > after:
+            try:
+                record: Record = json.loads(text)
+            except ValueError as error:
+                raise DamagedFile(f"{path}: record {last} is no JSON: {error}") from None
+            yield last, record
+    if last < after:
+        raise DamagedFile(f"{folder}: the log ends with record {last}, and {after} were written")
 
 
-def _lines(folder: Path, after: int) -> Iterator[tuple[int, Record, Path, int]]:
-    """Every sound record with its file and where it ends there."""
+def _lines(folder: Path, after: int) -> Iterator[tuple[int, bytes, Path, int]]:
+    """Every sound record with its file and where it ends there, some before `after` included."""
     files = files_of(folder)
     first = max((n for n in files if n <= after + 1), default=None)
     if first is None:
@@ -81,9 +94,11 @@ def _lines(folder: Path, after: int) -> Iterator[tuple[int, Record, Path, int]]:
         end = 0
         with open(path, "rb") as file:
             for line in file:
-                found = decoded(line)
+                found = sound(line)
                 if found is None:
                     torn = torn or f"{path.name}: record {expected} is damaged"
+                    if line[-1:] != b"\n":  # somebody may be writing the rest of it right now
+                        break
                 elif torn or found[0] != expected:
                     what = torn or f"{path.name}: record {found[0]} where {expected} should be"
                     raise DamagedFile(f"{folder}: {what}, and others follow it")
@@ -99,7 +114,8 @@ class Log:
     def __init__(self, folder: Path, *, number: int, sync: bool = True) -> None:
         """Open after record `number`, the last sound one; what lies behind it is cut."""
         self.folder, self.number, self.sync = folder, number, sync
-        self.size, self._file = 0, -1
+        self.stuck = False  # the last commit failed: records wait that nobody was promised
+        self.size, self._file, self._unfinished = 0, -1, False
         self._committed = number
         self._waiting: list[tuple[int, bytes]] = []
         self._appending, self._writing = threading.Lock(), threading.Lock()
@@ -107,31 +123,39 @@ class Log:
         self._cut()
 
     def _cut(self) -> None:
-        files = files_of(self.folder)
-        for begins, other in files.items():
+        for begins, other in files_of(self.folder).items():
             if begins > self.number:  # begun, and not one sound record in it
-                if any(map(decoded, other.read_bytes().splitlines(keepends=True))):
+                if any(map(sound, other.read_bytes().splitlines(keepends=True))):
                     raise DamagedFile(f"{self.folder}: records follow number {self.number}")
                 other.unlink()
         if self.number > 0:
-            lines = _lines(self.folder, self.number - 1)
-            path, end = next((path, end) for n, _, path, end in lines if n == self.number)
-            self._open(path)
-            os.ftruncate(self._file, end)
-            self.size = end
+            for number, _, path, end in _lines(self.folder, self.number - 1):
+                if number == self.number:
+                    self._open(path)
+                    os.ftruncate(self._file, end)
+                    self.size = end
+                    return
+            raise DamagedFile(f"{self.folder}: the log ends before record {self.number}")
 
     def _open(self, path: Path) -> None:
+        """Write there from now on; if this fails, nothing has changed."""
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            sync_folder(self.folder)
+            if self._file >= 0:
+                os.fdatasync(self._file)  # a file is on disk before there is one that follows it
+        except OSError:
+            os.close(file)
+            raise
         if self._file >= 0:
             os.close(self._file)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self.size = os.fstat(self._file).st_size
-        sync_folder(self.folder)
+        self._file, self.size = file, os.fstat(file).st_size
 
     def append(self, record: Record) -> int:
         """Give a record its number; it is durable once `commit` has returned."""
         with self._appending:
+            self._waiting.append((self.number + 1, encoded(self.number + 1, record)))
             self.number += 1
-            self._waiting.append((self.number, encoded(self.number, record)))
             return self.number
 
     def commit(self, number: int | None = None) -> None:
@@ -143,36 +167,43 @@ class Log:
             if self._failure is not None:
                 raise LogFailed(f"{self.folder}: {self._failure}; it must be opened anew")
             with self._appending:
-                waiting, self._waiting = self._waiting, []
+                self._waiting = [line for line in self._waiting if line[0] > self._committed]
+                waiting = list(self._waiting)
             try:
                 self._write(waiting)
             except OSError as error:
-                with self._appending:
-                    self._waiting = waiting + self._waiting
+                self.stuck = True
                 raise LogFailed(f"{self.folder}: the log can't be written: {error}") from error
-            self._committed = waiting[-1][0]
+            self.stuck = False
 
     def _write(self, waiting: list[tuple[int, bytes]]) -> None:
         if self._file < 0 or self.size >= LARGEST_FILE:
             self._open(self.folder / f"log-{waiting[0][0]:012d}.jsonl")
         content = b"".join(line for _, line in waiting)
-        try:
-            written = 0
-            while written < len(content):
-                written += os.write(self._file, content[written:])
-        except OSError as error:
-            try:
-                os.ftruncate(self._file, self.size)
-            except OSError:
-                self._failure = f"a line was left half written ({error})"
-            raise
+        size, last = self.size + len(content), waiting[-1][0]
+        if self._unfinished:  # an earlier attempt failed, or was interrupted
+            os.ftruncate(self._file, self.size)
+        self._unfinished = True
+        written = 0
+        while written < len(content):
+            written += os.write(self._file, content[written:])
         if self.sync:
-            try:
-                os.fdatasync(self._file)
-            except OSError as error:
-                self._failure = f"what was written may not have reached the disk ({error})"
-                raise
-        self.size += len(content)
+            self._settle()
+        self.size, self._committed, self._unfinished = size, last, False
+
+    def _settle(self) -> None:
+        try:
+            os.fdatasync(self._file)
+        except OSError as error:
+            self._failure = f"what was written may not have reached the disk ({error})"
+            raise
+
+    def settle(self, number: int) -> None:
+        """`commit` and sync, also where commits do not."""
+        self.commit(number)
+        with self._writing:
+            if not self.sync and self._file >= 0:
+                self._settle()
 
     def close(self) -> None:
         """Commit what waits, and let go of the file."""

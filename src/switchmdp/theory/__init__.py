@@ -36,6 +36,7 @@ from switchmdp.theory.sw_ucrl import (
     repaired_regret_bound,
     theorem_1_holds,
 )
+from switchmdp.theory.swucrl_cw import cw_widening, cw_window
 from switchmdp.theory.ucrl2 import (
     diameter_lower_bound,
     raw_diameter_lower_bound,
@@ -52,6 +53,8 @@ from switchmdp.theory.ucrl2 import (
 __all__ = [
     "corollary_1_bound",
     "corollary_2_steps",
+    "cw_widening",
+    "cw_window",
     "diameter_lower_bound",
     "e1",
     "e1_bound",

@@ -1,0 +1,221 @@
+"""BORL: a bandit over reinforcement learners (Cheung, Simchi-Levi, Zhu 2020).
+
+    Input: T, S, A, δ.  H = 3 S^{2/3} A^{1/2} T^{1/2},  Φ = 1 / (2 √T)               block_length
+    J: windows ⌊H^{j/⌊ln H⌋}⌋ × widenings Φ^{k/⌊ln 1/Φ⌋}, all j and k from 0         papers_grid
+    q_j := 0 for the n arms j of J;  B = ⌈T/H⌉ blocks,                                    Exp3P
+    α = .95 √(ln n/(nB)),  β = √(ln n/(nB)),  γ = min(1, 1.05 √(n ln n/B)).
+    For blocks i = 1 … B do
+      p_j = (1 - γ) exp(α q_j)/Σ exp(α q) + γ/n;  draw the arm (W, η) from p.        Exp3P.draw
+      Run a new SWUCRL2-CW with (W, η) for H steps; R := its rewards.            BORL.start_over
+      q_j += (β + 1{j was drawn} R/H) / p_j for all j.                              Exp3P.update
+
+SWUCRL2-CW is `Episodic` with a window, the widened ball and an episode rule: an episode also ends
+when the block's own time is a multiple of W. Only one base is alive at a time, so that it is kept,
+and W and η are changed when it starts over.
+
+**How sure we are.** The radii of the base are the paper's. H, Φ and the grid are from memory (we
+give them four chances in five); that the bandit is EXP3.P with these constants was checked against
+its proof (`exp3p`). T in the base's radii is the run's horizon, not H, and time starts again at 1
+in each block: both our reading.
+
+**The default grid is not the paper's.** At T = 10⁵, S = 5, A = 3 there are 21 blocks for 63 arms:
+γ = 1, and all that BORL can do is to draw uniformly, often a window that can't hold a visit to
+every pair. So by default there are 8 arms: the paper's four longest windows, each without widening
+and with η = √(W/T), which is what the paper takes where budgets are unknown. Even so γ = 0.93.
+`PaperBORL` has all arms.
+
+**Guarantee.** For `PaperBORL`, with T known and budgets of variation B_r, B_p unknown, the paper
+bounds the regret by Õ(D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}). It says nothing at such T.
+With the reduced grid it is a heuristic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.exp3p import Exp3P
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import real, whole
+from switchmdp.memory.window import FIRST_RING, Window
+from switchmdp.plausible.spans import CHEUNG, LONGEST, WidenedBall
+from switchmdp.randomness import stream
+
+Arms = list[tuple[int, float]]
+
+
+def block_length(n_states: int, n_actions: int, horizon: int) -> int:
+    """H = 3 S^{2/3} A^{1/2} T^{1/2}, rounded down, and at most T.
+
+    >>> block_length(5, 3, 100_000)
+    4804
+    """
+    return min(horizon, int(3.0 * n_states ** (2 / 3) * math.sqrt(n_actions * horizon)))
+
+
+def windows(block: int) -> list[int]:
+    """⌊H^{j/⌊ln H⌋}⌋, j = 0 … ⌊ln H⌋.
+
+    >>> windows(4804)
+    [1, 2, 8, 24, 69, 200, 577, 1665, 4804]
+    """
+    powers = int(math.log(block))
+    # Rounding must not turn H^1 into H - 1.
+    return [int(block ** (j / powers) + 1e-9) for j in range(powers + 1)]
+
+
+def papers_grid(block: int, horizon: int) -> Arms:
+    """The paper's windows × Φ^{k/⌊ln 1/Φ⌋}, k = 0 … ⌊ln 1/Φ⌋, Φ = 1/(2 √T).
+
+    >>> len(papers_grid(4804, 100_000))
+    63
+    """
+    least = 1.0 / (2.0 * math.sqrt(horizon))
+    powers = int(-math.log(least))
+    return [(w, least ** (k / powers)) for w in windows(block) for k in range(powers + 1)]
+
+
+def reduced_grid(block: int, horizon: int) -> Arms:
+    """The paper's four longest windows, without widening and with √(W/T).
+
+    >>> [(w, round(eta, 3)) for w, eta in reduced_grid(4804, 100_000)][-2:]
+    [(4804, 0.0), (4804, 0.219)]
+    """
+    return [(w, eta) for w in windows(block)[-4:] for eta in (0.0, math.sqrt(w / horizon))]
+
+
+@compiled
+class AnyWindow(Window):
+    """A window whose length may change when all is forgotten."""
+
+    def reopen(self, window: int) -> None:
+        """Forget all, and remember the last `window` steps from now on."""
+        self.clear()
+        self.window = window
+        room = min(window, FIRST_RING)
+        self.pairs, self.slots = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
+        self.rewards = np.zeros(room)
+
+
+@compiled
+class Multiples:
+    """Doubling, and no episode goes on at a time, from the block's start, that W divides.
+
+    An episode that starts at such a time has a step before it is asked again.
+    """
+
+    window: int
+    before: int
+
+    def __init__(self) -> None:
+        self.window, self.before = 1, 0
+
+    def quota(self, visits: int) -> int:
+        """How often a pair may be visited in an episode."""
+        return max(1, visits)
+
+    def end(self, t: int) -> int:
+        """The step at which an episode that starts at t must end whatever happens."""
+        return self.before + ((t - self.before) // self.window + 1) * self.window
+
+    def check_state(self) -> None:
+        """Whether what a file says makes sense."""
+        if not (1 <= self.window <= LONGEST and 0 <= self.before <= LONGEST):
+            raise ValueError("Multiples is not consistent")
+
+
+@compiled
+class BORL(Episodic):
+    """A bandit over the windows and widenings of SWUCRL2-CW; eight arms unless they are given.
+
+    >>> agent = BORL(5, 3, horizon=100_000, delta=0.1)
+    >>> agent.windows.tolist()
+    [200, 200, 577, 577, 1665, 1665, 4804, 4804]
+    >>> round(agent.restarts.gamma, 2)
+    0.93
+    """
+
+    windows: NDArray[np.int64]
+    widenings: NDArray[np.float64]
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        horizon: int, delta: float = 0.05, arms: Any = None, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        horizon = whole("horizon", horizon, 3, LONGEST)
+        n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+        block = block_length(n_states, n_actions, horizon)
+        chosen = reduced_grid(block, horizon) if arms is None else _sound(arms)
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=AnyWindow(chosen[0][0]),
+            plausible=WidenedBall(scale=CHEUNG, horizon=horizon, delta=delta),
+            restarts=Exp3P(len(chosen), -(-horizon // block), block, seed),
+            episodes=Multiples(),
+        )  # fmt: skip
+        self.windows = np.array([window for window, _ in chosen], np.int64)
+        self.widenings = np.array([widening for _, widening in chosen])
+        self.restart_at = 1  # the first block begins as all others do, once it is asked
+
+    def start_over(self) -> None:
+        """A block begins: a new base with the arm that is drawn."""
+        self.absorb()
+        self.restarts.start_over()
+        arm = self.restarts.arm
+        self.memory.reopen(self.windows[arm])
+        self.plausible.widening = self.widenings[arm]
+        self.episodes.window, self.episodes.before = self.windows[arm], self.clock - 1
+        self.since = self.clock
+        self.restart_at = self.restarts.after(self.clock)
+        for s in range(self.quota.size):
+            self.quota[s] = 0
+
+    def reseed(self, seed: Any) -> None:
+        """Start the bandit's draws anew."""
+        self.restarts.words = stream(seed)
+
+    def check_state(self) -> None:
+        """Whether what a file says makes sense."""
+        n = self.restarts.scores.size
+        sound = self.windows.shape == self.widenings.shape == (n,)
+        sound = sound and bool(((self.windows >= 1) & (self.windows <= LONGEST)).all())
+        if not sound or not ((self.widenings >= 0.0) & (self.widenings < np.inf)).all():
+            raise ValueError("the arms are not consistent")
+
+
+@compiled
+class PaperBORL(BORL):
+    """BORL with all the arms of the paper's grid.
+
+    >>> agent = PaperBORL(5, 3, horizon=100_000)
+    >>> len(agent.windows), agent.restarts.gamma
+    (63, 1.0)
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        horizon: int, delta: float = 0.05, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        horizon = whole("horizon", horizon, 3, LONGEST)
+        n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+        arms = papers_grid(block_length(n_states, n_actions, horizon), horizon)
+        BORL.__init__(
+            self, n_states, n_actions, horizon=horizon, delta=delta, arms=arms, seed=seed,
+            available=available,
+        )  # fmt: skip
+
+
+def _sound(arms: Any) -> Arms:
+    """Arms as the user gives them: pairs of a window and a widening."""
+    try:
+        pairs = [(whole("window", window, 1, LONGEST), widening) for window, widening in arms]
+    except (TypeError, ValueError):
+        pairs = []
+    if not pairs or not all(real(eta) and 0.0 <= eta < math.inf for _, eta in pairs):
+        raise InvalidParameter("arms", arms, "a list of (window, widening), windows from 1 on")
+    return [(window, float(eta)) for window, eta in pairs]

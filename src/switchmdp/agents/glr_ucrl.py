@@ -1,0 +1,132 @@
+"""UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
+
+    UCRL2 on all steps since the last restart                            Everything, L1Ball
+    after each step: the tests of the pair's rewards and successors                     GLR
+    if one fires: forget all, t := 1                                    Episodic.start_over
+    every 1/ε steps: one action in turn, whatever the policy says           Probing.prepare
+
+The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
+for l changes, lest an arm that nobody pulls become the best unseen (Besson et al. 2022). Here, in
+place of A: S·A. Not all of it carries over: only actions of the states that the policy visits are
+tried, in turn in each state; a state out of the policy's way stays so. All is a heuristic.
+
+A probe is one step: the policy's pair and quota in that state are put aside and put back at the
+next step, and the episode goes on. Probes come at steps known beforehand, so that nothing depends
+on when the agent is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import real
+from switchmdp.memory import Everything
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import GLR, NEVER
+
+
+@compiled
+class Probing(Episodic):
+    """An agent in episodes that tries an action in turn every 1/`explore` steps.
+
+    >>> from switchmdp.restarts import Never
+    >>> agent = Probing(
+    ...     5, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.01)
+    >>> agent.interval
+    100
+    """
+
+    interval: int
+    probed: int
+    place: int
+    held: int
+    held_quota: int
+    turn: NDArray[np.int64]
+
+    # Machine code has no super(): under other names they are methods like any other.
+    prepare_episode = Episodic.prepare
+    patience_in_episode = Episodic.patience
+    grow_episodic = Episodic.grow
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        memory: Any, plausible: Any, restarts: Any, explore: float = 0.0, episodes: Any = None,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, memory=memory, plausible=plausible, restarts=restarts,
+            episodes=episodes, available=available,
+        )  # fmt: skip
+        if not real(explore) or not 0.0 <= explore <= 1.0:
+            raise InvalidParameter("explore", explore, "a number from 0 (never) to 1")
+        self.interval = round(1.0 / explore) if explore > 1.0 / NEVER else NEVER
+        self.probed, self.place, self.held, self.held_quota = 0, 0, 0, 0
+        self.turn = np.zeros(self.n_states, np.int64)
+
+    def prepare(self, state: int) -> None:
+        """As in any episode, and every `interval` steps put a probe in the policy's place."""
+        if self.probed == self.clock and self.place == state:
+            return  # asked twice before the same step
+        self.settle()
+        self.prepare_episode(state)
+        if self.clock % self.interval == 0:
+            first, last = self.starts[state], self.starts[state + 1]
+            pair = first + self.turn[state] % (last - first)
+            self.turn[state] += 1
+            if pair != self.choice[state]:
+                self.probed, self.place = self.clock, state
+                self.held, self.held_quota = self.choice[state], self.quota[state]
+                self.choice[state] = pair
+
+    def settle(self) -> None:
+        """Put the policy back after a probe."""
+        if self.probed > 0:
+            self.choice[self.place], self.quota[self.place] = self.held, self.held_quota
+            self.probed = 0
+
+    def patience(self) -> int:
+        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        if self.probed == self.clock:
+            return 1
+        return min(self.patience_in_episode(), self.interval - self.clock % self.interval)
+
+    def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
+        """Know more states or actions, and forget nothing; an episode starts at the next visit."""
+        self.settle()
+        self.grow_episodic(n_states, n_actions, available)
+        turn = np.zeros(self.n_states, np.int64)
+        turn[: len(self.turn)] = self.turn
+        self.turn = turn
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError unless it can go on from here."""
+        good = 1 <= self.interval <= NEVER and 0 <= self.probed <= self.clock
+        good = good and 0 <= self.place < n_states and self.held_quota >= 0
+        if good and self.probed > 0:
+            good = bool(self.starts[self.place] <= self.held < self.starts[self.place + 1])
+        if not (good and self.turn.shape == (n_states,) and (self.turn >= 0).all()):
+            raise ValueError("Probing is not consistent")
+
+
+@compiled
+class GLRUCRL(Probing):
+    """UCRL2 restarted by GLR; `explore` is the share of steps at which an action is tried in turn.
+
+    >>> GLRUCRL(5, 3, delta=0.1).act(0)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, explore: float = 0.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Probing.__init__(
+            self, n_states, n_actions, available=available, explore=explore,
+            memory=Everything(), plausible=L1Ball(delta), restarts=GLR(delta),
+        )  # fmt: skip

@@ -1,0 +1,286 @@
+"""MASTER-UCRL (Wei, Luo 2021): UCRL on all time scales at once, restarted when two tests say so.
+
+    t := 1.  For n = 0, 1, 2, … do
+      t_n := t; schedule base instances in the block t_n … t_n + 2ⁿ - 1               Instances
+      While t < t_n + 2ⁿ:
+        the lowest order that lives acts and learns; g̃_t is its optimistic gain       hand_over
+        Test 1 and Test 2                                                              TwoTests
+        if a test fails or the base signals:  n := 0 again                            start_over
+
+The base is UCRL in doubling episodes with `plausible.spans.SpanBall`. In each of its own steps it
+adds its episode's widening η to Γ, and it signals when  Γ > 4 S √(A t log(SAT/δ)), t its own steps.
+
+**How sure we are.** The schedule, the tests and the base are the paper's. Its ρ has logarithms that
+are left out here. That all steps of a span count in Test 1, whoever acted in them, that η starts at
+1/T in every episode, and that ties of spans go to the shorter, is our reading.
+
+**Guarantee.** With `diameter` at least every diameter, the paper bounds the regret by order
+min(√(L T), Δ^{1/3} T^{2/3}), with neither the number L of changes nor their amount Δ known: for
+scale = 1, up to the logarithms in ρ. It says nothing at practical T. Since g̃ - R <= 1, Test 2 can
+fire only where 3 ρ̂ <= 1, which at S = 5, A = 3, D = 1 takes more than 10¹¹ steps (Gerogiannis,
+Huang and Veeravalli 2024 say the same of bandits), and Test 1 needs ρ̂ three times as small. Until
+then MASTER is UCRL with unlearned copies of itself in between.
+
+Two knobs make it live, and a heuristic. `scale` < 1 lets the tests fire; it has to exceed
+1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵: from there down, one step without a reward
+fails Test 2. `confidence` < 8 lets the base learn: as printed, its rewards' radius is below 1 only
+after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Up to then all looks
+equally good, and the lowest action is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.multiscale import Instances, Orders, Paused
+from switchmdp.agents.protocol import Agent
+from switchmdp.agents.two_tests import TwoTests
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import find_pair, positive, whole
+from switchmdp.plausible.spans import LONGEST, WEI_LUO, SpanBall
+from switchmdp.randomness import stream
+
+LOG_SIZE = 2048
+FAR = 2.0**53
+
+
+@compiled
+class MASTER(Agent):
+    """UCRL on many time scales, restarted by two tests.
+
+    `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
+    What it calls an episode is a stretch in which one policy is followed.
+
+    >>> agent = MASTER(5, 3, horizon=100_000, diameter=1.0, delta=0.1)
+    >>> agent.act(2), agent.memory.orders
+    (0, 17)
+    """
+
+    memory: Orders
+    plausible: SpanBall
+    instances: Instances
+    tests: TwoTests
+    paused: Paused
+    active: int
+    clock: int
+    look_at: int
+    started: int
+    episode_count: int
+    restart_count: int
+    choice: NDArray[np.int64]
+    quota: NDArray[np.int64]
+    log_pair: NDArray[np.uint32]
+    log_next: NDArray[np.uint32]
+    log_reward: NDArray[np.float64]
+    logged: int
+    seen: int
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        horizon: int, diameter: float, delta: float = 0.05, scale: float = 1.0,
+        confidence: float = WEI_LUO, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Agent.__init__(self, n_states, n_actions, available)
+        horizon = whole("horizon", horizon, 1, LONGEST)
+        diameter, scale = positive("diameter", diameter), positive("scale", scale)
+        confidence = positive("confidence", confidence)
+        orders = horizon.bit_length()  # 0 … ⌊log₂ T⌋
+        self.memory = Orders(orders)
+        self.plausible = SpanBall(
+            scale=confidence, horizon=horizon, delta=delta, span=2.0 * diameter
+        )
+        self.memory.allocate(self.pairs)
+        self.plausible.allocate(self.pairs)
+        self.tests = TwoTests(
+            self.n_states, self.n_actions,
+            horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
+        )  # fmt: skip
+        self.instances = Instances(self._rates(orders), whole("seed", seed, 0))
+        self.active, self.clock, self.look_at, self.started = 0, 1, 1, 1
+        self.episode_count, self.restart_count = 0, 0
+        self.choice, self.quota = self.starts[:-1].copy(), np.zeros(self.n_states, np.int64)
+        self.log_pair = np.zeros(LOG_SIZE, np.uint32)
+        self.log_next = np.zeros(LOG_SIZE, np.uint32)
+        self.log_reward = np.zeros(LOG_SIZE)
+        self.logged, self.seen = 0, 0
+        self.paused = Paused(orders, self.choice)
+
+    def _rates(self, orders: int) -> NDArray[np.float64]:
+        return np.array([self.tests.rho(1 << m) for m in range(orders)])
+
+    def act(self, state: int) -> int:
+        """The action of the instance whose turn it is."""
+        self.prepare(state)
+        return int(self.actions[self.choice[state]])
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        """Log a step. One that the policy did not choose is learned from all the same."""
+        pair = find_pair(self.starts, self.actions, state, action)
+        if pair == self.choice[state] and self.quota[state] > 0:
+            self.quota[state] -= 1
+        if self.logged == self.log_pair.size:
+            self.absorb()
+        self.log_pair[self.logged] = pair
+        self.log_next[self.logged] = next_state
+        self.log_reward[self.logged] = reward
+        self.logged += 1
+        self.clock += 1
+
+    def prepare(self, state: int) -> None:
+        """See to it that the policy may be followed in this state for at least one step."""
+        if self.clock >= min(self.look_at, self.due()):
+            self.take_in()
+            if self.fails():
+                self.start_over()
+            else:
+                self.look_at = self.clock + self.calm()
+        changes = self.clock >= self.due()
+        if changes:
+            self.hand_over()
+        if self.quota[state] == 0:
+            self.start_episode()
+        elif changes:  # it goes on where it was
+            self.started = self.clock
+            self.episode_count += 1
+        elif self.logged == self.log_pair.size:
+            self.absorb()
+
+    def due(self) -> int:
+        """The step at which another instance may take over."""
+        return min(self.instances.next_start, int(self.instances.ends[self.active]))
+
+    def patience(self) -> int:
+        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        next_time = min(self.look_at, self.due())
+        return max(1, min(next_time - self.clock, self.log_pair.size - self.logged))
+
+    def calm(self) -> int:
+        """How many steps may follow before Test 2 can fail or the base can signal.
+
+        A step adds at most g̃ to what Test 2 looks at, and η to Γ, while their limits only rise.
+        """
+        t, m, gain = max(1, self.clock - self.instances.begin), self.active, self.plausible.gain()
+        steps = (self.most_drift(max(1, self.paused.steps[m])) - self.paused.drifts[m]) / (
+            self.plausible.widening
+        )
+        if gain > 0.0:
+            steps = min(steps, (self.tests.most_gap(t) - self.tests.gap) / gain)
+        return max(1, int(min(steps, FAR)))
+
+    def most_drift(self, t: int) -> float:
+        """4 S √(A t log(SAT/δ)): what Γ may be after t steps."""
+        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log)
+
+    def take_in(self) -> None:
+        """What was logged since, for the tests and the base's signal."""
+        if self.seen < self.logged:
+            self.tests.take_in(self.log_reward, self.seen, self.logged, self.plausible.gain())
+            self.paused.spend(self.active, self.logged - self.seen)
+            self.seen = self.logged
+
+    def fails(self) -> bool:
+        """Whether a test failed at the last step, or the base signals."""
+        t, ends = self.clock - self.instances.begin, self.instances.ends
+        end = ends[self.active]
+        if t == 0 or end == 0:
+            return False
+        if end <= self.clock:  # whoever acts is the next to end
+            for m in range(ends.size):
+                if 0 < ends[m] <= self.clock and self.tests.test_1_fails(m):
+                    return True
+        drift, steps = self.paused.drifts[self.active], self.paused.steps[self.active]
+        return bool(self.tests.test_2_fails(t) or drift > self.most_drift(steps))
+
+    def start_over(self) -> None:
+        """Forget all: the next block is the first."""
+        self.absorb()
+        self.instances.end_all()
+        self.restart_count += 1
+
+    def hand_over(self) -> None:
+        """End and start what is due now, and let the lowest order that lives act."""
+        self.absorb()
+        instances = self.instances
+        self.paused.put(self.active, self.choice, self.quota)
+        if instances.living(self.clock) < 0:
+            instances.open_block(self.clock)
+            self.tests.begin()
+        while instances.next_start <= self.clock:
+            for m in range(instances.ends.size):
+                if instances.starting[m]:
+                    self.memory.clear(m)
+                    self.tests.start(m)
+                    self.paused.start(m)
+            instances.start()
+        instances.end(self.clock)
+        self.active = instances.living(self.clock)
+        self.paused.take(self.active, self.choice, self.quota)
+        self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
+        self.look_at = self.clock + self.calm()
+
+    def start_episode(self) -> None:
+        """The instance that acts plans."""
+        self.absorb()
+        self.started = self.clock
+        self.episode_count += 1
+        m, counts, choice, quota = self.active, self.memory.counts, self.choice, self.quota
+        first = m * self.memory.n_pairs
+        self.plausible.plan_rows(self.starts, counts, first, self.paused.steps[m] + 1, choice)
+        for s in range(quota.size):
+            quota[s] = max(1, counts.visits[first + choice[s]])
+        self.paused.planned(m, self.plausible.gain(), self.plausible.widening)
+        self.look_at = self.clock + self.calm()
+
+    def absorb(self) -> None:
+        """Let the instance that acts take in what was logged."""
+        self.take_in()
+        self.memory.absorb(self.active, self.log_pair, self.log_next, self.log_reward, self.logged)
+        self.logged, self.seen = 0, 0
+
+    def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
+        """Know more states or actions, and forget nothing; all instances plan anew."""
+        self.absorb()
+        place = self.enlarge(n_states, n_actions, available)
+        self.memory.grow(self.pairs, place)
+        self.plausible.allocate(self.pairs)
+        self.tests.n_states, self.tests.n_actions = self.n_states, self.n_actions
+        self.instances.rho = self._rates(self.memory.orders)
+        choice, self.choice = self.choice, self.starts[:-1].copy()
+        self.choice[: choice.size], self.quota = place[choice], np.zeros(self.n_states, np.int64)
+        self.paused.grow(self.choice, place)
+        self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
+
+    def reseed(self, seed: Any) -> None:
+        """Start the draws of the schedule anew."""
+        self.instances.words = stream(seed)
+
+    @property
+    def t(self) -> int:
+        """The step that comes next, from 1."""
+        return self.clock
+
+    @property
+    def episode(self) -> int:
+        """The number of the current stretch of one policy; 0 before the first."""
+        return self.episode_count
+
+    @property
+    def policy(self) -> NDArray[np.int64]:
+        """The current policy: an action for each state."""
+        policy = self.actions[self.choice]
+        policy.flags.writeable = False
+        return policy
+
+    @property
+    def gain(self) -> float:
+        """The optimistic gain of the current policy's plan; NaN before the first."""
+        return float(self.plausible.gain()) if self.episode_count else math.nan
+
+    @property
+    def sweeps(self) -> int:
+        """The sweeps of value iteration that the last plan took."""
+        return int(self.plausible.sweeps())

@@ -1,0 +1,135 @@
+"""Optimistic Q-learning for average reward (Wei, Jafarnia-Jahromi, Luo, Sharma, Jain 2020, Alg. 1).
+
+    γ = 1 - 1/H;   V̂ = Q = Q̂ = H;   n = 0                                        QLearning.forget
+    α_τ = (H+1) / (H+τ),   b_τ = c √(H/τ)
+    For t = 1, 2, … do
+      a_t = argmax Q̂(s_t, ·)                                                        QLearning.act
+      n(s_t, a_t) += 1;  τ = n(s_t, a_t)                                        QLearning.observe
+      Q(s_t, a_t) := (1-α_τ) Q(s_t, a_t) + α_τ (r_t + γ V̂(s_{t+1}) + b_τ)
+      Q̂(s_t, a_t) := min(Q̂(s_t, a_t), Q(s_t, a_t));   V̂(s_t) := max_a Q̂(s_t, a)
+
+It keeps no model: O(A) a step. With c = 4 sp(v*) √log(2T/δ) and H ~ T^{1/3} the paper proves
+regret O(sp(v*) (S A)^{1/3} T^{2/3}) in a stationary, weakly communicating MDP. The default c = 1
+and H = 100 (γ = .99) promise nothing. Q̂ only falls, so that what gets better is never noticed:
+hence the restarts, every `period` steps, which are ours. Ties: the lowest action.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.protocol import Agent
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import find_pair, positive, real, whole
+from switchmdp.restarts import NEVER
+
+
+@compiled
+class QLearning(Agent):
+    """Optimistic Q-learning, restarted every `period` steps (never, if not given).
+
+    >>> agent = QLearning(5, 3, period=20_000)
+    >>> agent.act(0), agent.t, float(agent.q[0])
+    (0, 1, 100.0)
+    """
+
+    span: float
+    bonus: float
+    period: int
+    clock: int
+    restart_at: int
+    q: NDArray[np.float64]
+    ceiling: NDArray[np.float64]
+    value: NDArray[np.float64]
+    visits: NDArray[np.int64]
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        period: int | None = None, horizon: float = 100.0, bonus: float = 1.0,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        Agent.__init__(self, n_states, n_actions, available)
+        self.span = positive("horizon", horizon)
+        if self.span < 2.0:
+            raise InvalidParameter("horizon", horizon, "at least 2")
+        if not real(bonus) or not 0.0 <= bonus < math.inf:
+            raise InvalidParameter("bonus", bonus, "a number >= 0")
+        self.bonus = float(bonus)
+        self.period = NEVER if period is None else whole("period", period, 1)
+        self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
+        self.value = np.zeros(self.n_states)
+        self.visits = np.zeros(self.actions.size, np.int64)
+        self.clock, self.restart_at = 1, min(NEVER, 1 + self.period)
+        self.forget()
+
+    def forget(self) -> None:
+        """Hope for the best again."""
+        for pair in range(self.q.size):
+            self.q[pair], self.ceiling[pair], self.visits[pair] = self.span, self.span, 0
+        for s in range(self.value.size):
+            self.value[s] = self.span
+
+    def act(self, state: int) -> int:
+        """The action that looks best."""
+        ceiling, best = self.ceiling, self.starts[state]
+        for pair in range(best + 1, self.starts[state + 1]):
+            if ceiling[pair] > ceiling[best]:
+                best = pair
+        return int(self.actions[best])
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        """Learn from a step."""
+        pair = find_pair(self.starts, self.actions, state, action)
+        q, ceiling, value, h = self.q, self.ceiling, self.value, self.span
+        self.visits[pair] += 1
+        n = float(self.visits[pair])
+        step = (h + 1.0) / (h + n)
+        aim = reward + (1.0 - 1.0 / h) * value[next_state] + self.bonus * math.sqrt(h / n)
+        q[pair] = (1.0 - step) * q[pair] + step * aim
+        ceiling[pair] = min(ceiling[pair], q[pair])
+        best = ceiling[self.starts[state]]
+        for other in range(self.starts[state] + 1, self.starts[state + 1]):
+            best = max(best, ceiling[other])
+        value[state] = best
+        self.clock += 1
+        if self.clock >= self.restart_at:
+            self.forget()
+            self.restart_at = self.clock + self.period
+
+    def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
+        """Know more states or actions, and forget nothing."""
+        q, ceiling, value, visits = self.q, self.ceiling, self.value, self.visits
+        place = self.enlarge(n_states, n_actions, available)
+        self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
+        self.value = np.zeros(self.n_states)
+        self.visits = np.zeros(self.actions.size, np.int64)
+        self.forget()
+        self.q[place], self.ceiling[place], self.visits[place] = q, ceiling, visits
+        self.value[: value.size] = value
+        first = self.starts[:-1]
+        self.value[:] = np.maximum.reduceat(self.ceiling, first)
+
+    @property
+    def t(self) -> int:
+        """The step that comes next, from 1."""
+        return self.clock
+
+    @property
+    def policy(self) -> NDArray[np.int64]:
+        """The action that looks best in each state."""
+        return np.array([self.act(s) for s in range(self.n_states)])
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError unless it can go on from here."""
+        per_pair = (self.q, self.ceiling, self.visits)
+        good = all(array.shape == (n_pairs,) for array in per_pair)
+        good = good and self.value.shape == (n_states,) and bool((self.visits >= 0).all())
+        good = good and 2.0 <= self.span < math.inf and 0.0 <= self.bonus < math.inf
+        good = good and 1 <= self.period <= NEVER and 1 <= self.clock < self.restart_at <= 2 * NEVER
+        if not (good and all(np.isfinite(x).all() for x in (self.q, self.ceiling, self.value))):
+            raise ValueError("QLearning is not consistent")

@@ -1,0 +1,78 @@
+"""SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020, Algorithm 1), beside the parts that carry it out.
+
+    Input: horizon T, S, A, window W, widening η.                            SWUCRL2CW.__init__
+    For episodes m = 1, 2, … do
+      τ(m) := t; visits and estimates over the last W steps.                       Window.absorb
+      Confidence regions with the horizon in the logarithm; that of the
+        transitions widened by η.                                                 Widened.plan
+      A policy whose optimistic gain is within 1/√τ(m) of the best.           Optimism.iterate
+      While t is not a multiple of W and ν(s_t, π(s_t)) < N⁺(s_t, π(s_t)):         Blocks.quota,
+        follow π.                                                                    Blocks.end
+
+An episode that starts at a multiple of W would by these words never run: it takes a step before it
+tests. The widening keeps the optimistic MDPs' diameters small although the data of a window may
+come from several: without it no MDP in the set need be one in which all states can be reached soon.
+
+With B_r = Σ max|Δr̄|, B_p = Σ max‖Δp‖₁ over all steps, W = `theory.cw_window` and η =
+`theory.cw_widening` the dynamic regret is of order D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}
+with high probability. Defaults are those for unknown B_r and B_p.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.memory import Window
+from switchmdp.plausible import Widened
+from switchmdp.restarts import Never
+from switchmdp.theory import cw_widening, cw_window
+
+
+@compiled
+class Blocks:
+    """UCRL2's rule, and no episode goes on at a multiple of `period`."""
+
+    period: int
+
+    def __init__(self, period: int) -> None:
+        self.period = whole("period", period, 1)
+
+    def quota(self, visits: int) -> int:
+        """How often a pair may be visited in an episode."""
+        return max(1, visits)
+
+    def end(self, t: int) -> int:
+        """The step at which an episode that starts at t must end whatever happens."""
+        return (t // self.period + 1) * self.period
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        whole("period", self.period, 1)
+
+
+@compiled
+class SWUCRL2CW(Episodic):
+    """UCRL2 on the last `window` steps, with transitions widened by `widening`.
+
+    >>> agent = SWUCRL2CW(5, 3, horizon=100_000)
+    >>> agent.memory.window, round(agent.plausible.widening, 4)
+    (1602, 0.1266)
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *, horizon: int,
+        window: int | None = None, widening: float | None = None, delta: float = 0.05,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        pairs = Pairs.of(n_states, n_actions, available)
+        sizes = {"horizon": horizon, "n_states": pairs.n_states, "n_actions": pairs.n_actions}
+        memory = Window(cw_window(**sizes) if window is None else window)
+        eta = cw_widening(horizon=horizon, window=memory.window) if widening is None else widening
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=memory,
+            plausible=Widened(delta, horizon=horizon, widening=eta), restarts=Never(),
+            episodes=Blocks(memory.window),
+        )  # fmt: skip

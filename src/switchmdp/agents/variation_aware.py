@@ -1,0 +1,102 @@
+"""Variation-aware UCRL with restarts (Ortner, Gajane, Auer 2019), beside what carries it out.
+
+    Input: δ, the variations V_r, V_p, the diameter D.                VariationAwareUCRL.__init__
+    τ := 1.  For phases i = 1, 2, … do
+      run variation-aware UCRL with δ/(2τ²) for                                          Varied
+      θ_i = ⌈i² / (V_r + D V_p)²⌉ steps;  τ := τ + θ_i.                                   Phases
+
+V_r and V_p are the total variations of rewards and transitions, Σ_t max|Δr̄| and Σ_t max‖Δp‖₁. The
+radii also hold the variation within the phase, which nobody knows: it is 0 unless given, as the
+authors do in practice. Without any variation there is one phase, which does not end.
+
+With the true variations, also within phases, the regret is of order
+(V_r + D V_p)^{1/3} T^{2/3} D S √A with probability 1 - δ. With 0 for the variation within a phase
+it is a heuristic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from switchmdp.agents.episodic import Episodic
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import real
+from switchmdp.memory import Everything
+from switchmdp.plausible import Varied
+from switchmdp.plausible.widened import not_negative
+from switchmdp.restarts import NEVER, Schedule
+
+
+@compiled
+class Phases(Schedule):
+    """Restarts after ⌈i²/V²⌉ steps, i = 1, 2, …, with V = V_r + D V_p."""
+
+    variation: float
+    i: int
+    start: int
+
+    def __init__(self, variation: float) -> None:
+        self.variation = not_negative("variation", variation)
+        self.i, self.start = 0, 1
+
+    def length(self) -> int:
+        """θ_i."""
+        ratio = self.i / max(self.variation, 1e-18)
+        return math.ceil(ratio * ratio) if ratio < 1e9 else NEVER
+
+    def after(self, t: int) -> int:
+        """The first restart after step t, which never falls."""
+        while self.start <= t and self.start < NEVER:
+            self.i += 1
+            self.start = min(NEVER, self.start + self.length())
+        return self.start
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        not_negative("variation", self.variation)
+        if not 0 <= self.i <= 2**31 or not 1 <= self.start <= NEVER:
+            raise ValueError("Phases is not consistent")
+
+
+@compiled
+class VariationAwareUCRL(Episodic):
+    """UCRL2 in phases as long as the variation allows.
+
+    >>> agent = VariationAwareUCRL(
+    ...     5, 3, diameter=2.0, reward_variation=0.06, transition_variation=0.02)
+    >>> agent.restart_at
+    101
+    """
+
+    forget = Episodic.start_over  # what is overridden below: machine code knows no super()
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        reward_variation: float, transition_variation: float, diameter: float,
+        delta: float = 0.05, phase_reward_variation: float = 0.0,
+        phase_transition_variation: float = 0.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        if not real(diameter) or not 1.0 <= diameter < math.inf:
+            raise InvalidParameter("diameter", diameter, "a number >= 1")
+        total = not_negative("reward_variation", reward_variation)
+        total += diameter * not_negative("transition_variation", transition_variation)
+        plausible = Varied(
+            delta, reward_variation=phase_reward_variation,
+            transition_variation=phase_transition_variation,
+        )  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=plausible, restarts=Phases(total),
+        )  # fmt: skip
+
+    def start_over(self) -> None:
+        """Forget all, and let the set know when the phase began."""
+        self.forget()
+        self.plausible.start_phase(self.since)
+
+    def check_state(self) -> None:
+        """What is kept twice must agree."""
+        if self.restart_at != self.restarts.start or self.plausible.phase > self.clock:
+            raise ValueError("the phase is not consistent")

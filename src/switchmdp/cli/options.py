@@ -1,0 +1,91 @@
+"""Options that several commands share, or of which one has many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Speak JSON, one object a line.")
+MOST_PROBLEMS = 1_000_000  # as in `spec`, which help must not wait for
+
+
+def out(text: str, default: str | None = None) -> Callable[[F], F]:
+    """Where a command writes."""
+    kind = click.Path(path_type=Path)
+    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=text)
+
+
+def problems_option(text: str) -> Callable[[F], F]:
+    """How many problems."""
+    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=text)
+
+
+def running(command: Any) -> Any:
+    """The options of every command that runs experiments."""
+    for option in reversed((
+        click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                     help="Workers [one for each core]."),
+        click.option("--executor", type=click.Choice(["auto", "threads", "processes"]),
+                     default="auto", metavar="KIND",
+                     help="threads, processes, or auto: threads for compiled agents, processes "
+                          "for plain Python ones [auto]."),
+        click.option("--shard", metavar="I/N",
+                     help="Do only the I-th of N parts: one job of many on a batch system."),
+        click.option("--dask", metavar="ADDRESS",
+                     help="Run on the Dask cluster with this scheduler; `local` starts one."),
+        click.option("--quiet", is_flag=True, help="Say only what goes wrong."),
+        JSON,
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def serving(command: Any) -> Any:
+    """The options of `serve`."""
+    path = click.Path(path_type=Path)
+    for option in reversed((
+        click.option("--data", type=path, required=True, metavar="FOLDER",
+                     help="Where everything is kept; made if it is not there."),
+        click.option("--agent", metavar="NAME",
+                     help="Which agent, such as sw-ucrl (see `switchmdp agents`). Left out, it is "
+                          "the one in FOLDER."),
+        click.option("--states", type=click.IntRange(1), metavar="N", help="How many states."),
+        click.option("--actions", type=click.IntRange(1), metavar="N", help="How many actions."),
+        click.option("--window", type=click.IntRange(1), metavar="W",
+                     help="The last W steps are remembered, where the agent takes a window."),
+        click.option("--delta", type=float, metavar="P",
+                     help="The agent's probability of error [0.05]."),
+        click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
+                     help="Another parameter of the agent, such as changes=4; may be repeated."),
+        click.option("--warm-start", type=path, metavar="PATH",
+                     help="Learn first from this CSV file (state,action,reward,next_state), or "
+                          "from another FOLDER of decisions. Only where --data is new."),
+        click.option("--replan", type=click.Choice(["inline", "background"]), metavar="HOW",
+                     help="inline: plan when an episode is due, and decide then; background: "
+                          "decide by the old policy meanwhile [as in FOLDER, else inline]."),
+        click.option("--expiry", type=float, metavar="SECONDS",
+                     help="How long a decision waits for its feedback [as in FOLDER, else 3600]."),
+        click.option("--host", default="127.0.0.1", metavar="ADDRESS",
+                     help="Where to listen; beyond this machine only with a token [127.0.0.1]."),
+        click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N",
+                     help="Which port; 0 is any free one [8000]."),
+        click.option("--token-file", type=path, metavar="FILE",
+                     help="Holds the bearer token that callers must give [SWITCHMDP_TOKEN]."),
+        click.option("--rate", type=click.FloatRange(0, min_open=True), default=5000.0,
+                     metavar="N", help="Requests a second that one client may make [5000]."),
+        click.option("--max-body", type=click.IntRange(1), default=65536, metavar="BYTES",
+                     help="The largest body of a request [65536]."),
+        click.option("--no-sync", is_flag=True,
+                     help="Don't wait for the disk: a crash of the machine may then lose what was "
+                          "acknowledged (a crash of the process still does not)."),
+    )):  # fmt: skip
+        command = option(command)
+    return command

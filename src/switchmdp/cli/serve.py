@@ -1,0 +1,131 @@
+"""serve: an agent behind HTTP, from its options to its last answer."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from switchmdp.agents import AGENTS
+from switchmdp.agents.protocol import check_observe
+from switchmdp.cli import INTERRUPTED, TERMINATED
+from switchmdp.cli.say import say, tell
+from switchmdp.errors import DamagedFile, InvalidParameter
+from switchmdp.experiments.build import parameters_of
+from switchmdp.online import Decisions, Signal, history
+
+SERVED = [name for name in AGENTS if name not in ("oracle", "omniscient")]  # told what is true
+COLUMNS = ["state", "action", "reward", "next_state"]
+Row = tuple[int, int, float, int]
+
+
+def serve_folder(
+    data: Path, *, agent: str | None, states: int | None, actions: int | None,
+    parameters: dict[str, Any], host: str, port: int, token_file: Path | None,
+    warm_start: Path | None, rate: float, max_body: int, sync: bool, **settings: Any,
+) -> int:  # fmt: skip
+    """Serve the decisions of a folder until a signal comes."""
+    from switchmdp.online.server import address_of, compile_agent, listen, serve
+    from switchmdp.online.service import application
+
+    token = _token(token_file)
+    made = None if agent is None else _made(agent, states, actions, parameters)
+    new = not (data / "decisions.json").exists()
+    if new and made is None:
+        allowed = "given, with --states and --actions: nothing is there yet to go on with"
+        raise InvalidParameter("--agent", None, allowed)
+    if made is None and (states, actions, parameters) != (None, None, {}):
+        raise InvalidParameter("--agent", None, "given where its sizes or parameters are")
+    rows = [] if warm_start is None else list(_warm(warm_start, made, new))
+    bound = listen(host, port, token)
+    with bound, Decisions(made, data, sync=sync, on_alert=_alert, **settings) as decisions:
+        if rows:
+            tell(f"learned from {decisions.learn_from(rows)} steps of {warm_start}")
+        tell("compiling the agent ...")
+        compile_agent(decisions)
+        app = application(decisions, token=token, rate=rate, max_body=max_body)
+        asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
+    tell(f"stopped; everything acknowledged is in {data}")
+    return TERMINATED if asked == signal.SIGTERM else INTERRUPTED
+
+
+def _token(file: Path | None) -> str | None:
+    """The token in a file, or in SWITCHMDP_TOKEN: never on a command line, which anybody sees."""
+    if file is not None:
+        return file.read_text("utf-8", errors="replace").strip()
+    return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
+
+
+def _made(name: str, states: int | None, actions: int | None, parameters: dict[str, Any]) -> Any:
+    if name not in SERVED:
+        raise InvalidParameter("--agent", name, f"one of {', '.join(SERVED)}")
+    kind: Any = AGENTS[name]
+    sizes = {"n_states": states, "n_actions": actions}
+    for option, value in (("--states", states), ("--actions", actions)):
+        if value is None:
+            raise InvalidParameter(option, None, "given with --agent")
+    known = {p: found for p, found in parameters_of(kind).items() if p not in (*sizes, "available")}
+    for given in parameters:
+        if given not in known:
+            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(known)}")
+    for needed, found in known.items():
+        if found.default is found.empty and needed not in parameters:
+            raise InvalidParameter(needed, None, f"given for {name} (--set {needed}=VALUE)")
+    return kind(**sizes, **parameters)
+
+
+def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
+    """NAME=VALUE, where the value is JSON or else a text.
+
+    >>> parsed(("changes=4", "delta=0.1"))
+    {'changes': 4, 'delta': 0.1}
+    """
+    found = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidParameter("--set", text, "NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found
+
+
+def _warm(source: Path, agent: Any, new: bool) -> Iterator[Row]:
+    """Steps from elsewhere, all checked before anything is made of them."""
+    if not new or agent is None:
+        raise InvalidParameter("--warm-start", str(source), "left out: the folder is not new")
+    rows = history(source) if source.is_dir() else _table(source)
+    for number, row in enumerate(rows, 1):
+        try:
+            yield check_observe(agent, *row)
+        except InvalidParameter as error:
+            field = f"{source}, step {number}: {error.field}"
+            raise type(error)(field, error.value, error.allowed) from None
+
+
+def _table(source: Path) -> Iterator[tuple[Any, ...]]:
+    with open(source, newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        if next(lines, None) != COLUMNS:
+            raise DamagedFile(f"{source} must begin with the line {','.join(COLUMNS)}")
+        for line in lines:
+            try:
+                state, action, reward, next_state = line
+                yield int(state), int(action), float(reward), int(next_state)
+            except ValueError:
+                raise DamagedFile(f"{source}, line {lines.line_num}: no step: {line}") from None
+
+
+def _alert(found: Signal) -> None:
+    to = found.next_state
+    what = "the mean reward" if to is None else f"the share of moves to state {to}"
+    tell(
+        f"alert: in state {found.state} with action {found.action}, {what} was {found.before:.3f} "
+        f"and is {found.now:.3f} (signal {found.strength:.2f} at step {found.step})"
+    )

@@ -1,0 +1,211 @@
+"""What is counted of each pair: visits N, the sum R of its rewards, and each successor.
+
+The paper's N_k, R_k and P_k (Figure 1, steps 2 and 3).
+
+**Sums that don't drift.** Adding and subtracting doubles for ever leaves rounding errors behind. A
+reward r in [0, 1] is kept as two integers, r = h·2⁻³¹ + l·2⁻⁶² (off by at most 2⁻⁶³), and integers
+are added and subtracted exactly: whatever the order and however long the run, an empty window sums
+to 0 and 0/1 rewards to whole numbers. The sums hold 2³² visits to a pair.
+
+**Successor counts.** Each pair owns a block of slots (successor, count). With few states the block
+is the full row, slot = state. Otherwise it starts empty and doubles as successors are met, so that
+memory is O(pairs + transitions met); a slot whose count fell to 0 is given to the next new
+successor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled, jit
+from switchmdp.mdp.model import FULL_ROWS_UP_TO
+from switchmdp.mdp.pairs import Pairs
+
+HIGH = 2.0**31
+
+
+@jit
+def high_part(reward: float) -> int:
+    """h of r = h·2⁻³¹ + l·2⁻⁶²."""
+    return int(reward * HIGH)
+
+
+@jit
+def low_part(reward: float) -> int:
+    """l of r = h·2⁻³¹ + l·2⁻⁶², to the nearest."""
+    scaled = reward * HIGH
+    return int((scaled - int(scaled)) * HIGH + 0.5)
+
+
+@compiled
+class Slots:
+    """Each pair's block of slots (successor, count); what is counted may be whole or weighted."""
+
+    n_states: int
+    full: bool
+    visits: Any
+    offset: NDArray[np.int64]
+    used: NDArray[np.int64]
+    target: NDArray[np.uint32]
+    count: Any
+    filled: int
+
+    def lay_out(self, pairs: Pairs, kind: type) -> None:
+        """Empty blocks, and visits, of these pairs; counts are numbers of this kind."""
+        n_pairs = pairs.n_pairs
+        self.n_states = pairs.n_states
+        self.full = pairs.n_states <= FULL_ROWS_UP_TO
+        self.visits = np.zeros(n_pairs, kind)
+        size = n_pairs * pairs.n_states if self.full else 4096
+        self.target = np.zeros(size, np.uint32)
+        if self.full:
+            self.target[:] = np.arange(size) % pairs.n_states
+        self.count = np.zeros(size, kind)
+        width = pairs.n_states if self.full else 0
+        self.offset = np.arange(n_pairs, dtype=np.int64) * width
+        self.used = np.full(n_pairs, width, np.int64)
+        self.filled = size if self.full else 0
+
+    def slot_of(self, pair: int, state: int) -> int:
+        """The pair's slot for a successor: its own, a free one, or a new one."""
+        offset, used = self.offset[pair], self.used[pair]
+        free = -1
+        for slot in range(used):
+            if self.count[offset + slot] == 0:
+                if free < 0:
+                    free = slot
+            elif self.target[offset + slot] == state:
+                return int(slot)
+        if free < 0:
+            # Blocks have 1, 2, 4, 8, … slots: full when their use is a power of two.
+            if used & (used - 1) == 0:
+                self.move_to_end(pair, max(1, 2 * used))
+            free = used
+            self.used[pair] += 1
+        self.target[self.offset[pair] + free] = state
+        return int(free)
+
+    def move_to_end(self, pair: int, size: int) -> None:
+        """Give a pair a block of `size` slots."""
+        if self.filled + size > self.target.size:
+            self.compact(size)
+        old, new = self.offset[pair], self.filled
+        for slot in range(self.used[pair]):
+            self.target[new + slot] = self.target[old + slot]
+            self.count[new + slot] = self.count[old + slot]
+        self.offset[pair] = new
+        self.filled += size
+
+    def compact(self, wanted: int) -> None:
+        """Close the gaps that moved blocks left, and make room for `wanted` slots and a third."""
+        total = 0
+        for pair in range(self.used.size):
+            if self.visits[pair] == 0:  # all of it was forgotten: no step refers to its slots
+                self.used[pair] = 0
+            total += block_size(self.used[pair])
+        size = (total + wanted) * 4 // 3 + 4096
+        target, count = np.zeros(size, np.uint32), np.zeros(size, self.count.dtype)
+        filled = 0
+        for pair in range(self.used.size):
+            old = self.offset[pair]
+            for slot in range(self.used[pair]):
+                target[filled + slot] = self.target[old + slot]
+                count[filled + slot] = self.count[old + slot]
+            self.offset[pair] = filled
+            filled += block_size(self.used[pair])
+        self.target, self.count, self.filled = target, count, filled
+
+    def copy_slots(self, new: Any, place: Any) -> None:
+        """Enter the visits and successors into other slots, where pair x is now place[x]."""
+        new.visits[place] = self.visits
+        for pair, into in enumerate(place):
+            for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
+                if self.count[k] > 0:
+                    state = int(self.target[k])
+                    slot = state if new.full else new.slot_of(into, state)
+                    new.count[new.offset[into] + slot] = self.count[k]
+
+    def empty_slots(self) -> None:
+        """Forget visits and successors."""
+        for pair in range(self.visits.size):
+            self.visits[pair] = 0
+            if not self.full:
+                self.used[pair] = 0
+        for k in range(self.filled):
+            self.count[k] = 0
+        if not self.full:
+            self.filled = 0
+
+
+@compiled
+class Counts(Slots):
+    """Visits, reward sums and successor counts of every pair."""
+
+    visits: NDArray[np.int64]
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.lay_out(pairs, np.int64)
+        self.high = np.zeros(pairs.n_pairs, np.int64)
+        self.low = np.zeros(pairs.n_pairs, np.int64)
+
+    def mean(self, pair: int) -> float:
+        """r̂ = R / max(1, N)."""
+        total = self.high[pair] / HIGH + self.low[pair] / HIGH / HIGH
+        return float(total / max(1, self.visits[pair]))
+
+    def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
+        """Count the steps first..last-1; `nexts` then holds slots in place of states."""
+        visits, high, low = self.visits, self.high, self.low
+        for i in range(first, last):
+            pair = pairs[i]
+            visits[pair] += 1
+            high[pair] += high_part(rewards[i])
+            low[pair] += low_part(rewards[i])
+        if self.full:
+            offset, count = self.offset, self.count
+            for i in range(first, last):
+                count[offset[pairs[i]] + nexts[i]] += 1
+        else:
+            for i in range(first, last):
+                slot = self.slot_of(pairs[i], nexts[i])
+                nexts[i] = slot
+                self.count[self.offset[pairs[i]] + slot] += 1
+
+    def remove(self, pairs: Any, slots: Any, rewards: Any, first: int, last: int) -> None:
+        """Take the steps first..last-1 back."""
+        visits, high, low = self.visits, self.high, self.low
+        offset, count = self.offset, self.count
+        for i in range(first, last):
+            pair = pairs[i]
+            visits[pair] -= 1
+            high[pair] -= high_part(rewards[i])
+            low[pair] -= low_part(rewards[i])
+            count[offset[pair] + slots[i]] -= 1
+
+    def moved(self, pairs: Pairs, place: Any) -> Counts:
+        """The same counts among more pairs, where pair x is now place[x]."""
+        new = Counts(pairs)
+        self.copy_slots(new, place)
+        new.high[place], new.low[place] = self.high, self.low
+        return new
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.empty_slots()
+        for pair in range(self.high.size):
+            self.high[pair], self.low[pair] = 0, 0
+
+
+@jit
+def block_size(used: int) -> int:
+    """The slots of a block of which this many are in use."""
+    size = 1
+    while size < used:
+        size *= 2
+    return size if used > 0 else 0

@@ -1,0 +1,177 @@
+"""A memory that fades: a step counts 1 when it is new, and less and less as it ages.
+
+    N(s, a) = Σ_τ γ^(age of τ) 1{s_τ = s, a_τ = a},     and R, P alike,
+
+so that about 1/(1-γ) steps are remembered (Garivier and Moulines 2011 for bandits; for MDPs it is
+a heuristic: no guarantee is known in this setting).
+
+**When it fades.** Not at every step, which would cost a pass over all pairs, but every
+b = ⌈1/(32 (1-γ))⌉ steps by γᵇ: a weight is off by at most a thirty-second part. These moments are
+set by the number of steps alone and every step is one addition, so that it makes no difference in
+which pieces the steps are handed over, to the last bit. Up to γ = 31/32 it is every step.
+
+**What is counted.** The same as in whole counts and under the same names, in doubles: every
+plausible set, posterior and episode rule reads it as it is (UCRL2's rule allows ⌊N⌋ visits, at
+least one). Visits are the sum of the successors' counts after each fading, which keeps p̂ a
+distribution; a pair with N below 1/2 is forgotten, for no set should have to divide by almost
+nothing; a successor below 2⁻²⁰ gives its slot back, which keeps lists short.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.memory.counts import Slots
+
+LEAST = 0.5
+FAINT = 2.0**-20
+PARTS = 32
+
+
+@compiled
+class Weights(Slots):
+    """Weights of visits, rewards and successors of every pair."""
+
+    visits: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    count: NDArray[np.float64]
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.lay_out(pairs, np.float64)
+        self.rewards = np.zeros(pairs.n_pairs)
+
+    def mean(self, pair: int) -> float:
+        """r̂ = R / N, and 0 where never visited."""
+        if self.visits[pair] == 0.0:
+            return 0.0
+        return float(min(1.0, self.rewards[pair] / self.visits[pair]))
+
+    def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
+        """Count the steps first..last-1."""
+        for i in range(first, last):
+            pair = pairs[i]
+            slot = nexts[i] if self.full else self.slot_of(pair, nexts[i])
+            self.visits[pair] += 1.0
+            self.rewards[pair] += rewards[i]
+            self.count[self.offset[pair] + slot] += 1.0
+
+    def fade(self, keep: float) -> None:
+        """Multiply all by `keep`."""
+        visits, rewards, count = self.visits, self.rewards, self.count
+        for pair in range(visits.size):
+            if visits[pair] == 0.0:
+                continue
+            first, last = self.offset[pair], self.offset[pair] + self.used[pair]
+            left = 0.0
+            for k in range(first, last):
+                faded = keep * count[k]
+                count[k] = faded if faded >= FAINT else 0.0
+                left += count[k]
+            if left < LEAST:
+                left = 0.0
+                for k in range(first, last):
+                    count[k] = 0.0
+            rewards[pair] *= left / visits[pair]
+            visits[pair] = left
+
+    def moved(self, pairs: Pairs, place: Any) -> Weights:
+        """The same weights among more pairs, where pair x is now place[x]."""
+        new = Weights(pairs)
+        self.copy_slots(new, place)
+        new.rewards[place] = self.rewards
+        return new
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.empty_slots()
+        for pair in range(self.rewards.size):
+            self.rewards[pair] = 0.0
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError unless it belongs to an agent of this size and follows no bad index.
+
+        Its blocks lie inside the arrays, whatever they hold: numbers that are wrong, but finite,
+        do no harm.
+        """
+        sizes = (self.visits, self.rewards, self.offset, self.used)
+        good = all(array.shape == (n_pairs,) for array in sizes) and self.n_states == n_states
+        good = good and self.target.shape == self.count.shape == (self.count.size,)
+        good = good and 0 <= self.filled <= self.count.size
+        good = good and bool(((self.used >= 0) & (self.used <= n_states)).all())
+        room = np.where(self.used > 0, 2 ** np.ceil(np.log2(np.maximum(1, self.used))), 0)
+        if self.full:
+            room = self.used
+            row = np.arange(n_states)
+            good = good and bool((self.used == n_states).all()) and self.filled == self.count.size
+            good = good and self.count.size == n_pairs * n_states
+            good = good and bool((self.offset == np.arange(n_pairs) * n_states).all())
+            good = good and bool((self.target.reshape(-1, n_states) == row).all())
+        good = good and bool(((self.offset >= 0) & (self.offset <= self.filled - room)).all())
+        good = good and bool((self.target[: self.filled] < n_states).all())
+        for weights in (self.visits, self.rewards, self.count):
+            good = good and bool(((weights >= 0.0) & (weights < 2.0**53)).all())
+        if not good:
+            raise ValueError("Weights is not consistent")
+
+
+@compiled
+class Discounted:
+    """Remembers every step, each with a weight that fades by `discount` a step.
+
+    >>> memory = Discounted(0.999)
+    >>> memory.block, round(memory.keeps, 6)
+    (32, 0.968491)
+    """
+
+    discount: float
+    block: int
+    keeps: float
+    counts: Weights
+    age: int
+
+    def __init__(self, discount: float) -> None:
+        self.discount = probability("discount", discount)
+        self.block = max(1, math.ceil(1.0 / (PARTS * (1.0 - self.discount))))
+        self.keeps = self.discount**self.block
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.counts = Weights(pairs)
+        self.age = 0
+
+    def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Count the n steps of a log, and let all fade where it is time."""
+        done = 0
+        while done < n:
+            until = min(n, done + self.block - self.age)
+            self.counts.add(pairs, nexts, rewards, done, until)
+            self.age += until - done
+            done = until
+            if self.age == self.block:
+                self.counts.fade(self.keeps)
+                self.age = 0
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]."""
+        self.counts = self.counts.moved(pairs, place)
+
+    def keep(self, steps: int) -> int:
+        """Forget all but the last steps, as many as can be told apart: none."""
+        self.clear()
+        return 0
+
+    def clear(self) -> None:
+        self.counts.clear()
+        self.age = 0
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError unless it can go on from here."""
+        good = 0.0 < self.discount < 1.0 and 0.0 < self.keeps < 1.0
+        if not (good and 0 <= self.age < self.block <= 2**53):
+            raise ValueError("Discounted is not consistent")

@@ -1,0 +1,141 @@
+"""Memories of whole steps: all of them, or the last W.
+
+A window remembers (pair, slot, reward) of each step: forgetting needs no search.
+
+Agents log steps in a small buffer and `absorb` it when they plan: counts are brought up to date in
+one pass. As the sums are exact, it makes no difference when that happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.memory.counts import Counts
+
+FIRST_RING = 1024
+
+
+@compiled
+class Everything:
+    """Remembers every step since the last restart (UCRL2)."""
+
+    counts: Counts
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.counts = Counts(pairs)
+
+    def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Count the n steps of a log."""
+        self.counts.add(pairs, nexts, rewards, 0, n)
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]."""
+        self.counts = self.counts.moved(pairs, place)
+
+    def keep(self, steps: int) -> int:
+        """Forget all but the last steps, as many as can be told apart: none."""
+        self.counts.clear()
+        return 0
+
+    def clear(self) -> None:
+        self.counts.clear()
+
+
+@compiled
+class Window:
+    """Remembers the last `window` steps: t - W <= τ < t (SW-UCRL, Figure 1, steps 2 and 3).
+
+    A ring of at most W steps, grown as it fills. The trap is that an episode may be as long as the
+    window: here a step leaves the ring in the same pass in which its successor enters.
+    """
+
+    window: int
+    counts: Counts
+    pairs: NDArray[np.uint32]
+    slots: NDArray[np.uint32]
+    rewards: NDArray[np.float64]
+    head: int
+    size: int
+
+    def __init__(self, window: int) -> None:
+        self.window = whole("window", window, 1)
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.counts = Counts(pairs)
+        room = min(self.window, FIRST_RING)
+        self.pairs, self.slots = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
+        self.rewards = np.zeros(room)
+        self.head = 0
+        self.size = 0
+
+    def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Count the n steps of a log, and forget as many as have left the window."""
+        done = max(0, n - self.window)
+        if done > 0:  # the log alone is longer than the window
+            self.clear()
+        self.forget(max(0, self.size + n - done - self.window))
+        self.counts.add(pairs, nexts, rewards, done, n)
+        self.reserve(self.size + n - done)
+        room, at = self.pairs.size, self.head + self.size
+        ring_pairs, ring_slots, ring_rewards = self.pairs, self.slots, self.rewards
+        for i in range(done, n):
+            if at >= room:
+                at -= room
+            ring_pairs[at] = pairs[i]
+            ring_slots[at] = nexts[i]
+            ring_rewards[at] = rewards[i]
+            at += 1
+        self.size += n - done
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]. The steps enter once more, in order."""
+        counts, steps = self.counts, self.size
+        where = (self.head + np.arange(steps)) % self.pairs.size
+        before, slots, rewards = self.pairs[where], self.slots[where], self.rewards[where]
+        nexts = counts.target[counts.offset[before] + slots]
+        self.allocate(pairs)
+        self.absorb(place[before].astype(np.uint32), nexts, rewards, steps)
+
+    def forget(self, n: int) -> None:
+        """Take the n oldest steps back."""
+        until_end = min(n, self.pairs.size - self.head)
+        head = self.head
+        self.counts.remove(self.pairs, self.slots, self.rewards, head, head + until_end)
+        self.counts.remove(self.pairs, self.slots, self.rewards, 0, n - until_end)
+        self.head = (head + n) % self.pairs.size
+        self.size -= n
+
+    def reserve(self, steps: int) -> None:
+        """Grow the ring; before it has W slots nothing was forgotten, so it starts at 0."""
+        room = self.pairs.size
+        if steps <= room:
+            return
+        larger = min(self.window, max(2 * room, steps))
+        pairs, slots = np.zeros(larger, np.uint32), np.zeros(larger, np.uint32)
+        rewards = np.zeros(larger)
+        for i in range(room):
+            pairs[i], slots[i], rewards[i] = self.pairs[i], self.slots[i], self.rewards[i]
+        self.pairs, self.slots, self.rewards = pairs, slots, rewards
+
+    def keep(self, steps: int) -> int:
+        """Forget all but the last steps; how many those are."""
+        if steps < self.size:
+            self.forget(self.size - steps)
+            where = (self.head + np.arange(steps)) % self.pairs.size
+            self.pairs[:steps] = self.pairs[where]
+            self.slots[:steps] = self.slots[where]
+            self.rewards[:steps] = self.rewards[where]
+            self.head = 0  # as long as there are fewer than W it starts there: see `reserve`
+        return self.size
+
+    def clear(self) -> None:
+        self.counts.clear()
+        self.head = 0
+        self.size = 0

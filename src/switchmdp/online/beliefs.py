@@ -1,0 +1,197 @@
+"""What the agent believes right now, as plain data for `GET /agent` and the live page.
+
+Looking must not change anything: an agent that is asked for its counts first absorbs its log. So it
+is copied while nothing happens, and the copy is asked. Whatever it does not tell is None: an agent
+need not learn in episodes, nor have a policy or estimates.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents import Episodic
+from switchmdp.agents.machine_code import absorb
+from switchmdp.mdp.pairs import find_pair, real, whole
+from switchmdp.online.decisions import Decisions
+from switchmdp.online.learner import Learner
+from switchmdp.online.signal import Signal
+
+COMPONENTS = ("memory", "plausible", "restarts", "episodes")
+THRESHOLD = 1.0  # where the change signal fires
+
+Data = dict[str, Any]
+
+
+class Copied(NamedTuple):
+    """What of a learner may change as soon as the look at it is over."""
+
+    told: Data
+    agent: Any
+    buckets: list[tuple[float, float, int, float]]
+    last_step: NDArray[np.int64]
+    last_at: NDArray[np.float64]
+
+
+def beliefs(decisions: Decisions, limit: int = 100) -> Data:
+    """All of it, ready for JSON; of more than `limit` states, the most visited ones.
+
+    How long ago something was, is counted up to the last event (`at`, in seconds since 1970).
+
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         told = beliefs(decisions)
+    >>> told["agent"]["class"], told["agent"]["parameters"], told["memory"]
+    ('SWUCRL', {'window': 100, 'delta': 0.05}, {'window': 100, 'remembered': 0})
+    """
+    limit = whole("limit", limit, 1)
+    seen: Copied = decisions.look(_copied)
+    agent, last_step = seen.agent, seen.last_step
+    if isinstance(agent, Episodic) and agent.logged:
+        absorb(agent)
+    visits = _table(agent, "visits")
+    weight = last_step.max(axis=1) if visits is None else visits.sum(axis=1)
+    shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
+    window = getattr(getattr(agent, "memory", None), "window", None)
+    remembered = None if visits is None else int(visits.sum())
+    return seen.told | {
+        "agent": _described(agent),
+        "t": getattr(agent, "t", None),
+        "episode": _episode(agent),
+        "gain": _number(getattr(agent, "gain", None)),
+        "memory": {"window": window, "remembered": remembered},
+        "rewards": [{"from": a, "to": b, "n": n, "mean": s / n} for a, b, n, s in seen.buckets],
+        "states": _states(seen, shown.tolist(), visits),
+        "more_states": int(agent.n_states - len(shown)),
+    }
+
+
+def _copied(learner: Learner) -> Copied:
+    latest = learner.signal.latest
+    told = {
+        "at": learner.at if learner.decided or learner.counted else None,
+        "mode": learner.mode,
+        "fixed_policy": learner.policy,
+        "counters": {
+            "decided": learner.decided, "counted": learner.counted, "expired": learner.expired,
+            "pending": len(learner.pending), "sessions": len(learner.sessions),
+        },
+        "shadow": {
+            "compared": learner.shadowed, "agreed": learner.agreed,
+            "agreement": learner.agreed / learner.shadowed if learner.shadowed else None,
+        },
+        "signal": {
+            "window": learner.signal.window, "delta": learner.signal.delta,
+            "threshold": THRESHOLD, "fires": learner.alarmed,
+            "latest": None if latest is None else _signal(latest),
+        },
+        "alerts": [_signal(alert) for alert in learner.alerts],
+    }  # fmt: skip
+    buckets = [(a, b, n, total) for a, b, n, total in learner.rewards.buckets]
+    agent = copy.deepcopy(learner.agent)
+    return Copied(told, agent, buckets, learner.last_step.copy(), learner.last_at.copy())
+
+
+def _signal(signal: Signal) -> Data:
+    what = "reward" if signal.next_state is None else "next state"
+    return asdict(signal) | {"what": what}
+
+
+def _described(agent: Any) -> Data:
+    """Class and sizes; its components, and those parameters that can be read back from them."""
+    components = {name: getattr(agent, name) for name in COMPONENTS if hasattr(agent, name)}
+    parameters = {
+        name: getattr(part, name)
+        for part in (agent, *components.values())
+        for name in inspect.signature(type(part).__init__).parameters
+        if real(getattr(part, name, None)) and not name.startswith("n_")
+    }
+    return {
+        "class": type(agent).__name__,
+        "parameters": {name: _number(value) for name, value in parameters.items()},
+        "components": {name: type(part).__name__ for name, part in components.items()},
+        "states": int(agent.n_states),
+        "actions": int(agent.n_actions),
+        "pairs": len(agent.actions),
+    }
+
+
+def _number(value: Any) -> int | float | None:
+    """A number as JSON has it, of which NaN and the infinities are none."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def _episode(agent: Any) -> Data | None:
+    number = getattr(agent, "episode", None)
+    return None if number is None else {"number": number, "start": agent.episode_start}
+
+
+def _table(agent: Any, name: str) -> NDArray[Any] | None:
+    """What the agent tells of every state and action, if it does."""
+    table = getattr(agent, name, None)
+    return None if table is None else np.asarray(table)
+
+
+def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list[Data]:
+    agent = seen.agent
+    # Before its first episode an agent follows no policy yet.
+    policy = None if getattr(agent, "episode", None) == 0 else getattr(agent, "policy", None)
+    reward_of = _rewards(agent)
+    counted, at = seen.told["counters"]["counted"], seen.told["at"]
+
+    def pair(s: int, a: int) -> Data:
+        n = None if visits is None else int(visits[s, a])
+        mean, radius = reward_of(s, a)
+        mean = None if n == 0 else mean
+        low, high = (None, None) if radius is None else _interval(mean, radius)
+        step = int(seen.last_step[s, a])
+        return {
+            "action": a, "visits": n, "estimate": mean, "low": low, "high": high,
+            "feedbacks_ago": counted - step if step else None,
+            "seconds_ago": max(0.0, at - float(seen.last_at[s, a])) if step else None,
+        }  # fmt: skip
+
+    pairs = agent.pairs
+    return [
+        {
+            "state": s,
+            "policy": None if policy is None else int(policy[s]),
+            "actions": [pair(s, a) for a in pairs.at(s)],
+        }
+        for s in shown
+    ]
+
+
+def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | None]]:
+    """The estimate of a mean reward, and its radius."""
+    if isinstance(agent, Episodic) and hasattr(agent.plausible, "reward_radius"):
+        # Its own tables are of all pairs, which of a large problem takes long.
+        counts, t = agent.memory.counts, agent.clock - agent.since + 1
+
+        def told(s: int, a: int) -> tuple[float, float]:
+            pair = find_pair(agent.starts, agent.actions, s, a)
+            n = int(counts.visits[pair])
+            return counts.mean(pair), agent.plausible.reward_radius(n, t)
+
+        return told
+    estimates, radii = _table(agent, "reward_estimates"), _table(agent, "reward_radii")
+    return lambda s, a: (
+        None if estimates is None else _number(estimates[s, a]),
+        None if radii is None else _number(radii[s, a]),
+    )
+
+
+def _interval(mean: float | None, radius: float) -> tuple[float, float]:
+    """Where the mean reward may lie: anywhere, if nothing is known of it."""
+    return (0.0, 1.0) if mean is None else (max(0.0, mean - radius), min(1.0, mean + radius))

@@ -1,0 +1,196 @@
+/* Asks the service what the agent believes, again and again while somebody looks, and shows it. */
+(() => {
+  const EVERY = 1000; // milliseconds from an answer to the next question
+  const SLOWEST = 30000;
+  const PATIENCE = 10000;
+  const MODES = {
+    agent: ["agent", "and it learns"],
+    fixed: ["fixed policy", "the agent only learns"],
+    shadow: ["fixed policy", "with the agent in its shadow"],
+  };
+  const curve = new Curve(byId("curve"), byId("readout"));
+  const table = new PolicyTable(byId("policy"));
+  const facts = new Map();
+  let token = remembered();
+  let timer = 0;
+  let asking = false;
+  let failures = 0;
+  let lost = null; // since when the service can't be reached
+  let quiet = true; // no alert is news on the first answer
+
+  function remembered(value) {
+    try {
+      if (value !== undefined) sessionStorage.setItem("token", value);
+      return sessionStorage.getItem("token") ?? "";
+    } catch {
+      return value ?? ""; // where storage is forbidden, the token is asked for after a reload
+    }
+  }
+
+  function status(name, text) {
+    document.body.dataset.status = name;
+    say(byId("status-text"), text);
+    byId("retry").hidden = name !== "lost";
+  }
+
+  async function poll() {
+    clearTimeout(timer);
+    if (asking || document.hidden) return;
+    asking = true;
+    const begun = performance.now();
+    let wait = null;
+    let reason = "The service can’t be reached";
+    try {
+      const headers = token ? { Authorization: `Bearer ${token}` } : {};
+      const options = { headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(PATIENCE) };
+      const answer = await fetch("agent", options);
+      if (answer.status === 401) {
+        askForToken();
+        return;
+      }
+      reason = answer.ok ? "The service’s answer can’t be read" : `The service answers with an error (${answer.status})`;
+      if (!answer.ok) throw new Error(reason);
+      show(await answer.json());
+      failures = 0;
+      lost = null;
+      // A service for which this is work is asked less often.
+      wait = Math.max(EVERY, 10 * (performance.now() - begun));
+    } catch {
+      wait = Math.min(SLOWEST, EVERY * 2 ** failures++);
+      lost ??= clock(Date.now() / 1000);
+      status("lost", `${reason} since ${lost}; still trying.`);
+    } finally {
+      asking = false;
+      if (wait !== null) timer = setTimeout(poll, wait);
+    }
+  }
+
+  function askForToken() {
+    say(byId("ask-why"), token ? "The token was not accepted." : "");
+    status("locked", "a token is needed");
+    say(byId("summary"), "What it believes is shown to those who have the token.");
+    byId("content").hidden = true;
+    byId("ask").hidden = false;
+    byId("token").value = "";
+    byId("token").focus();
+  }
+
+  byId("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const given = byId("token").value.trim();
+    if (!/^[\x21-\x7e]+$/.test(given)) {
+      say(byId("ask-why"), "A token has only letters, digits and signs of ASCII, without spaces.");
+      return;
+    }
+    token = remembered(given) || given;
+    poll();
+  });
+
+  byId("retry").addEventListener("click", poll);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) poll();
+    else if (lost === null && !byId("content").hidden) status("paused", "paused");
+  });
+
+  function show(told) {
+    const { agent, signal } = told;
+    document.title = `${agent.class} · switchmdp`;
+    say(byId("name"), agent.class);
+    const parameters = Object.entries(agent.parameters).map(([name, value]) => `${name}\u00a0${Number.isInteger(value) ? whole(value) : value}`);
+    const sizes = [counted(agent.states, "state"), counted(agent.actions, "action")];
+    say(byId("summary"), [...sizes, ...parameters].join(" · "));
+    byId("ask").hidden = true;
+    byId("content").hidden = false;
+    curve.show(told.rewards, told.alerts);
+    byId("trailing-name").textContent = `trailing mean, over about ${whole(curve.size * Math.max(1, curve.lag))}`;
+    byId("bucket-name").textContent = curve.size === 1 ? "each feedback" : `mean of every ${whole(curve.size)}`;
+    showFacts(told);
+    showSignal(signal);
+    showAlerts(told.alerts);
+    showMemory(told.memory);
+    table.show(told);
+    showNotes(told);
+    quiet = false;
+    const age = known(told.at) ? Date.now() / 1000 - told.at : null;
+    status("live", age === null || age < 60 ? "live" : `live; nothing new for ${duration(age)}`);
+  }
+
+  function fact(name, value, note = "") {
+    if (!facts.has(name)) {
+      const parts = { value: element("span"), note: element("small") };
+      byId("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, parts.value, parts.note)));
+      facts.set(name, parts);
+    }
+    say(facts.get(name).value, value);
+    say(facts.get(name).note, note);
+  }
+
+  function showFacts({ counters, episode, gain, mode, shadow, at }) {
+    const now = curve.latest;
+    fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${whole(now.over)}` : "no feedback yet");
+    fact("Optimistic gain", decimal(gain), known(gain) ? "deemed plausible" : "not planned yet");
+    fact("Feedbacks counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
+    fact("Decisions made", whole(counters.decided), `${counted(counters.sessions, "session")}`);
+    fact("Waiting for feedback", whole(counters.pending), `${whole(counters.expired)} expired`);
+    if (known(episode)) fact("Episode", whole(episode.number), `since step ${whole(episode.start)}`);
+    const [who, note] = MODES[mode] ?? [mode, ""];
+    const agreed = known(shadow.agreement) ? `agent agrees in ${percent(shadow.agreement)} of ${whole(shadow.compared)}` : note;
+    fact("Who chooses", who, agreed);
+  }
+
+  function meter(node, value, top, text) {
+    const bar = node.firstChild ?? node.appendChild(element("i"));
+    bar.style.width = `${100 * clamp(value / top, 0, 1)}%`;
+    const values = { valuemin: 0, valuemax: top, valuenow: clamp(value, 0, top), valuetext: text };
+    for (const [name, each] of Object.entries(values)) node.setAttribute(`aria-${name}`, each);
+  }
+
+  const subject = ({ state, action, next_state: next }) =>
+    next === null ? `the reward of action ${action} in state ${state}` : `moving from state ${state} by action ${action} to state ${next}`;
+  const difference = ({ next_state: next, before, now }) =>
+    next === null ? `from ${decimal(before)} to ${decimal(now)}` : `from ${percent(before)} to ${percent(now)}`;
+
+  function showSignal({ latest, threshold, fires, window }) {
+    const strength = latest?.strength ?? 0;
+    const verdict = fires ? "A change is likely" : known(latest) ? "No sign of a change" : "Nothing to compare yet";
+    byId("signal").classList.toggle("fires", fires);
+    meter(byId("signal"), strength, 2 * threshold, `${decimal(strength)} of ${threshold}: ${verdict}`);
+    say(byId("signal-text"), `${fires ? "▲ " : ""}${verdict}${known(latest) ? ` (${decimal(strength)}; the alert is at ${threshold})` : ""}.`);
+    const note = known(latest) ? `Strongest, at feedback ${whole(latest.step)}: ${subject(latest)}, ${difference(latest)}. ` : "";
+    say(byId("signal-note"), `${note}Compares the last ${counted(window, "feedback")} with those before.`);
+  }
+
+  function showAlerts(alerts) {
+    const list = byId("alerts");
+    const key = JSON.stringify(alerts);
+    if (list.dataset.shown === key) return;
+    list.dataset.shown = key;
+    list.setAttribute("aria-live", quiet ? "off" : "polite");
+    const item = (alert) => element(
+      "li", {},
+      element("b", {}, `▲ Feedback ${whole(alert.step)}`),
+      element("span", {}, ` (${clock(curve.momentOf(alert.step))}): ${subject(alert)}, ${difference(alert)}; strength ${decimal(alert.strength)}.`),
+    );
+    const none = element("li", { class: "soft" }, "None so far.");
+    list.replaceChildren(...(alerts.length ? [...alerts].reverse().map(item) : [none]));
+  }
+
+  function showMemory({ window, remembered: steps }) {
+    const bounded = known(window) && known(steps);
+    byId("window").hidden = !bounded;
+    if (bounded) meter(byId("window"), steps, window, `${whole(steps)} of ${whole(window)} steps`);
+    const share = bounded ? `Window: ${whole(steps)} of ${whole(window)} steps, ${percent(steps / window)} full.` : "";
+    const all = known(steps) ? `Remembers ${counted(steps, "step")}; there is no window.` : "This agent does not tell what it remembers.";
+    say(byId("window-text"), share || all);
+  }
+
+  function showNotes(told) {
+    const bars = "Each bar runs from 0 to 1: the dot is the estimated mean reward, the band its confidence interval.";
+    const marks = known(told.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
+    say(byId("policy-note"), `${marks} ${bars} What was not tried for long fades.`);
+    const more = told.more_states;
+    say(byId("more"), more ? `The ${counted(told.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
+  }
+
+  poll();
+})();

@@ -1,0 +1,77 @@
+"""KL-UCRL's set: rows within a Kullback-Leibler ball (Filippi, Cappé, Garivier 2010).
+
+With N visits to a pair, at step t,
+
+    KL(p̂, p̃) <= C_p / N,     C_p = S ( B + log(B + 1/log t) (1 + 1/(B + 1/log t)) ),
+                             B = log( 2 e S² A log t / δ ),
+    |r̃ - r̂| <= sqrt( log( 4 S A log t / δ ) / (1.99 N) ).
+
+At t = 1, where log t is 0 and nothing was visited, log 2 is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.planning.divergence import shortfall
+from switchmdp.planning.inner_maximum import ZERO
+from switchmdp.plausible.optimistic import Optimistic
+
+SLACK = 1e-9
+
+
+@compiled
+class KLBall(Optimistic):
+    """The Kullback-Leibler balls of KL-UCRL."""
+
+    budget: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    row_scale: float
+    mean_scale: float
+
+    def make_room(self, pairs: Pairs) -> None:
+        """ε for each pair, and a row to work in."""
+        self.budget = np.zeros(pairs.n_pairs)
+        self.masses, self.gaps = np.zeros(pairs.n_states), np.zeros(pairs.n_states)
+        self.row_scale, self.mean_scale = 0.0, 0.0
+
+    def begin(self, counts: Any, t: int) -> None:
+        """C_p, and the same for rewards."""
+        n_states, log_t = 1.0 * self.n_states, math.log(max(2, t))
+        share = n_states * self.n_actions * log_t / self.confidence(t)
+        b = math.log(2.0 * math.e * n_states * share)
+        c = b + 1.0 / log_t
+        self.row_scale = n_states * (b + math.log(c) * (1.0 + 1.0 / c))
+        self.mean_scale = math.log(4.0 * share) / 1.99
+
+    def measure(self, counts: Any, t: int, pair: int) -> None:
+        """The bounds of a pair that was visited, and its optimistic reward."""
+        n = counts.visits[pair]
+        self.reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(self.mean_scale / n))
+        self.budget[pair] = self.row_scale / n
+
+    def highest(self, counts: Any, pair: int, wanted: float) -> float:
+        """max Σ p u over the ball."""
+        masses, gaps, value, top = self.masses, self.gaps, self.work.value, self.work.top
+        count, target, visits = counts.count, counts.target, counts.visits[pair]
+        n, mean, best = ZERO, 0.0, 0.0
+        for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
+            if count[k] > 0:
+                masses[n], gaps[n] = count[k] / visits, value[target[k]]
+                mean += masses[n] * gaps[n]
+                best = max(best, gaps[n])
+                n += 1
+        # Pinsker: no row of the ball is further from p̂ than √(2ε) in L1 distance.
+        ceiling = mean + math.sqrt(self.budget[pair] / 2.0) * top
+        if ceiling + SLACK < wanted:
+            return ceiling
+        for i in range(n):
+            gaps[i] = best - gaps[i]
+        return min(top, best - shortfall(masses, gaps, n, top - best, self.budget[pair]))

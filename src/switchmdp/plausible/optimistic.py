@@ -1,0 +1,103 @@
+"""What the tighter sets share: from bounds to the best policy of the best plausible MDP.
+
+A set says for each pair how high its reward may be and which rows it may have (`measure`), and
+finds the best of these rows for given values (`highest`); the sweeps are those of
+`planning.sweeps`. Nothing else differs, so each works with every memory and every restart rule.
+
+**Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
+did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
+possible starts: δ/(t(t+1)) at step t, which sums to at most δ. Say so where the memory is a Window.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.planning.sweeps import Sweeps
+
+
+@compiled
+class Optimistic:
+    """Base of the tighter sets; a subclass has `measure`, `arrange` and `highest`."""
+
+    delta: float
+    windowed: bool
+    n_states: int
+    n_actions: int
+    work: Sweeps
+    reward: NDArray[np.float64]
+    free: NDArray[np.bool_]
+
+    def __init__(self, delta: float, windowed: bool = False) -> None:
+        self.delta = probability("delta", delta)
+        if not isinstance(windowed, bool):
+            raise InvalidParameter("windowed", windowed, "true or false")
+        self.windowed = windowed
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
+        self.work = Sweeps(pairs.n_states)
+        self.reward, self.free = np.ones(pairs.n_pairs), np.ones(pairs.n_pairs, np.bool_)
+        self.make_room(pairs)
+
+    def make_room(self, pairs: Pairs) -> None:
+        """What else a set needs for these pairs."""
+
+    def begin(self, counts: Any, t: int) -> None:
+        """Pairs will be measured with these counts, at this step."""
+
+    def measure(self, counts: Any, t: int, pair: int) -> None:
+        """The bounds of a pair that was visited, and its optimistic reward."""
+        raise NotImplementedError
+
+    def arrange(self) -> None:
+        """The values have changed."""
+
+    def highest(self, counts: Any, pair: int, wanted: float) -> float:
+        """max Σ p u over the rows that are plausible for the pair; see `planning.sweeps`."""
+        raise NotImplementedError
+
+    def confidence(self, t: int) -> float:
+        """δ, or in a window that of one of its possible starts."""
+        return self.delta / (t * (t + 1.0)) if self.windowed else self.delta
+
+    def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
+        """Write the optimistic policy, as a pair for each state, into `choice`."""
+        self.begin(counts, t)
+        for pair in range(counts.visits.size):
+            self.consider(counts, t, pair)
+        # The best state can be reached from everywhere and nothing is periodic, so this converges.
+        precision = 1.0 / math.sqrt(t)
+        self.work.iterate(self, starts, counts, self.reward, self.free, precision, choice)
+
+    def consider(self, counts: Any, t: int, pair: int) -> None:
+        """What is plausible for a pair: all, if it was never visited."""
+        self.free[pair] = counts.visits[pair] == 0
+        self.reward[pair] = 1.0
+        if counts.visits[pair] > 0:
+            self.measure(counts, t, pair)
+
+    def worth(self, counts: Any, t: int, pair: int) -> float:
+        """r̃ + max p̃·u of a pair with these counts; u are the values of the last plan."""
+        self.begin(counts, t)
+        self.consider(counts, t, pair)
+        best = self.work.top
+        if not self.free[pair] and best > 0.0:
+            best = self.highest(counts, pair, -math.inf)
+        return float(self.reward[pair] + best)
+
+    def gain(self) -> float:
+        """The optimistic gain of the last plan."""
+        return (self.work.lower + self.work.upper) / 2.0
+
+    def sweeps(self) -> int:
+        """The sweeps that the last plan took."""
+        return self.work.done

@@ -1,0 +1,170 @@
+"""Gradual drift: problems that are never the same for long.
+
+Rows move every `every` steps (a thousandth of the horizon if not given): before steps 1 + every,
+1 + 2·every, … . How far in all is what `hardness` reports as B_r and B_p, and `variations` alone:
+
+    B_r = Σ max_{s,a} |Δr̄|,      B_p = Σ max_{s,a} ‖Δp‖₁      over all moves.
+
+**Gradual**: from M_0 to what a way to change (`ways`, `hidden`) makes of it. At a share x of the
+time the problem is (1 - path(x)) M_0 + path(x) M_1: straight, or there and back in sine waves.
+**Random walk**: every row walks on the simplex and every mean in [0, 1] (`ways.SmallSteps`); as
+the uniform laws are those that the walk keeps, at any time it looks like a random MDP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter, InvalidProblem
+from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
+from switchmdp.mdp.pairs import positive, real, whole
+from switchmdp.problems.changing import How, changing
+from switchmdp.problems.random import MOST_CHANGES, must_fit, random_mdp
+from switchmdp.problems.ways import at_most_one, everything, exchange, step_within
+
+Path = Callable[[float], float]
+
+
+def linear(share: float) -> float:
+    """Straight on.
+
+    >>> linear(0.25)
+    0.25
+    """
+    return share
+
+
+@dataclass(frozen=True)
+class Sinusoidal:
+    """There and back, this many times: (1 - cos 2π·cycles·x)/2.
+
+    >>> Sinusoidal(cycles=2)(0.25)
+    1.0
+    """
+
+    cycles: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("cycles", self.cycles)
+
+    def __call__(self, share: float) -> float:
+        return (1.0 - math.cos(2.0 * math.pi * self.cycles * share)) / 2.0
+
+
+def gradual_drift(
+    n_states: int = 5, n_actions: int = 3, *, how: How = everything, path: Path = linear,
+    horizon: int = 100_000, every: int | None = None, seed: int = 0, law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """A random MDP that turns little by little into another, straight or there and back.
+
+    >>> from switchmdp.planning import variations
+    >>> from switchmdp.problems import new_rewards
+    >>> drift = gradual_drift(how=new_rewards, horizon=1000, every=100)
+    >>> drift.change_points.tolist(), variations(drift)[1]
+    ([101, 201, 301, 401, 501, 601, 701, 801, 901], 0.0)
+    """
+    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    base = random_mdp(n_states, n_actions, seed=first, law=law)
+    target = changing(base, how, changes=1, horizon=2, seed=further).configuration(1)
+    return drifting(base, target, path, horizon=horizon, every=every)
+
+
+def drifting(
+    first: MDP, last: MDP, path: Path = linear, *, horizon: int = 100_000, every: int | None = None
+) -> SwitchingMDP:
+    """One MDP that turns into another along a path from [0, 1] to [0, 1].
+
+    >>> from switchmdp.problems import riverswim
+    >>> drifting(riverswim(), riverswim(), horizon=1000, every=250).changes
+    3
+    """
+    for field, mdp in (("first", first), ("last", last)):
+        if not isinstance(mdp, MDP):
+            raise InvalidParameter(field, mdp, "an MDP")
+    if not first.pairs.same_as(last.pairs) or first.law != last.law:
+        raise InvalidProblem(f"{first} can't turn into {last}: only rewards and transitions may")
+    if not callable(path) or isinstance(path, type):
+        raise InvalidParameter("path", path, "a function such as linear or Sinusoidal(cycles=2)")
+    points = _moves(first, horizon, every)
+    x = np.array([_position(path, i / max(1, len(points))) for i in range(len(points) + 1)])
+    x = x[:, None, None]
+    # Written so that what is the same at both ends is the same in between, to the bit.
+    means = first.rewards + x * (last.rewards - first.rewards)
+    rows = first.transitions + x[..., None] * (last.transitions - first.transitions)
+    return stacked(first, rows, means, points)
+
+
+def random_walk(
+    n_states: int = 5, n_actions: int = 3, *, step: float = 0.02, reward_step: float = 0.02,
+    horizon: int = 100_000, every: int | None = None, seed: int = 0, law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """A random MDP whose rows walk on the simplex, and its mean rewards in [0, 1].
+
+    `step` is the standard deviation of what two successors of a row exchange at a move,
+    `reward_step` that of a mean's move.
+
+    >>> random_walk(step=0.0, horizon=10_000, every=1000, seed=1).changes
+    9
+    """
+    step, reward_step = at_most_one("step", step), at_most_one("reward_step", reward_step)
+    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    base = random_mdp(n_states, n_actions, seed=first, law=law)
+    points = _moves(base, horizon, every)
+    rng = np.random.default_rng(further)
+    rows = np.empty((len(points) + 1, n_states * n_actions, n_states))
+    means = np.empty((len(points) + 1, n_states, n_actions))
+    rows[0], means[0] = base.transitions.reshape(-1, n_states), base.rewards
+    for i in range(len(points)):
+        rows[i + 1] = exchange(rows[i], step, rng)
+        means[i + 1] = step_within(means[i], reward_step, rng)
+    return stacked(base, rows.reshape(*means.shape, n_states), means, points)
+
+
+def moves(horizon: Any, every: Any) -> list[int]:
+    """The steps before which a drifting problem moves.
+
+    >>> moves(10, 3), len(moves(100_000, None))
+    ([4, 7, 10], 999)
+    """
+    horizon = whole("horizon", horizon, 1)
+    every = max(1, horizon // 1000) if every is None else whole("every", every, 1)
+    count = (horizon - 1) // every
+    if count > MOST_CHANGES:
+        raise InvalidParameter("every", every, f"larger: {count} moves, of at most {MOST_CHANGES}")
+    return list(range(1 + every, horizon + 1, every))
+
+
+def _moves(mdp: MDP, horizon: Any, every: Any) -> list[int]:
+    points = moves(horizon, every)
+    must_fit(mdp.n_states, mdp.n_actions, len(points) + 1)
+    return points
+
+
+def _position(path: Path, share: float) -> float:
+    x = path(share)
+    if not real(x) or not 0.0 <= x <= 1.0:
+        raise InvalidParameter(f"path({share})", x, "a number from 0 to 1")
+    return float(x)
+
+
+def stacked(
+    base: MDP, transitions: NDArray[Any], means: NDArray[Any], points: list[int]
+) -> SwitchingMDP:
+    """A configuration for each (S, A, S) and (S, A) of the stacks; labels and law of the base."""
+    if base.available.all():
+        problem = SwitchingMDP.from_arrays(transitions, means, points, law=base.law)
+        problem.state_labels, problem.action_labels = base.state_labels, base.action_labels
+        return problem
+    names = {"state_labels": base.state_labels, "action_labels": base.action_labels}
+    made = (
+        MDP(p, r, available=base.available, law=base.law, **names)
+        for p, r in zip(transitions, means, strict=True)
+    )
+    return SwitchingMDP(made, points)

@@ -1,0 +1,112 @@
+"""An inventory with lost sales: how much to order, for a demand that changes. A problem of our own.
+
+A state is the stock s = 0 … capacity in the morning, an action the number a = 0 … largest_order
+of units ordered. They come at once, as far as there is room: y = min(s + a, capacity) are for sale.
+The demand X is Poisson(λ); what can't be served is lost:
+
+    next stock  y - min(y, X),
+    profit      price · min(y, X) - cost · (y - s) - holding · (y - min(y, X)).
+
+A mean reward is the expected profit, mapped linearly to [0, 1] from its least and greatest possible
+values, -cost · largest_order - holding · capacity and price · capacity. At a change λ is drawn
+anew, uniformly from `demand`: rewards and transitions change together.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.mdp.pairs import positive, real, whole
+from switchmdp.problems.changing import When, switching
+from switchmdp.problems.random import even_change_points, must_fit
+
+MOST_DEMAND = 500.0  # exp(-λ) is still a normal number
+
+
+def inventory(
+    capacity: int = 8, largest_order: int = 4, *, demand: Any = (1.0, 6.0), price: float = 1.0,
+    cost: float = 0.5, holding: float = 0.05, changes: int = 2, horizon: int = 100_000,
+    cycle: int | None = None, change_points: When = even_change_points, seed: int = 0,
+    law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """How much to order: lost sales, and a mean demand drawn anew from a range at each change.
+
+    >>> problem = inventory(capacity=3, largest_order=2, changes=1, horizon=1000)
+    >>> problem.n_states, problem.n_actions
+    (4, 3)
+    """
+    least, most = _range(demand)
+    rng = np.random.default_rng(whole("seed", seed, 0))
+
+    def season(before: Any = None) -> MDP:
+        return inventory_mdp(
+            capacity, largest_order, demand=rng.uniform(least, most), price=price, cost=cost,
+            holding=holding, law=law,
+        )  # fmt: skip
+
+    return switching(
+        season(), season, changes=changes, horizon=horizon, cycle=cycle, change_points=change_points
+    )
+
+
+def inventory_mdp(
+    capacity: int = 8, largest_order: int = 4, *, demand: float = 3.0, price: float = 1.0,
+    cost: float = 0.5, holding: float = 0.05, law: RewardLaw | None = None,
+) -> MDP:  # fmt: skip
+    """The inventory while the mean demand is the same.
+
+    >>> inventory_mdp(1, 1, demand=math.log(2)).successors(1, 0)
+    ([0, 1], [0.5, 0.5])
+    """
+    capacity = whole("capacity", capacity, 1, 3000)
+    n_states, n_actions = capacity + 1, whole("largest_order", largest_order, 1, capacity) + 1
+    must_fit(n_states, n_actions, 1)
+    price = positive("price", price)
+    cost, holding = _not_negative("cost", cost), _not_negative("holding", holding)
+    rest, kept = _after_sales(capacity, _demand("demand", demand))
+    stock = np.arange(n_states)
+    offered = np.minimum(stock[:, None] + np.arange(n_actions), capacity)
+    profit = price * (offered - kept[offered]) - cost * (offered - stock[:, None])
+    profit = profit - holding * kept[offered]
+    lowest, highest = -cost * (n_actions - 1) - holding * capacity, price * capacity
+    means = np.clip((profit - lowest) / (highest - lowest), 0.0, 1.0)  # rounding
+    return MDP(rest[offered], means, law=Bernoulli() if law is None else law)
+
+
+def _after_sales(capacity: int, demand: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """For each y the law of what is left of it, and its mean."""
+    mass = [math.exp(-demand)]
+    for x in range(1, capacity + 1):
+        mass.append(mass[-1] * demand / x)
+    rest = np.zeros((capacity + 1, capacity + 1))
+    for y in range(capacity + 1):
+        rest[y, 1 : y + 1] = mass[:y][::-1]  # k = y - x units are left after a demand of x < y
+        rest[y, 0] = max(0.0, 1.0 - math.fsum(mass[:y]))
+    return rest, rest @ np.arange(capacity + 1)
+
+
+def _range(demand: Any) -> tuple[float, float]:
+    if not isinstance(demand, (list, tuple)) or len(demand) != 2:
+        raise InvalidParameter("demand", demand, "two numbers, the least and the greatest")
+    least, most = _demand("demand", demand[0]), _demand("demand", demand[1])
+    if least > most:
+        raise InvalidParameter("demand", demand, "two numbers, the smaller one first")
+    return least, most
+
+
+def _demand(field: str, value: Any) -> float:
+    if not real(value) or not 0.0 < value <= MOST_DEMAND:
+        raise InvalidParameter(field, value, f"above 0 and at most {MOST_DEMAND:g}")
+    return float(value)
+
+
+def _not_negative(field: str, value: Any) -> float:
+    if not real(value) or not 0.0 <= value < float("inf"):
+        raise InvalidParameter(field, value, "a number >= 0")
+    return float(value)

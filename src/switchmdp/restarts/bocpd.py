@@ -1,0 +1,118 @@
+"""R-BOCPD: restarts when "it changed at s" beats "it never did" (Alami, Mahfoud, Moulines 2023).
+
+The detector of Alami, Maillard and Féraud (2020), on each pair's stream x_1 … x_n of next states.
+Each hypothesis s, "the stream started anew at x_s", predicts by Laplace's rule from its own data,
+
+    p_s(x) = (#{x since s} + 1) / (#{since s} + S),       with loss  -log p_s(x),
+
+and its weight is the prior η times exp(-(loss of the first hypothesis before s) - (its own since)).
+An alarm is raised when some weight exceeds that of s = 1, "no change", whose prior is 1. In logs,
+with the loss of a whole stretch in closed form, L = log Γ(S + n) - log Γ(S) - Σ_x log Γ(1 + #x),
+
+    L(x_1 … x_n) - L(x_1 … x_{s-1}) - L(x_s … x_n)  >  log(1 / η),       η = w / n.
+
+The paper watches no rewards. Here each pair's rewards are a second stream of two outcomes (reward
+r counts as r of one and 1-r of the other), which can be left out.
+
+**How sure we are.** The paper's theorem on false alarms has a smaller prior, which shrinks as δ²
+and as a power of n; its experiments use about 1/n. For w/n this holds, by Ville's inequality: for
+one s the left side's exponential is a martingale with mean 1 if the stream's law was itself drawn
+from the uniform prior, so that P(alarm by n) <= Σ_s w/s <= w (1 + log n). It is an average over
+laws, not a promise for each, and for w = 1 it says nothing: that prior does alarm falsely, about
+once in some hundred visits at first. The default is w = δ/(number of streams), which makes all
+false alarms together at most δ (1 + log n) likely in that sense.
+
+**Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S)
+for each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
+along, so nothing is approximated in those that are left. And as no loss is negative, what s spares
+grows by no more than the loss of "no change" does: one that can't have reached log(1/η) since it
+was weighed last is not weighed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from switchmdp.compiled import compiled, jit
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.restarts.special import log_gamma
+from switchmdp.restarts.splits import FIRST, REWARD, Splits
+
+# Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
+# spared when it was weighed last (at first nothing); and both for rewards.
+MORE = 4
+
+
+@jit
+def reward_loss(total: float, n: float) -> float:
+    """L of n rewards with this sum."""
+    failures = max(0.0, n - total)
+    return log_gamma(2.0 + n) - log_gamma(1.0 + total) - log_gamma(1.0 + failures)
+
+
+@compiled
+class BOCPD(Splits):
+    """Alarms when a pair's next states, or rewards, are predicted better by starting anew.
+
+    >>> BOCPD(rewards=False).rewards
+    False
+    """
+
+    delta: float
+    weight: float
+    rewards: bool
+    log_weight: float
+    log_start: float
+
+    def __init__(
+        self, delta: float = 0.05, *, weight: float | None = None, rewards: bool = True
+    ) -> None:
+        self.delta = probability("delta", delta)
+        self.weight = 0.0 if weight is None else positive("weight", weight)
+        if not isinstance(rewards, bool):
+            raise InvalidParameter("rewards", rewards, "True or False")
+        self.rewards = rewards
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.make_room(pairs, MORE)
+        self.log_start = log_gamma(float(self.width))
+        streams = pairs.n_pairs * (2 if self.rewards else 1)
+        self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
+
+    def threshold(self, n: int) -> float:
+        """log(1 / η)."""
+        return math.log(n) - self.log_weight
+
+    def note(self, now: Any, here: int, n: int) -> None:
+        """The losses of "no change" so far."""
+        at = here + FIRST + self.width
+        loss = log_gamma(float(self.width + n)) - self.log_start
+        for column in range(here + FIRST, at):
+            loss -= log_gamma(1.0 + now[column])
+        now[at], now[at + 1] = loss, loss
+        if self.rewards:
+            loss = reward_loss(now[here + REWARD], float(n))
+            now[at + 2], now[at + 3] = loss, loss
+
+    def differ(
+        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
+    ) -> bool:
+        """Whether to have started anew `age` visits ago would have been better."""
+        at, then = here + FIRST + self.width, there + FIRST + self.width
+        if now[at] - past[then + 1] > limit:
+            spared = now[at] - past[then] + self.log_start - log_gamma(float(self.width + age))
+            for column in range(FIRST, FIRST + self.width):
+                spared += log_gamma(1.0 + now[here + column] - past[there + column])
+            if spared > limit:
+                return True
+            past[then + 1] = now[at] - spared
+        if now[at + 2] - past[then + 3] > limit:
+            earned = now[here + REWARD] - past[there + REWARD]
+            spared = now[at + 2] - past[then + 2] - reward_loss(earned, float(age))
+            if spared > limit:
+                return True
+            past[then + 3] = now[at + 2] - spared
+        return False

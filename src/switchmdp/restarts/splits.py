@@ -1,0 +1,186 @@
+"""Has a pair changed? Its visits split in two, before and since, at points on a geometric grid.
+
+A detector that asks of each pair whether its rewards and successors have changed compares what was
+counted before some visit with what was counted since. To compare at *every* earlier visit costs
+O(n) a visit. Here the counts are kept at few of them:
+
+    level k:   the last 4 visits whose number is a multiple of 2ᵏ,
+
+and at visit n, for every level with 2ᵏ | n, a change 3·2ᵏ or 4·2ᵏ visits ago is looked for. That
+is 4 comparisons a visit, amortised, whatever n. Near an age m the comparisons are about m/4 apart
+and made every m/4 visits: what this loses in delay is about a quarter (the detectors say what was
+measured). Ages go up to 4·2¹⁵ = 131 072 visits to a pair.
+
+An alarm is raised at the end of the next stretch of 16 steps, so that it comes at the same step
+whatever the pieces in which the log is handed over; then all is forgotten.
+
+**Many states.** Successors are put together in classes by their number (j mod the classes): as many
+as states up to 64, and fewer where the arrays would have more than 2²³ entries; two at least.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.restarts.schedules import NEVER
+
+LOWEST, KEPT, LEVELS = 2, 16, 12  # level 0 is every 2² visits
+LOW_BITS = (1 << LOWEST) - 1
+STRETCH = 16
+WIDEST, ENTRIES, MOST_PAIRS = 64, 2**23, 10**5
+REWARD, FIRST = 0, 1  # columns: the sum of rewards, and the first class of successors
+
+
+@compiled
+class Splits:
+    """Base of the detectors that compare a pair's visits before and since.
+
+    A detector says how many columns `more` than rewards and successors it wants kept (`allocate`),
+    fills them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether it
+    does (`differ`).
+    """
+
+    width: int
+    columns: int
+    steps: int
+    seen: int
+    clock: int
+    found: bool
+    alarm: bool
+    visits: NDArray[np.int64]
+    now: NDArray[np.float64]
+    past: NDArray[np.float64]
+
+    def make_room(self, pairs: Pairs, more: int) -> None:
+        """Room for these pairs, with so many columns more."""
+        n = pairs.n_pairs
+        if n > MOST_PAIRS:
+            raise InvalidParameter("n_states * n_actions", n, f"at most {MOST_PAIRS} pairs")
+        most = ENTRIES // (n * LEVELS * KEPT) - FIRST - more
+        self.width = min(pairs.n_states, WIDEST, max(2, most))
+        self.columns = FIRST + self.width + more
+        self.visits = np.zeros(n, np.int64)
+        self.now = np.zeros(n * self.columns)
+        self.past = np.zeros(n * LEVELS * KEPT * self.columns)
+        self.steps, self.seen, self.clock = 0, 0, 1
+        self.found, self.alarm = False, False
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        raise NotImplementedError
+
+    def after(self, t: int) -> int:
+        """No restart is known beforehand."""
+        return NEVER
+
+    def threshold(self, n: int) -> float:
+        """What a comparison at visit n must exceed."""
+        raise NotImplementedError
+
+    def note(self, now: Any, here: int, n: int) -> None:
+        """Bring the detector's own columns of a pair, in now[here:], up to date at visit n."""
+        raise NotImplementedError
+
+    def differ(
+        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
+    ) -> bool:
+        """Whether past[there:] and what was added to it until now[here:] differ by the limit."""
+        raise NotImplementedError
+
+    def look_at(self) -> int:
+        """The step at which the agent should let it look at what was logged."""
+        return self.clock + STRETCH - self.steps % STRETCH
+
+    def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Take in the steps of a log that were not seen yet."""
+        now, past, visits = self.now, self.past, self.visits
+        width, columns, steps, found = self.width, self.columns, self.steps, self.found
+        for i in range(self.seen, n):
+            if not found:
+                pair: Any = np.int64(pairs[i])  # unsigned and signed make doubles
+                here, m = pair * columns, visits[pair] + 1
+                visits[pair] = m
+                now[here + REWARD] += rewards[i]
+                successor: Any = np.int64(nexts[i])
+                if successor >= width:  # a division costs more than all the rest of this
+                    successor %= width
+                now[here + FIRST + successor] += 1.0
+                if m & LOW_BITS == 0:
+                    found = self.look(now, past, pair, m)
+            steps += 1
+            if steps % STRETCH == 0:
+                self.alarm = found
+        self.steps, self.found = steps, found
+        self.clock += n - self.seen
+        self.seen = n
+
+    def look(self, now: Any, past: Any, pair: int, n: int) -> bool:
+        """Compare at the splits whose turn it is; keep the counts where they will be wanted."""
+        columns, limit = self.columns, self.threshold(n)
+        here = pair * columns
+        self.note(now, here, n)
+        for level in range(LEVELS):
+            shift = LOWEST + level
+            tick, block = n >> shift, (pair * LEVELS + level) * KEPT
+            if tick << shift != n:
+                break
+            for j in range(1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
+                there = (block + ((tick - j) & (KEPT - 1))) * columns
+                if self.differ(now, past, here, there, n, j << shift, limit):
+                    return True
+            there = (block + (tick & (KEPT - 1))) * columns
+            for column in range(columns):
+                past[there + column] = now[here + column]
+        return False
+
+    def log_emptied(self) -> None:
+        """The log starts again at 0."""
+        self.seen = 0
+
+    def alarmed(self) -> bool:
+        """Whether to start over now."""
+        return self.alarm
+
+    def start_over(self) -> int:
+        """The agent starts over: how many of its last steps it may keep."""
+        self.visits[:] = 0
+        self.now[:] = 0.0
+        self.past[:] = 0.0
+        self.steps, self.found, self.alarm = 0, False, False
+        return 0
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Know more pairs: all pairs are watched anew."""
+        clock, seen = self.clock, self.seen
+        self.allocate(pairs)
+        self.clock, self.seen = clock, seen
+
+    def check_sizes(self, n_states: int, n_pairs: int) -> None:
+        """Raise a ValueError unless it belongs to an agent of this size, and can go on."""
+        columns, counted = self.columns, FIRST + self.width
+        good = 2 <= counted <= columns and self.width <= min(n_states, WIDEST)
+        good = good and self.visits.shape == (n_pairs,) and self.now.shape == (n_pairs * columns,)
+        good = good and self.past.shape == (n_pairs * LEVELS * KEPT * columns,)
+        good = good and bool(((self.visits >= 0) & (self.visits < 2**53)).all())
+        good = good and bool(np.isfinite(self.now).all() and np.isfinite(self.past).all())
+        good = good and 0 <= self.seen < 2**31 and 0 <= self.steps < 2**53
+        good = good and 1 <= self.clock < 2**53
+        if good:
+            now = self.now.reshape(n_pairs, 1, 1, columns)[..., :counted]
+            past = self.past.reshape(n_pairs, LEVELS, KEPT, columns)[..., :counted]
+            # The visit at which each should have been kept, or 0 where there was none yet.
+            units = 1 << LOWEST + np.arange(LEVELS)[:, None]
+            ticks = self.visits[:, None, None] // units
+            kept = units * (ticks - (ticks - np.arange(KEPT)) % KEPT)
+            for counts, visits in ((now, self.visits[:, None, None]), (past, np.maximum(0, kept))):
+                good = good and bool((counts[..., FIRST:].sum(axis=-1) == visits).all())
+                good = good and bool((counts >= 0.0).all() and (counts <= now).all())
+                good = good and bool((counts[..., REWARD] <= visits).all())
+        if not good:
+            raise ValueError(f"{type(self).__name__} is not consistent")

@@ -1,0 +1,129 @@
+"""EvidencePSRL: the contract, what it is told, and that its pieces do their work."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import EvidencePSRL, Probes
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.memory import Counts
+
+HORIZON = 20_000
+
+
+def test_it_keeps_the_contract() -> None:
+    sm.check_agent(lambda: EvidencePSRL(5, 3, gap=200), memory_steps=10_000)
+
+
+def test_it_is_told_neither_horizon_nor_changes_nor_diameter_nor_a_window() -> None:
+    told = set(inspect.signature(EvidencePSRL).parameters)
+    assert told == {"n_states", "n_actions", "delta", "gap", "seed", "available"}
+
+
+def test_after_a_change_of_everything_it_starts_over_and_keeps_what_came_since() -> None:
+    problem = sm.problems.random_switching(
+        5, 3, changes=1, horizon=HORIZON, seed=4, change_points=[HORIZON // 2]
+    )
+    agent = EvidencePSRL(5, 3)
+    sm.simulate(agent, problem, HORIZON, seed=0)
+    assert HORIZON // 2 - 100 <= agent.since <= HORIZON // 2 + 300
+    assert agent.visits.sum() == agent.t - agent.since
+
+
+def test_without_a_change_nothing_is_forgotten() -> None:
+    agent = EvidencePSRL(5, 3)
+    sm.simulate(agent, sm.problems.random_mdp(5, 3, seed=1), HORIZON, seed=0)
+    assert agent.since == 1
+    assert agent.visits.sum() == HORIZON
+
+
+def test_it_has_far_less_regret_than_sw_ucrl() -> None:
+    problems = [
+        sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=i) for i in range(5)
+    ]
+    ours, theirs = (
+        sum(sm.simulate(make(), p, HORIZON, seed=0).pseudo_regret[-1] for p in problems)
+        for make in (lambda: EvidencePSRL(5, 3), lambda: sm.agents.SWUCRL(5, 3, window=5000))
+    )
+    assert ours < theirs / 5
+
+
+def hidden() -> sm.SwitchingMDP:
+    """Action 1 of state 0 becomes the best after 10 000 steps; a settled policy never takes it."""
+    stay = np.array([[[0.1, 0.9], [0.9, 0.1]], [[0.9, 0.1], [0.9, 0.1]]])
+    before, after = np.array([[0.6, 0.1], [0.6, 0.2]]), np.array([[0.6, 1.0], [0.6, 0.2]])
+    return sm.SwitchingMDP([sm.MDP(stay, before), sm.MDP(stay, after)], [10_000])
+
+
+def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
+    found = []
+    for seed in range(5):
+        with_probes, without = EvidencePSRL(2, 2, gap=100), EvidencePSRL(2, 2, gap=10**9)
+        for agent in (with_probes, without):
+            sm.simulate(agent, hidden(), HORIZON, seed=seed)
+        assert without.policy[0] == 0
+        found.append(with_probes.policy[0] == 1)
+    assert sum(found) >= 4
+
+
+def test_an_unchanged_pair_is_closed_after_a_few_probes() -> None:
+    pairs = Pairs.of(2, 2)
+    counts, rng = Counts(pairs), np.random.default_rng(0)
+    steps = 400
+    numbers = np.repeat(np.arange(4), 100).astype(np.uint32)
+    nexts = (rng.random(steps) < 0.9).astype(np.uint32)
+    counts.add(numbers, nexts, (rng.random(steps) < 0.1).astype(float), 0, steps)
+    probes = Probes(gap=10)
+    probes.allocate(pairs)
+    probes.last[:] = counts.visits
+    choice, quota = np.array([0, 2]), np.array([100, 100])
+    probes.adjust(pairs.starts, counts, 10, choice, quota)
+    assert probes.open.all()
+    assert quota.tolist() == [1, 1]
+    for _ in range(12):
+        visited = np.flatnonzero(probes.open).astype(np.uint32)
+        n = len(visited)
+        moves = (rng.random(n) < 0.9).astype(np.uint32)
+        counts.add(visited, moves, (rng.random(n) < 0.1).astype(float), 0, n)
+        probes.adjust(pairs.starts, counts, 11, choice, quota)
+    assert not probes.open.any()
+    assert not probes.alarmed()
+
+
+def test_a_changed_pair_raises_the_alarm() -> None:
+    pairs = Pairs.of(2, 2)
+    counts = Counts(pairs)
+    numbers = np.repeat(np.arange(4), 100).astype(np.uint32)
+    counts.add(numbers, np.zeros(400, np.uint32), np.zeros(400), 0, 400)
+    probes = Probes(gap=10)
+    probes.allocate(pairs)
+    probes.last[:] = counts.visits
+    choice, quota = np.array([0, 2]), np.array([100, 100])
+    probes.adjust(pairs.starts, counts, 10, choice, quota)
+    for _ in range(12):
+        counts.add(np.zeros(1, np.uint32), np.ones(1, np.uint32), np.ones(1), 0, 1)
+        probes.adjust(pairs.starts, counts, 11, choice, quota)
+    assert probes.alarmed()
+
+
+def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    problem = sm.problems.random_switching(5, 3, changes=2, horizon=4000, seed=2)
+    one = EvidencePSRL(5, 3, gap=100)
+    first = sm.simulate(one, problem, 2000, seed=0)
+    one.save(tmp_path / "agent")
+    two = sm.agents.load(tmp_path / "agent")
+    here, there = (sm.simulate(a, problem, 2000, resume=first).regret for a in (one, two))
+    np.testing.assert_array_equal(here, there)
+
+
+@pytest.mark.parametrize("wrong", [{"delta": 0}, {"gap": 0}, {"gap": 1.5}, {"seed": -1}])
+def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        EvidencePSRL(5, 3, **wrong)

@@ -1,0 +1,252 @@
+"""An agent that grows forgets nothing, and goes on like one that was as large from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import switchmdp as sm
+from switchmdp.agents import Episodic, load
+from switchmdp.agents.consistency import must_be_consistent
+from switchmdp.agents.machine_code import start_episode
+from switchmdp.compiled import compiled, pack
+from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
+from switchmdp.memory import Everything, Window
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Cubic, Never, Periodic, Told
+
+Make = Callable[[int, int, Any], Any]
+Steps = list[tuple[int, int, float, int]]
+
+MAKERS: dict[str, Make] = {
+    "sw-ucrl": lambda s, a, m: sm.agents.SWUCRL(s, a, window=700, available=m),
+    "sw-ucrl, short": lambda s, a, m: sm.agents.SWUCRL(s, a, window=13, available=m),
+    "sw-ucrl, long": lambda s, a, m: sm.agents.SWUCRL(s, a, window=10**6, available=m),
+    "ucrl2": lambda s, a, m: sm.agents.UCRL2(s, a, available=m),
+    "ucrl2-r": lambda s, a, m: sm.agents.UCRL2R(s, a, changes=3, available=m),
+    "ucrl2-rw": lambda s, a, m: sm.agents.UCRL2RW(s, a, period=900, available=m),
+    "oracle": lambda s, a, m: sm.agents.Oracle(s, a, change_points=[500, 2500], available=m),
+    "window, cubic": lambda s, a, m: Episodic(
+        s, a, memory=Window(300), plausible=L1Ball(0.1), restarts=Cubic(9), available=m
+    ),
+    "everything, never": lambda s, a, m: Episodic(
+        s, a, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), available=m
+    ),
+    "window, periodic": lambda s, a, m: Episodic(
+        s, a, memory=Window(2000), plausible=L1Ball(0.1), restarts=Periodic(1700), available=m
+    ),
+    "everything, told": lambda s, a, m: Episodic(
+        s, a, memory=Everything(), plausible=L1Ball(0.1), restarts=Told([1234]), available=m
+    ),
+}  # fmt: skip
+# (states, actions) before and after. Rows are full up to 64 states, and lists from there on.
+SIZES = [((3, 2), (4, 2)), ((3, 2), (3, 4)), ((4, 2), (6, 5)), ((63, 2), (64, 3)),
+         ((63, 2), (65, 2)), ((64, 3), (70, 3)), ((66, 2), (80, 4)), ((3, 2), (3, 2))]  # fmt: skip
+
+
+def mask(rng: np.random.Generator, n_states: int, n_actions: int) -> NDArray[np.bool_]:
+    found = rng.random((n_states, n_actions)) < 0.7
+    found[np.arange(n_states), rng.integers(0, n_actions, n_states)] = True
+    return found
+
+
+def steps_among(available: NDArray[np.bool_], n: int, rng: np.random.Generator) -> Steps:
+    """Steps anywhere among these pairs, with few successors each."""
+    states, actions = np.nonzero(available)
+    pairs = rng.integers(0, len(states), n)
+    nexts = (states[pairs] * 7 + actions[pairs] + rng.integers(0, 3, n)) % len(available)
+    rewards = rng.random(n)
+    return [
+        (int(states[x]), int(actions[x]), float(r), int(s))
+        for x, r, s in zip(pairs, rewards, nexts, strict=True)
+    ]
+
+
+def teach(agent: Any, steps: Steps) -> None:
+    """Learn and start over as in a run, without asking for an action."""
+    for step in steps:
+        if agent.clock >= agent.restart_at:
+            agent.start_over()
+        agent.observe(*step)
+
+
+def remembered(agent: Any) -> dict[str, Any]:
+    """Visits, sums and successors of every pair, by state and action."""
+    agent.absorb()
+    counts, pairs = agent.memory.counts, agent.pairs
+    found: dict[str, Any] = {"size": getattr(agent.memory, "size", None), "clock": agent.clock}
+    for x, (s, a) in enumerate(zip(pairs.states.tolist(), pairs.actions.tolist(), strict=True)):
+        block = range(counts.offset[x], counts.offset[x] + counts.used[x])
+        row = {int(counts.target[k]): int(counts.count[k]) for k in block if counts.count[k]}
+        sums = (int(counts.visits[x]), int(counts.high[x]), int(counts.low[x]))
+        found[f"{s}, {a}"] = (*sums, dict(sorted(row.items())))
+    return found
+
+
+def window_of(agent: Any) -> list[tuple[int, int, float]]:
+    """The window's steps, the oldest first."""
+    memory, counts = agent.memory, agent.memory.counts
+    where = (memory.head + np.arange(memory.size)) % memory.pairs.size
+    pairs = memory.pairs[where].astype(int)
+    nexts = counts.target[counts.offset[pairs] + memory.slots[where]]
+    return list(zip(pairs.tolist(), nexts.tolist(), memory.rewards[where].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the_start(
+    name: str, sizes: tuple[tuple[int, int], tuple[int, int]], tmp_path: Path
+) -> None:
+    small, large = sizes
+    rng = np.random.default_rng([*small, *large, len(name)])
+    later = mask(rng, *large)
+    before = later[: small[0], : small[1]].copy()
+    before[:, 0] |= ~before.any(axis=1)
+    later[: small[0], : small[1]] = before
+    grown, born = MAKERS[name](*small, before), MAKERS[name](*large, later)
+    first = steps_among(before, 1500, rng)
+    for agent in (grown, born):
+        teach(agent, first)
+    known = remembered(born)
+    policy = grown.policy.copy()
+    grown.grow(*large, later)
+    must_be_consistent(grown)
+    assert remembered(grown) == known
+    assert np.array_equal(grown.policy[: small[0]], policy)
+    assert not grown.quota.any()
+    if hasattr(grown.memory, "window"):
+        assert window_of(grown) == window_of(born)
+
+    second = steps_among(later, 900, rng)
+    for i in range(0, 900, 90):  # the window forgets the same steps in the same order
+        for agent in (grown, born):
+            teach(agent, second[i : i + 90])
+        assert remembered(grown) == remembered(born), f"after {i + 90} steps"
+    if type(grown) is not Episodic:  # of those without a name it would be compiled for this alone
+        for agent in (grown, born):
+            start_episode(agent)
+        assert np.array_equal(grown.policy, born.policy)
+        assert np.array_equal(grown.quota, born.quota)
+        assert grown.gain == pytest.approx(born.gain, abs=1e-12)
+    must_be_consistent(grown)
+    grown.save(tmp_path / "agent")
+    again = load(tmp_path / "agent")
+    assert remembered(again) == remembered(grown)
+
+
+def test_a_window_that_has_forgotten_much_grows_as_well(tmp_path: Path) -> None:
+    """Then the ring starts somewhere in the middle, and slots of successors were given away."""
+    rng = np.random.default_rng(3)
+    everywhere = np.ones((70, 2), bool)
+    grown, born = (sm.agents.SWUCRL(n, 2, window=1500) for n in (70, 75))
+    for agent in (grown, born):
+        rng = np.random.default_rng(3)
+        teach(agent, steps_among(everywhere, 7000, rng))
+        agent.absorb()
+    assert grown.memory.head > 0
+    grown.grow(75, 2)
+    assert window_of(grown) == window_of(born)
+    assert remembered(grown) == remembered(born)
+    for agent in (grown, born):
+        rng = np.random.default_rng(4)
+        teach(agent, steps_among(everywhere, 700, rng))
+    assert remembered(grown) == remembered(born)
+    assert window_of(grown) == window_of(born)
+
+
+def test_an_agent_may_grow_again_and_again() -> None:
+    rng = np.random.default_rng(0)
+    agent, born = sm.agents.SWUCRL(60, 1, window=400), sm.agents.SWUCRL(70, 3, window=400)
+    for i in range(10):
+        steps = steps_among(np.ones((60 + i, 1 + i // 5), bool), 150, rng)
+        teach(agent, steps)
+        teach(born, steps)
+        agent.grow(61 + i, 1 + (i + 1) // 5)
+        must_be_consistent(agent)
+    known = remembered(born)
+    assert remembered(agent) == known
+
+
+@pytest.mark.parametrize("mask_of_new", [None, "all"])
+def test_new_states_have_all_actions_and_new_actions_are_everywhere(mask_of_new: Any) -> None:
+    old = np.array([[True, False], [True, True]])
+    agent = sm.agents.UCRL2(2, 2, available=old)
+    wanted = np.ones((3, 3), bool)
+    wanted[0, 1] = False
+    agent.grow(3, 3, None if mask_of_new is None else wanted)
+    assert np.array_equal(agent.pairs.available, wanted)
+    assert agent.act(2) in (0, 1, 2)
+
+
+BAD: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
+    "fewer states": ((2, 2), InvalidParameter),
+    "fewer actions": ((3, 1), InvalidParameter),
+    "a float": ((4.0, 2), InvalidParameter),
+    "a bool": ((True, 2), InvalidParameter),
+    "too many": ((2**20, 2**20), InvalidParameter),
+    "a mask that lacks a pair": ((3, 2, np.array([[1, 0], [1, 1], [1, 1]], bool)), InvalidParameter),
+    "a mask of another size": ((4, 2, np.ones((3, 2), bool)), InvalidMDP),
+    "a mask of numbers": ((4, 2, np.ones((4, 2))), InvalidMDP),
+    "a state without actions": (
+        (4, 2, np.array([[1, 1], [1, 1], [1, 1], [0, 0]], bool)), InvalidMDP
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_growth_that_makes_no_sense_is_refused_and_changes_nothing(what: str) -> None:
+    agent = sm.agents.SWUCRL(3, 2, window=100)
+    rng = np.random.default_rng(0)
+    for step in steps_among(np.ones((3, 2), bool), 50, rng):
+        agent.observe(*step)
+    before = repr(pack(agent))
+    given, error = BAD[what]
+    with pytest.raises(error):
+        agent.grow(*given)
+    assert repr(pack(agent)) == before
+    assert agent.logged == 50
+
+
+def test_after_growth_the_door_lets_the_new_in() -> None:
+    agent = sm.agents.SWUCRL(2, 2, window=100)
+    with pytest.raises(InvalidState):
+        agent.observe(2, 0, 1.0, 0)
+    agent.grow(3, 3)
+    agent.observe(2, 2, 1.0, 2)
+    assert agent.visits[2, 2] == 1
+    with pytest.raises(InvalidAction):
+        agent.observe(2, 3, 1.0, 2)
+
+
+def test_a_random_agent_grows_too() -> None:
+    agent = sm.agents.Random(2, 2, seed=1)
+    agent.grow(3, 4)
+    assert {agent.act(2) for _ in range(100)} == {0, 1, 2, 3}
+
+
+@compiled
+class Forgetful:
+    """A memory of one's own, of a fixed size."""
+
+    counts: Any
+
+    def allocate(self, pairs: Any) -> None:
+        self.counts = sm.memory.Counts(pairs)
+
+    def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        return
+
+    def clear(self) -> None:
+        return
+
+
+def test_a_memory_that_can_not_grow_is_refused_before_anything_has_changed() -> None:
+    agent = Episodic(2, 2, memory=Forgetful(), plausible=L1Ball(0.1), restarts=Never())
+    with pytest.raises(InvalidParameter, match="one that can grow"):
+        agent.grow(3, 3)
+    assert (agent.n_states, agent.n_actions, len(agent.actions)) == (2, 2, 4)

@@ -1,0 +1,207 @@
+"""UCRL2B, UCRL3, KL-UCRL, SWUCRL2-CW and variation-aware UCRL: schedules, windows, composition."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import Episodic, load
+from switchmdp.agents.swucrl_cw import Blocks
+from switchmdp.agents.variation_aware import Phases
+from switchmdp.errors import InvalidParameter
+from switchmdp.memory import Everything, Window
+from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, Varied, Widened
+from switchmdp.restarts import NEVER, Evidence, Never, Periodic
+
+
+def live(agent: Any, steps: int, seed: int) -> list[int]:
+    """The steps at which episodes started."""
+    rng = np.random.default_rng(seed)
+    state, starts = 0, []
+    for _ in range(steps):
+        action = agent.act(state)
+        if agent.episode_start not in starts[-1:]:
+            starts.append(agent.episode_start)
+        target = int(agent.n_states * rng.random())
+        agent.observe(state, action, float(rng.random()), target)
+        state = target
+    return starts
+
+
+# SWUCRL2-CW.
+
+
+def test_an_episode_ends_at_every_multiple_of_the_window_after_a_step_at_least() -> None:
+    starts = live(sm.agents.SWUCRL2CW(3, 2, horizon=500, window=7), 500, 0)
+    assert set(range(7, 500, 7)) <= set(starts)
+    assert [Blocks(7).end(t) for t in (1, 6, 7, 8, 13, 14)] == [7, 7, 14, 14, 14, 21]
+
+
+def test_with_a_window_of_one_every_step_is_an_episode() -> None:
+    assert live(sm.agents.SWUCRL2CW(3, 2, horizon=50, window=1), 50, 0) == list(range(1, 51))
+
+
+def test_the_window_and_the_widening_are_the_papers() -> None:
+    sizes: dict[str, int] = {"horizon": 10_000, "n_states": 8, "n_actions": 4}
+    assert sm.theory.cw_window(**sizes) == 800  # 4 · 2 · 100
+    assert sm.theory.cw_window(reward_variation=1, transition_variation=2, **sizes) == 1200
+    assert sm.theory.cw_widening(horizon=10_000, window=1200) == math.sqrt(0.12)
+    widening = sm.theory.cw_widening(horizon=10_000, window=1200, transition_variation=2)
+    assert widening == pytest.approx(0.6)
+    assert sm.theory.cw_window(horizon=10, n_states=8, n_actions=4) == 10
+    agent = sm.agents.SWUCRL2CW(8, 4, horizon=10_000)
+    assert (agent.memory.window, agent.episodes.period) == (800, 800)
+    assert agent.plausible.widening == math.sqrt(0.08)
+    with pytest.raises(InvalidParameter, match="transition_variation"):
+        sm.theory.cw_window(reward_variation=1, **sizes)
+
+
+# Variation-aware UCRL.
+
+
+def test_phases_last_as_long_as_the_variation_allows() -> None:
+    rule, t, lengths = Phases(0.3), 1, []
+    for _ in range(6):
+        lengths.append(rule.after(t) - t)
+        t = rule.after(t)
+    assert lengths == [math.ceil(i * i / 0.09) for i in range(1, 7)]
+    assert lengths[:3] == [12, 45, 100]
+
+
+def test_without_variation_there_is_one_phase_and_with_much_they_are_short() -> None:
+    assert Phases(0.0).after(1) == NEVER
+    assert Phases(1e-12).after(1) == NEVER
+    assert [Phases(5.0).after(t) for t in (1, 2, 5, 6, 7)] == [2, 3, 6, 8, 8]
+
+
+def test_each_phase_starts_anew_with_a_confidence_of_its_own() -> None:
+    agent = sm.agents.VariationAwareUCRL(
+        3, 2, reward_variation=0.1, transition_variation=0.1, diameter=2, delta=0.1
+    )
+    starts = live(agent, 200, 0)
+    begins = [1, 13, 58, 158]  # V = 0.3
+    assert set(begins) <= set(starts)
+    assert (agent.since, agent.plausible.phase, agent.restart_at) == (158, 158, 336)
+    assert agent.visits.sum() == 201 - 158
+    log = math.log(8 * 3 * 2 * (201 - 158 + 1) ** 3 / (0.1 / (2 * 158**2)))
+    expected = math.sqrt(8 * log / max(1, agent.visits[0, 0]))
+    assert agent.reward_radii[0, 0] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("bad", [0.5, -1, math.nan, math.inf, "2", None])
+def test_a_bad_diameter_is_refused(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="diameter"):
+        sm.agents.VariationAwareUCRL(3, 2, reward_variation=0, transition_variation=0, diameter=bad)
+
+
+# The tighter sets.
+
+
+@pytest.mark.parametrize("make", [sm.agents.UCRL2B, sm.agents.UCRL3, sm.agents.KLUCRL])
+def test_a_window_is_remembered_and_paid_for(make: Any) -> None:
+    assert isinstance(make(3, 2).memory, Everything)
+    assert not make(3, 2).plausible.windowed
+    agent = make(3, 2, window=50)
+    assert agent.memory.window == 50
+    assert agent.plausible.windowed
+
+
+@pytest.mark.parametrize("make", [sm.agents.UCRL2B, sm.agents.UCRL3, sm.agents.KLUCRL])
+def test_the_optimistic_gain_is_above_the_true_one_and_comes_near_it(make: Any) -> None:
+    mdp = sm.problems.random_mdp(4, 2, seed=3)
+    agent = make(4, 2, delta=0.1)
+    sm.simulate(agent, sm.SwitchingMDP([mdp]), 60_000, seed=0)
+    best = sm.optimal_gain(mdp).gain
+    assert best <= agent.gain <= best + 0.15
+
+
+COMBINATIONS: dict[str, tuple[Any, Any, Any]] = {
+    "Bernstein": (lambda: Bernstein(0.1), Everything, Evidence),
+    "BernsteinLaplace": (lambda: BernsteinLaplace(0.1, True), lambda: Window(200), Never),
+    "KLBall": (lambda: KLBall(0.1, True), lambda: Window(200), lambda: Periodic(150)),
+    "Widened": (lambda: Widened(0.1, horizon=900, widening=0.1), Everything, lambda: Periodic(150)),
+    "Varied": (lambda: Varied(0.1), lambda: Window(200), Evidence),
+}
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_a_set_combines_with_memories_and_restarts_and_runs_equal_both_ways(name: str) -> None:
+    plausible, memory, restarts = COMBINATIONS[name]
+    few = sm.problems.random_switching(4, 3, changes=2, horizon=900, seed=1)
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(70, 0.05), (70, 3))
+    many = sm.SwitchingMDP([sm.MDP(0.9 * rows + 0.1 / 70, rng.random((70, 3)))])
+    for problem, horizon in ((few, 900), (many, 400)):
+        runs = []
+        for interpreted in (False, True):
+            agent = Episodic(
+                problem.n_states, 3, memory=memory(), plausible=plausible(), restarts=restarts()
+            )
+            runs.append(
+                sm.simulate(agent, problem, horizon, 5, trajectory=True, interpreted=interpreted)
+            )
+        assert runs[0].trajectory is not None
+        assert runs[1].trajectory is not None
+        assert np.array_equal(runs[0].trajectory.actions, runs[1].trajectory.actions)
+        assert np.array_equal(runs[0].regret, runs[1].regret)
+
+
+# On disk.
+
+MAKERS: dict[str, Any] = {
+    "ucrl2b": lambda: sm.agents.UCRL2B(3, 2, window=40),
+    "ucrl3": lambda: sm.agents.UCRL3(70, 2),
+    "kl-ucrl": lambda: sm.agents.KLUCRL(3, 2),
+    "swucrl2-cw": lambda: sm.agents.SWUCRL2CW(3, 2, horizon=500, window=30),
+    "variation-aware": lambda: sm.agents.VariationAwareUCRL(
+        3, 2, reward_variation=0.1, transition_variation=0.1, diameter=2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_loaded_agent_goes_on_as_if_never_put_away(name: str, tmp_path: Path) -> None:
+    agent = MAKERS[name]()
+    live(agent, 150, 0)
+    agent.save(tmp_path / "agent")
+    again = load(tmp_path / "agent")
+    assert live(again, 100, 1) == live(agent, 100, 1)
+    assert again.policy.tolist() == agent.policy.tolist()
+    assert again.gain == agent.gain
+
+
+DAMAGE: dict[str, list[tuple[str, Any]]] = {
+    "ucrl2b": [
+        ("plausible.ranking.order", np.array([0, 1, 3])), ("plausible.left", np.zeros(5)),
+        ("plausible.ranking.sums", np.zeros(3)), ("plausible.low", np.zeros(5)),
+        ("plausible.free", np.zeros(5, bool)), ("plausible.work.value", np.zeros(4)),
+    ],
+    "ucrl3": [
+        ("plausible.extra", np.ones(3, np.int64)), ("plausible.most", 0),
+        ("plausible.ranking.rank", np.zeros(70, np.int64)),
+    ],
+    "kl-ucrl": [("plausible.budget", np.zeros(5)), ("plausible.gaps", np.zeros(2))],
+    "swucrl2-cw": [("episodes.period", 0), ("plausible.widening", -1.0), ("plausible.horizon", 0)],
+    "variation-aware": [
+        ("restarts.start", 7), ("plausible.phase", 0), ("plausible.reward_variation", math.nan),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_agent_that_is_not_consistent_is_not_written(name: str, tmp_path: Path) -> None:
+    for path, value in DAMAGE[name]:
+        agent = MAKERS[name]()
+        live(agent, 60, 0)
+        *parents, field = path.split(".")
+        part = agent
+        for parent in parents:
+            part = getattr(part, parent)
+        setattr(part, field, value)
+        with pytest.raises(InvalidParameter, match="consistent in itself"):
+            agent.save(tmp_path / "agent")

@@ -1,0 +1,148 @@
+"""replay: a log is checked, memories are compared, and what can't be concluded is said."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.agents import SWUCRL
+from switchmdp.online import Decisions
+from switchmdp.storage.log import encoded, files_of, read
+
+
+@pytest.fixture
+def log() -> Path:
+    """Two states whose rewards are exchanged in the middle."""
+    rng = np.random.default_rng(0)
+    with Decisions(SWUCRL(2, 2, window=50, delta=0.1), "log", sync=False) as decisions:
+        for i in range(400):
+            asked = decisions.decide(i % 2)
+            good = asked.action == (i >= 200)
+            decisions.feedback(asked.id, float(rng.random() < (0.9 if good else 0.1)), 1 - i % 2)
+    return Path("log")
+
+
+def rows_of(said: str) -> dict[str, list[str]]:
+    lines = re.findall(r"^(sw-ucrl, window \d+|never forgets|the last visit) +(.*)$", said, re.M)
+    return {label: rest.split() for label, rest in lines}
+
+
+def test_windows_are_compared_beside_two_baselines(call: Any, log: Path) -> None:
+    said = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
+    assert said.code == 0
+    assert "800 records, applied again from the beginning:" in said.out
+    assert "  the same learner, bit for bit, as in the snapshot at record 800\n" in said.out
+    assert "  every action comes out as it was logged\n" in said.out
+    assert "400 steps, 2 states, 2 actions" in said.out
+    rows = rows_of(said.out)
+    assert list(rows) == [
+        "sw-ucrl, window 30", "sw-ucrl, window 50", "never forgets", "the last visit"
+    ]  # fmt: skip
+    assert sum("*" in row for row in rows.values()) in (1, 2)
+    assert rows["sw-ucrl, window 50"][-2:] == ["100.0", "%"]  # it made the log
+    assert rows["the last visit"][-1] == "-"
+    assert "would now do" in said.out
+    assert "does not say what reward or regret another agent would have\nearned" in said.out
+    assert said.out.endswith("Agreement with the log is no merit.\n")
+
+
+def test_without_a_window_a_scale_of_them_is_tried(call: Any, log: Path) -> None:
+    rows = rows_of(call("replay", log).out)
+    windows = [f"sw-ucrl, window {w}" for w in (6, 12, 25, 50, 100, 200, 400)]
+    assert list(rows) == [*windows, "never forgets", "the last visit"]
+    numbers = [[x for x in row if x not in "*~"] for row in rows.values()]
+    assert numbers[-3] == numbers[-2]  # a window as long as the log never forgets
+
+
+def test_json_has_it_all(call: Any, log: Path) -> None:
+    said = call("replay", log, "--window", 30, "--json")
+    verified, *found, note = map(json.loads, said.out.splitlines())
+    assert verified == {
+        "event": "verified", "records": 800, "snapshot": 800, "same": True, "differing": 0,
+        "exit": 0,
+    }  # fmt: skip
+    assert [row["agent"] for row in found] == [
+        "sw-ucrl, window 30", "never forgets", "the last visit"
+    ]  # fmt: skip
+    assert sum(row["best_reward_error"] for row in found) == 1
+    assert sum(row["best_move_loss"] for row in found) == 1
+    assert np.array(found[0]["visits"]).sum() == 30
+    assert len(found[0]["policy"]) == 2
+    assert (found[2]["policy"], found[2]["agreement"]) == (None, None)
+    assert note["event"] == "note"
+    assert "regret" in note["message"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "label"),
+    [
+        ("ucrl2", (), "ucrl2"),
+        ("ucrl2-rw", ("--period", 100), "ucrl2-rw, period 100"),
+        ("ucrl2-r", ("--changes", 2), "ucrl2-r, changes 2"),
+    ],
+)
+def test_other_agents_are_evaluated_likewise(
+    call: Any, log: Path, agent: str, given: tuple[Any, ...], label: str
+) -> None:
+    said = call("replay", log, "--agent", agent, *given, "--json")
+    assert said.code == 0
+    assert json.loads(said.out.splitlines()[1])["agent"] == label
+
+
+def test_a_log_that_gives_another_learner_is_damaged(call: Any, log: Path) -> None:
+    (file,) = files_of(log).values()
+    records = dict(read(log))
+    records[800]["reward"] = 0.25
+    file.write_bytes(b"".join(encoded(number, record) for number, record in records.items()))
+    said = call("replay", log, "--window", 30)
+    assert said.code == 4
+    assert "NOT the learner that the snapshot at record 800 holds" in said.out
+    assert "sw-ucrl, window 30" in said.out
+
+
+def test_a_log_that_has_grown_is_evaluated_at_its_last_size(call: Any, log: Path) -> None:
+    with Decisions(None, log, sync=False) as decisions:
+        state = decisions.add_state(available=[1])
+        decisions.feedback(decisions.decide(state).id, 1.0, 0)
+    said = call("replay", log, "--window", 30, "--json")
+    row = json.loads(said.out.splitlines()[1])
+    assert row["visits"][state] == [0, 1]
+    assert row["reward_estimates"][state] == [None, 1.0]
+
+
+def test_a_log_without_feedback_is_verified_all_the_same(call: Any) -> None:
+    with Decisions(SWUCRL(2, 2, window=50), "empty", sync=False) as decisions:
+        decisions.decide(0)
+    said = call("replay", "empty")
+    assert said.code == 0
+    assert said.out.endswith("no feedback yet: nothing to evaluate\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--agent", "ucrl2", "--window", 5), "--window must be left out: ucrl2 has none"),
+        (("--agent", "ucrl2-r"), "--changes must be given for ucrl2-r"),
+        (("--window", 0), "window must be"),
+        (("--delta", 2), "delta must be"),
+        (("--agent", "omniscient"), "'omniscient' is not one of"),
+    ],
+)
+def test_what_the_agent_does_not_take_is_told(
+    call: Any, log: Path, given: tuple[Any, ...], says: str
+) -> None:
+    said = call("replay", log, *given)
+    assert said.code == 2
+    assert says in said.err
+
+
+def test_what_is_no_log_is_told(call: Any) -> None:
+    said = call("replay", "nowhere")
+    assert said.code == 4
+    assert said.err == "error: nowhere is no folder of decisions: there is no decisions.json\n"
+    assert not Path("nowhere").exists()

@@ -1,0 +1,181 @@
+"""serve: which agent, which folder, what to learn from first, and what is refused before that."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Call
+
+from switchmdp.online import Decisions, history, server
+
+NEW = ("serve", "--data", "data", "--port", "0", "--states", "3", "--actions", "2")
+SW = (*NEW, "--agent", "sw-ucrl", "--window", "50")
+GO_ON = ("serve", "--data", "data", "--port", "0")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is stopped as soon as it is ready."""
+    monkeypatch.delenv("SWITCHMDP_TOKEN", raising=False)
+
+    def serve(app: Any, bound: Any, ready: Callable[[], None]) -> int:
+        ready()
+        return signal.SIGTERM
+
+    monkeypatch.setattr(server, "serve", serve)
+
+
+def test_it_says_where_it_listens_and_what_it_does_meanwhile(call: Call) -> None:
+    said = call(*SW)
+    assert said.code == 143
+    assert said.out.startswith("listening on http://127.0.0.1:")
+    lines = said.err.splitlines()
+    assert lines[0] == "compiling the agent ..."
+    assert lines[-1] == "stopped; everything acknowledged is in data"
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "name"),
+    [
+        ("sw-ucrl", ["--window", "50", "--delta", "0.1"], "SWUCRL"),
+        ("sw-ucrl", ["--set", "window=50"], "SWUCRL"),
+        ("ucrl2", [], "UCRL2"),
+        ("ucrl2-r", ["--set", "changes=4"], "UCRL2R"),
+        ("ucrl2-rw", ["--set", "period=100", "--delta", "0.2"], "UCRL2RW"),
+        ("random", ["--set", "seed=7"], "Random"),
+    ],
+)
+def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
+    call: Call, agent: str, options: list[str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "compile_agent", lambda decisions: None)  # once is enough, above
+    asked = (*NEW, "--agent", agent, *options)
+    assert [call(*asked).code, call(*GO_ON).code, call(*asked).code] == [143] * 3
+    with Decisions(None, "data") as decisions:
+        assert type(decisions.learner.agent).__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (GO_ON, "--agent must be given"),
+        ((*GO_ON, "--agent", "ucrl2"), "--states must be given"),
+        ((*NEW, "--agent", "oracle"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "sw-ucrl"), "window must be given for sw-ucrl (--set window=VALUE)"),
+        ((*NEW, "--agent", "ucrl2", "--window", "5"), "a parameter of ucrl2 must be one of delta"),
+        ((*SW, "--set", "gamma=5"), "a parameter of sw-ucrl must be one of window, delta"),
+        ((*SW, "--set", "gamma"), "--set must be NAME=VALUE, got 'gamma'"),
+        ((*NEW, "--agent", "sw-ucrl", "--set", "window=wide"), "window must be an integer"),
+        ((*SW, "--delta", "2"), "delta must be a number strictly between 0 and 1"),
+        ((*SW, "--expiry", "-1"), "expiry must be a positive number"),
+        ((*SW, "--host", "0.0.0.0"), "host must be an address of the loopback"),
+        ((*SW, "--token-file", "nothing"), "nothing: No such file"),
+        ((*SW, "--warm-start", "nothing.csv"), "nothing.csv: No such file"),
+    ],
+)
+def test_what_can_not_be_served_is_told_before_anything_is_made(
+    call: Call, asked: tuple[str, ...], told: str
+) -> None:
+    said = call(*asked)
+    assert (said.code, said.out) == (2, "")
+    assert told in said.err
+    assert not Path("data").exists() or "expiry" in told
+
+
+def test_another_agent_than_the_one_in_the_folder_is_refused(call: Call) -> None:
+    call(*SW)
+    said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
+    assert said.code == 2
+    assert "data was made for another agent" in said.err
+    assert "--agent must be given where its sizes" in call(*NEW).err
+
+
+def test_a_folder_of_something_else_is_left_alone(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "letter.txt").write_text("dear", "utf-8")
+    assert call(*SW).code == 4
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["letter.txt"]
+
+
+def test_the_token_is_in_a_file_or_the_environment(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("sixteen-characters\n", "utf-8")
+    assert call(*SW, "--host", "0.0.0.0", "--token-file", "token").code == 143
+    monkeypatch.setenv("SWITCHMDP_TOKEN", "sixteen-characters")
+    assert call(*GO_ON, "--host", "0.0.0.0").code == 143
+    monkeypatch.setenv("SWITCHMDP_TOKEN", "too short")
+    said = call(*GO_ON, "--host", "0.0.0.0")
+    assert said.code == 2
+    assert "token must be at least 16 ASCII characters without spaces" in said.err
+    assert "too short" not in said.err
+    (tmp_path / "token").write_text("\n", "utf-8")  # an empty one protects nothing
+    assert call(*GO_ON, "--token-file", "token").code == 2
+
+
+TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"
+
+
+def test_it_learns_first_from_a_table(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
+    said = call(*SW, "--warm-start", "steps.csv")
+    assert said.code == 143
+    assert said.err.startswith("learned from 2 steps of steps.csv\n")
+    assert list(history("data")) == [(0, 1, 0.5, 2), (2, 0, 1.0, 0)]
+
+
+def test_it_learns_first_from_other_decisions(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
+    call(*SW, "--warm-start", "steps.csv")
+    said = call(*SW, "--data", "other", "--warm-start", "data")
+    assert said.code == 143
+    assert list(history("other")) == list(history("data"))
+
+
+@pytest.mark.parametrize(
+    ("table", "code", "told"),
+    [
+        ("", 4, "steps.csv must begin with the line state,action,reward,next_state"),
+        ("a,b\n1,2\n", 4, "steps.csv must begin with the line"),
+        (TABLE + "1,1,x,1\n", 4, "steps.csv, line 4: no step: ['1', '1', 'x', '1']"),
+        (TABLE + "1,1\n", 4, "steps.csv, line 4: no step"),
+        (TABLE + "1,1,2,1\n", 2, "steps.csv, step 3: reward must be a finite number in [0, 1]"),
+        (TABLE + "7,1,1,1\n", 2, "steps.csv, step 3: state must be an integer from 0 to 2"),
+        (TABLE + "1,1,nan,1\n", 2, "steps.csv, step 3: reward must be"),
+    ],
+)
+def test_a_table_with_a_fault_in_it_makes_no_folder(
+    call: Call, tmp_path: Path, table: str, code: int, told: str
+) -> None:
+    (tmp_path / "steps.csv").write_text(table, "utf-8")
+    said = call(*SW, "--warm-start", "steps.csv")
+    assert said.code == code
+    assert told in said.err
+    assert not (tmp_path / "data").exists()
+
+
+def test_only_a_new_folder_can_be_warmed_up(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
+    call(*SW)
+    said = call(*SW, "--warm-start", "steps.csv")
+    assert said.code == 2
+    assert "--warm-start must be left out: the folder is not new" in said.err
+    assert list(history("data")) == []
+
+
+@pytest.mark.parametrize(("package", "module"), [("uvicorn", "server"), ("starlette", "service")])
+def test_without_the_extra_it_says_what_to_install(
+    call: Call, monkeypatch: pytest.MonkeyPatch, package: str, module: str
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"switchmdp.online.{module}", raising=False)
+    said = call(*SW)
+    assert said.code == 2
+    assert "pip install 'switchmdp[serve]'" in said.err
+    assert not Path("data").exists()

@@ -1,0 +1,143 @@
+"""The shop page: its audiences make sense, its numbers are counted right, and it runs over HTTP."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ads"
+MODULES = ("audience", "client", "run")
+
+
+@pytest.fixture(scope="module")
+def ads() -> Iterator[dict[str, ModuleType]]:
+    """The modules of the example, as they find each other when it is run."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield {name: importlib.import_module(name) for name in MODULES}
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+class Told:
+    """A service that always shows the same offer, and remembers what it is told."""
+
+    def __init__(self, offer: int) -> None:
+        self.offer = offer
+        self.asked: list[tuple[str, int]] = []
+        self.fed: list[tuple[str, float, int]] = []
+
+    def decide(self, session: str, state: int) -> tuple[str, int]:
+        self.asked.append((session, state))
+        return str(len(self.asked)), self.offer
+
+    def feedback(self, decision: str, reward: float, next_state: int) -> None:
+        self.fed.append((decision, reward, next_state))
+
+
+def test_every_audience_is_a_problem_that_can_be_planned_for(ads: Any) -> None:
+    audiences = ads["audience"].AUDIENCES
+    plans = [sm.optimal_gain(audience.mdp()) for audience in audiences]
+    assert all(0.5 < plan.gain < 0.7 for plan in plans)
+    for other in audiences[1:]:
+        kept = sm.policy_gain(other.mdp(), plans[0].policy)
+        assert np.max(kept) < 0.6 * sm.optimal_gain(other.mdp()).gain
+
+
+def test_favourites_are_clicked_on_most(ads: Any) -> None:
+    audience = ads["audience"]
+    for shown in audience.AUDIENCES:
+        best = [audience.OFFERS[offer] for offer in shown.clicks().argmax(axis=1)]
+        assert tuple(best) == shown.favourites
+        assert all(one != two for one, two in zip(shown.favourites, shown.seconds, strict=True))
+    assert np.allclose(np.sum(audience.WITHOUT_CLICK, axis=1), 1)
+
+
+@pytest.mark.parametrize("offer", range(4))
+def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
+    audience, mdp = ads["audience"], ads["audience"].AUDIENCES[0].mdp()
+    service = Told(offer)
+    clicks = ads["run"].visited(service, np.zeros(40_000, np.int64), seed=3)
+    assert clicks.mean() == pytest.approx(np.max(sm.policy_gain(mdp, [offer] * 6)), abs=0.02)
+    states = np.array([state for _, state in service.asked])
+    nexts = np.array([state for _, _, state in service.fed])
+    for state in range(len(audience.STATES)):
+        here = states == state
+        if here.sum() > 1000:
+            assert clicks[here].mean() == pytest.approx(mdp.rewards[state, offer], abs=0.05)
+            seen = np.bincount(nexts[here], minlength=6) / here.sum()
+            assert np.abs(seen - np.asarray(mdp.transitions)[state, offer]).max() < 0.05
+
+
+def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> None:
+    service = Told(0)
+    ads["run"].visited(service, np.zeros(20, np.int64), seed=0)
+    assert [session for session, _ in service.asked[:8]] == [f"visitor {i}" for i in range(8)]
+    assert [decision for decision, _, _ in service.fed] == [str(i) for i in range(1, 21)]
+    assert [state for _, state in service.asked[8:16]] == [state for _, _, state in service.fed[:8]]
+
+
+def test_the_table_is_by_audience(ads: Any) -> None:
+    audiences, names = np.array([0, 0, 1, 1]), ["summer", "back", "to", "school"]
+    found = {"an agent": np.array([True, False, True, True])}
+    rows = ads["run"].table(found, audiences).splitlines()
+    assert rows[0].split() == ["clicks", "per", "100", "offers", *names, "all"]
+    assert rows[1].split() == ["an", "agent", "50.0", "100.0", "75.0"]
+
+
+def test_it_runs_over_http_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    command = [sys.executable, str(FOLDER / "run.py"), "--steps", "400", "--out", "ads.svg"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "400 offers each, 8 visitors at a time, seed 0" in done.stdout
+    for name in ("SW-UCRL", "UCRL2", "fixed policy", "the best policy"):
+        assert re.search(rf"^{name}( +\d+\.\d){{5}}$", done.stdout, re.M)
+    assert "window 100: as long as an audience stays" in done.stdout
+    assert (tmp_path / "ads.svg").read_text(encoding="utf-8").count("<svg") == 1
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_service_is_stopped_when_its_caller_fails(ads: Any, tmp_path: Path) -> None:
+    client = ads["client"]
+    sizes = ["--agent", "ucrl2", "--states", "2", "--actions", "2"]
+    found: list[Any] = []
+
+    def fail() -> None:
+        with client.serving(tmp_path / "data", sizes) as address:
+            found.append(client.Client(address))
+            with pytest.raises(RuntimeError, match="422 InvalidState"):
+                found[0].decide("ann", 7)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(OSError):  # noqa: PT011  # refused, reset or cut off: it is gone
+        found[0].decide("ann", 0)
+    found[0].close()
+    assert (tmp_path / "data" / "decisions.json").exists()
+
+
+def test_a_service_that_does_not_start_says_why(ads: Any, tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match="the service did not start: error: --agent must be"),
+        ads["client"].serving(tmp_path / "data", ["--agent", "oracle"]),
+    ):
+        pass

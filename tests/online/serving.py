@@ -1,0 +1,92 @@
+"""The service in a thread of this process, and a client for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from switchmdp.online import Decisions
+from switchmdp.online.server import Server, listen
+from switchmdp.online.service import application
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks the service at a port."""
+
+    port: int
+
+    def ask(
+        self, method: str, path: str, content: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """A request on a connection of its own; bytes are sent as they are."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            body = content
+            if content is not None and not isinstance(content, bytes):
+                body = json.dumps(content).encode()
+            given = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, path, body, given | (headers or {}))
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def decide(self, **content: Any) -> Any:
+        """A decision."""
+        answer = self.ask("POST", "/decisions", content)
+        assert answer.status == 201, answer
+        return answer.json
+
+    def feedback(self, decision: str, reward: Any, next_state: Any) -> Answer:
+        """What came of it."""
+        content = {"reward": reward, "next_state": next_state}
+        return self.ask("POST", f"/decisions/{decision}/feedback", content)
+
+    def raw(self, sent: bytes) -> bytes:
+        """Everything that comes back until the server closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            received = b""
+            try:
+                connection.sendall(sent)
+                while part := connection.recv(65536):
+                    received += part
+            except ConnectionError:  # the server has closed it while we were still sending
+                pass
+            return received
+
+
+@contextmanager
+def serving(decisions: Decisions, **options: Any) -> Iterator[Client]:
+    """The service over these decisions, until the block is left."""
+    bound, ready = listen("127.0.0.1", 0), threading.Event()
+    port = bound.getsockname()[1]
+    server = Server(application(decisions, **options), ready.set)
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield Client(port)
+    finally:
+        server.stop()
+        thread.join()

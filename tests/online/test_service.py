@@ -1,0 +1,230 @@
+"""The service: what is asked, what is answered, what is refused, and what is then in the log."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.online.serving import Client, serving
+
+from switchmdp.agents import SWUCRL, Random
+from switchmdp.online import Decisions, history, rebuild
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Iterator[Decisions]:
+    with Decisions(SWUCRL(3, 2, window=50), tmp_path / "data", sync=False) as found:
+        yield found
+
+
+@pytest.fixture
+def client(decisions: Decisions) -> Iterator[Client]:
+    with serving(decisions) as found:
+        yield found
+
+
+def test_a_decision_and_its_feedback_are_learned_from_once(
+    client: Client, decisions: Decisions
+) -> None:
+    decision = client.decide(state=1)
+    assert decision.keys() == {"id", "action", "state", "session", "would"}
+    assert (decision["state"], decision["session"], decision["would"]) == (1, "", None)
+    said = [client.feedback(decision["id"], 0.5, 2) for _ in range(2)]
+    assert [(answer.status, answer.json) for answer in said] == [
+        (200, {"counted": True}),
+        (200, {"counted": False}),
+    ]
+    assert list(history(decisions.folder)) == [(1, decision["action"], 0.5, 2)]
+
+
+def test_each_session_goes_on_from_its_own_state(client: Client) -> None:
+    first, second = client.decide(state=0, session="a"), client.decide(state=1, session="b")
+    client.feedback(first["id"], 1, 2)
+    client.feedback(second["id"], 0, 0)
+    assert [client.decide(session=name)["state"] for name in "ab"] == [2, 0]
+
+
+def test_an_action_may_be_restricted_or_taken_elsewhere(client: Client) -> None:
+    assert client.decide(state=0, available=[1])["action"] == 1
+    own = client.decide(state=0, taken=1)
+    assert own["action"] == 1
+    assert own["would"] in (0, 1)
+
+
+def test_null_is_as_good_as_nothing(client: Client) -> None:
+    decision = client.decide(state=2, session=None, available=None, taken=None)
+    assert (decision["state"], decision["session"]) == (2, "")
+
+
+REFUSED: list[tuple[Any, int, str]] = [
+    (b"", 422, "InvalidState"),  # no state, and the session has none
+    (b"{", 400, "BadRequest"),
+    (b'"state"', 400, "BadRequest"),
+    (b"[1]", 400, "BadRequest"),
+    (b'{"state": 1} {}', 400, "BadRequest"),
+    (b'{"state": NaN}', 400, "BadRequest"),
+    (b'{"state": -Infinity}', 400, "BadRequest"),
+    (b'{"state": 1, "state": 1}', 400, "BadRequest"),
+    (b'{"state": ' + b"9" * 5000 + b"}", 400, "BadRequest"),
+    (b'{"state": ' + b"[" * 30000, 400, "BadRequest"),
+    (b'{"state": 1, "session": "\xff"}', 400, "BadRequest"),
+    ('{"state": 1}'.encode("utf-16"), 400, "BadRequest"),
+    (b'\xef\xbb\xbf{"state": 1}', 400, "BadRequest"),
+    ({"state": 1, "stat": 1}, 400, "BadRequest"),
+    ({"state": 3}, 422, "InvalidState"),
+    ({"state": -1}, 422, "InvalidState"),
+    ({"state": 10**400}, 422, "InvalidState"),
+    ({"state": 1.0}, 422, "InvalidParameter"),
+    ({"state": True}, 422, "InvalidParameter"),
+    ({"state": "1"}, 422, "InvalidParameter"),
+    ({"state": 1, "session": 1}, 422, "InvalidParameter"),
+    ({"state": 1, "session": "x" * 201}, 422, "InvalidParameter"),
+    ({"state": 1, "available": []}, 422, "InvalidParameter"),
+    ({"state": 1, "available": 0}, 422, "InvalidParameter"),
+    ({"state": 1, "available": [[0]]}, 422, "InvalidParameter"),
+    ({"state": 1, "available": [2]}, 422, "InvalidAction"),
+    ({"state": 1, "taken": 2}, 422, "InvalidAction"),
+]
+
+
+@pytest.mark.parametrize(("content", "status", "name"), REFUSED)
+def test_what_is_no_request_for_a_decision_is_refused_and_changes_nothing(
+    client: Client, decisions: Decisions, content: Any, status: int, name: str
+) -> None:
+    answer = client.ask("POST", "/decisions", content)
+    assert (answer.status, answer.json["error"]) == (status, name)
+    assert 0 < len(answer.json["message"]) <= 500
+    assert decisions.learner.decided == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "name"),
+    [
+        ({"reward": 2, "next_state": 0}, 422, "InvalidReward"),
+        ({"reward": True, "next_state": 0}, 422, "InvalidParameter"),
+        (b'{"reward": 1e999, "next_state": 0}', 422, "InvalidReward"),
+        ({"reward": 1, "next_state": 3}, 422, "InvalidState"),
+        ({"reward": 1}, 422, "InvalidParameter"),
+        ({"next_state": 1, "reward": None}, 422, "InvalidParameter"),
+        (b"", 415, "UnsupportedMediaType"),
+    ],
+)
+def test_feedback_that_makes_no_sense_can_be_given_again_rightly(
+    client: Client, content: Any, status: int, name: str
+) -> None:
+    decision = client.decide(state=0)["id"]
+    headers = {"Content-Type": "text/plain"} if content == b"" else {}
+    answer = client.ask("POST", f"/decisions/{decision}/feedback", content, headers)
+    assert (answer.status, answer.json["error"]) == (status, name)
+    assert client.feedback(decision, 1, 1).json == {"counted": True}
+
+
+def test_feedback_may_not_change_and_not_come_too_late(tmp_path: Path) -> None:
+    hours = itertools.count(step=3600.0)
+    agent = Random(3, 2, seed=0)
+    with (
+        Decisions(agent, tmp_path / "data", expiry=5000, clock=lambda: next(hours)) as decisions,
+        serving(decisions) as client,
+    ):
+        late, soon = client.decide(state=0)["id"], client.decide(state=0)["id"]
+        assert client.feedback(soon, 1, 1).status == 200
+        answers = [client.feedback(soon, 0, 1), client.feedback(late, 1, 1)]
+        answers += [client.feedback(name, 1, 1) for name in (soon + "0", "1", "%00", "x" * 5000)]
+    found = [(answer.status, answer.json["error"]) for answer in answers]
+    assert found[:2] == [(409, "ConflictingFeedback"), (410, "ForgottenDecision")]
+    assert set(found[2:]) == {(404, "UnknownDecision")}
+
+
+def test_only_json_that_says_so_is_read(client: Client) -> None:
+    """A page of another site can send anything without asking, but not with this header."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"):
+        answer = client.ask("POST", "/decisions", {"state": 1}, {"Content-Type": kind})
+        assert (answer.status, answer.json["error"]) == (415, "UnsupportedMediaType")
+    kind = "Application/JSON; charset=utf-8"
+    assert client.ask("POST", "/decisions", {"state": 1}, {"Content-Type": kind}).status == 201
+
+
+def test_modes_sizes_and_restarts_are_set_and_logged(client: Client, decisions: Decisions) -> None:
+    policy = {"mode": "fixed", "policy": [1, 1, 0]}
+    assert client.ask("POST", "/mode", policy).json == {"mode": "fixed"}
+    assert client.decide(state=0)["action"] == 1
+    assert client.ask("POST", "/mode", {"mode": "agent"}).status == 200
+    assert client.ask("POST", "/states", {"available": [1]}).json == {"state": 3}
+    assert client.decide(state=3)["action"] == 1
+    answer = client.ask("POST", "/actions")
+    assert (answer.status, answer.json) == (201, {"action": 2})
+    assert client.ask("POST", "/restart").json == {"restarted": True}
+    again = rebuild(decisions.folder).agent
+    assert (again.n_states, again.n_actions, again.since) == (4, 3, decisions.learner.agent.since)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/mode", {}),
+        ("/mode", {"mode": "other"}),
+        ("/mode", {"mode": "fixed"}),
+        ("/mode", {"mode": "fixed", "policy": [0, 0]}),
+        ("/mode", {"mode": "shadow", "policy": [0, 0, 2]}),
+        ("/states", {"available": []}),
+        ("/states", {"available": [2]}),
+        ("/states", {"available": [10**30]}),
+        ("/actions", {"states": [3]}),
+    ],
+)
+def test_what_can_not_be_set_is_refused(
+    client: Client, decisions: Decisions, path: str, content: Any
+) -> None:
+    assert client.ask("POST", path, content).status == 422
+    learner = decisions.learner
+    assert (learner.mode, learner.agent.n_states, learner.agent.n_actions) == ("agent", 3, 2)
+
+
+def test_unknown_paths_and_methods_are_told_so(client: Client) -> None:
+    for path in ("/nowhere", "/decisions/", "/decisions/1/feedback/", "//", "/%2e%2e/etc/passwd"):
+        answer = client.ask("GET", path)
+        assert (answer.status, answer.json["error"]) == (404, "NotFound")
+    for method, path, allowed in (
+        ("GET", "/decisions", "POST"), ("OPTIONS", "/mode", "POST"), ("TRACE", "/restart", "POST"),
+    ):  # fmt: skip
+        answer = client.ask(method, path)
+        assert (answer.status, answer.json["error"]) == (405, "MethodNotAllowed")
+        assert answer.headers["allow"] == allowed
+    assert client.ask("HEAD", "/healthz").body == b""
+
+
+def test_a_fault_of_the_service_tells_callers_nothing_of_its_insides(
+    client: Client, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(**given: Any) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(decisions, "enter_decision", broken)
+    answer = client.ask("POST", "/decisions", {"state": 0})
+    assert (answer.status, answer.json["error"]) == (500, "InternalError")
+    assert b"secret" not in answer.body
+
+
+def test_the_page_is_locked_down(client: Client) -> None:
+    answer = client.ask("GET", "/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; ")
+    for found in (answer, client.ask("GET", "/agent"), client.ask("GET", "/nowhere")):
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["referrer-policy"] == "no-referrer"
+        assert found.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in found.headers
+        assert "server" not in found.headers
+
+
+def test_what_the_agent_believes_can_be_asked_of_every_agent(tmp_path: Path) -> None:
+    with (
+        Decisions(Random(3, 2, seed=0), tmp_path / "data") as decisions,
+        serving(decisions) as client,
+    ):
+        assert client.ask("GET", "/agent").json["agent"]["class"] == "Random"
+        assert client.ask("GET", "/metrics").status == 200
+        assert client.ask("POST", "/restart").status == 422

@@ -1,0 +1,112 @@
+"""The service and its disk: shared syncs, back-pressure, and a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.online.serving import Client, serving
+
+from switchmdp.agents import SWUCRL
+from switchmdp.online import Decisions, commits, history, rebuild
+from switchmdp.storage.log import Log
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Iterator[Decisions]:
+    with Decisions(SWUCRL(3, 2, window=50), tmp_path / "data", sync=False) as found:
+        yield found
+
+
+@pytest.fixture
+def client(decisions: Decisions) -> Iterator[Client]:
+    with serving(decisions) as found:
+        yield found
+
+
+class Disk:
+    """Commits that wait until they are let through."""
+
+    def __init__(self, decisions: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.commits, self.begun, self.free = 0, threading.Event(), threading.Event()
+        commit = decisions.commit
+
+        def slow(number: int | None = None) -> None:
+            self.commits += 1
+            self.begun.set()
+            assert self.free.wait(60)
+            commit(number)
+
+        monkeypatch.setattr(decisions, "commit", slow)
+
+
+def _wait(for_what: Any) -> None:
+    for _ in range(6000):
+        if for_what():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("waited in vain")
+
+
+def test_all_who_wait_for_the_disk_share_one_sync(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(decisions, monkeypatch)
+    with serving(decisions) as client, ThreadPoolExecutor(10) as pool:
+        answers = [pool.submit(client.decide, state=0)]
+        assert disk.begun.wait(60)
+        answers += [pool.submit(client.decide, state=0) for _ in range(9)]
+        _wait(lambda: decisions.learner.decided == 10)
+        assert not any(answer.done() for answer in answers)  # not before it is on disk
+        disk.free.set()
+        assert len({answer.result()["id"] for answer in answers}) == 10
+    assert disk.commits == 2
+
+
+def test_when_too_many_wait_for_the_disk_others_are_sent_away(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "MOST_WAITING", 3)
+    disk = Disk(decisions, monkeypatch)
+    with serving(decisions) as client, ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(client.decide, state=0)]
+        assert disk.begun.wait(60)
+        answers += [pool.submit(client.decide, state=0) for _ in range(3)]
+        _wait(lambda: decisions.learner.decided == 4)
+        away = client.ask("POST", "/decisions", {"state": 0})
+        assert (away.status, away.headers["retry-after"]) == (429, "1")
+        assert client.ask("GET", "/healthz").status == 200
+        disk.free.set()
+        assert all(answer.result() for answer in answers)
+    assert decisions.learner.decided == 4
+
+
+def test_a_full_disk_is_told_and_survived(
+    client: Client, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decision = client.decide(state=0)["id"]
+
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "_write", full)
+        answers = [client.feedback(decision, 1, 1), client.ask("POST", "/decisions", {"state": 0})]
+        answers += [client.ask("GET", "/healthz"), client.ask("POST", "/restart")]
+        assert [(answer.status, answer.json["error"]) for answer in answers] == [
+            (503, "LogFailed")
+        ] * 4
+        assert str(decisions.folder) not in answers[2].body.decode()
+        assert client.ask("GET", "/agent").status == 200
+        assert "switchmdp_log_failed 1" in client.ask("GET", "/metrics").body.decode()
+        assert decisions.learner.decided == 1  # nothing enters that can't be kept
+    assert client.ask("GET", "/healthz").json == {"status": "ok"}
+    assert client.feedback(decision, 1, 1).json == {"counted": False}
+    assert client.decide(state=1)["state"] == 1
+    assert [row[2:] for row in history(decisions.folder)] == [(1.0, 1)]
+    assert rebuild(decisions.folder).decided == 2

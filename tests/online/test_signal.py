@@ -1,0 +1,228 @@
+"""The change signal: what it compares, how seldom it cries wolf, and what it sees."""
+
+from __future__ import annotations
+
+import math
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.online.workbench import bits_of
+
+import switchmdp as sm
+from switchmdp.errors import InvalidParameter
+from switchmdp.online import ChangeSignal, Decisions
+from switchmdp.online.rewards import MOST_BUCKETS, RewardHistory
+
+Step = tuple[int, int, float, int]
+
+
+def literal(steps: list[Step], window: int, delta: float, n_states: int, n_pairs: int) -> float:
+    """The strength as the docstring has it, for all pairs and successors."""
+    recent = steps[-2 * window :]
+    half = len(recent) // 2
+    recent = recent[len(recent) - 2 * half :]
+    earlier, later = recent[:half], recent[half:]
+    found = 0.0
+    for pair in {(s, a) for s, a, _, _ in recent}:
+        then = [(r, to) for s, a, r, to in earlier if (s, a) == pair]
+        now = [(r, to) for s, a, r, to in later if (s, a) == pair]
+        if not then or not now:
+            continue
+        n, m = len(then), len(now)
+        log = math.log(2 * n_pairs * (n_states + 1) / delta)
+        threshold = math.sqrt((1 / n + 1 / m) / 2 * log)
+        differences = [abs(sum(r for r, _ in then) / n - sum(r for r, _ in now) / m)]
+        differences += [
+            abs(sum(to == s for _, to in then) / n - sum(to == s for _, to in now) / m)
+            for s in range(n_states)
+        ]
+        found = max(found, max(differences) / threshold)
+    return found
+
+
+def random_steps(rng: np.random.Generator, n: int, n_states: int, n_actions: int) -> list[Step]:
+    return [
+        (int(rng.integers(n_states)), int(rng.integers(n_actions)), float(rng.random()),
+         int(rng.integers(n_states)))
+        for _ in range(n)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_signal_is_that_of_its_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_states, n_actions = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    window = int(rng.choice([1, 2, 7, 40, 90]))
+    signal, steps = ChangeSignal(window, 0.05), []
+    compared = 0
+    for step in random_steps(rng, 400, n_states, n_actions):
+        steps.append(step)
+        if not signal.add(*step) or rng.random() < 0.7:
+            continue
+        compared += 1
+        found = signal.compare(n_states, n_actions, n_states * n_actions)
+        wanted = literal(steps, window, 0.05, n_states, n_states * n_actions)
+        assert (0.0 if found is None else found.strength) == pytest.approx(wanted, abs=1e-9)
+        if found is None:
+            continue
+        assert found.step == len(steps)
+        recent = steps[-2 * min(window, len(steps) // 2) :]
+        halves = recent[: len(recent) // 2], recent[len(recent) // 2 :]
+        for half, mean in zip(halves, (found.before, found.now), strict=True):
+            here = [(r, to) for s, a, r, to in half if (s, a) == (found.state, found.action)]
+            values = [r if found.next_state is None else to == found.next_state for r, to in here]
+            assert np.mean(values) == pytest.approx(mean, abs=1e-9)
+    assert compared >= 5
+
+
+def chain(
+    rng: np.random.Generator, n: int, means: Any, rows: Any, state: int = 0
+) -> tuple[list[Step], int]:
+    """A walk with uniform actions."""
+    n_states, n_actions = means.shape
+    actions, draws = rng.integers(0, n_actions, n), rng.random((2, n))
+    cumulated, steps = rows.cumsum(axis=2), []
+    for i in range(n):
+        action = int(actions[i])
+        to = min(int(np.searchsorted(cumulated[state, action], draws[0, i])), n_states - 1)
+        steps.append((state, action, float(draws[1, i] < means[state, action]), to))
+        state = to
+    return steps, state
+
+
+def alarms(signal: ChangeSignal, steps: list[Step], n_states: int, n_actions: int) -> list[int]:
+    """The steps at which it fires."""
+    found = []
+    for step in steps:
+        if signal.add(*step):
+            told = signal.compare(n_states, n_actions, n_states * n_actions)
+            if told is not None and told.strength >= 1.0:
+                found.append(told.step)
+    return found
+
+
+@pytest.mark.parametrize(("delta", "most"), [(0.5, 400), (0.05, 40), (0.01, 10)])
+def test_without_a_change_it_hardly_ever_fires(delta: float, most: int) -> None:
+    """Thirty runs of ten windows: 6000 comparisons, of which a share δ may fire at most; far fewer
+    do, for the bound is crude. Neighbours share most of their steps, so that they come in rows."""
+    fired = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        means, rows = rng.random((4, 3)), rng.dirichlet([1.0] * 4, (4, 3))
+        steps, _ = chain(rng, 4000, means, rows)
+        fired += len(alarms(ChangeSignal(400, delta), steps, 4, 3))
+    assert fired <= most
+
+
+@pytest.mark.parametrize("what", ["rewards", "transitions"])
+@pytest.mark.parametrize("seed", range(8))
+def test_after_a_change_it_fires_within_a_window_and_is_quiet_again_after_two(
+    what: str, seed: int
+) -> None:
+    rng, window = np.random.default_rng([seed, 1]), 2000
+    means, rows = rng.random((4, 2)), rng.dirichlet([1.0] * 4, (4, 2))
+    others = 1.0 - means if what == "rewards" else means
+    changed = rows if what == "rewards" else np.roll(rows, 1, axis=2)
+    signal = ChangeSignal(window)
+    steps, state = chain(rng, 6000, means, rows)
+    more, _ = chain(rng, 8000, others, changed, state)
+    found = alarms(signal, steps + more, 4, 2)
+    assert found
+    assert 6000 < found[0] <= 6000 + window
+    assert max(found) <= 6000 + 2 * window
+    assert signal.latest is not None
+    assert signal.latest.strength < 1.0
+
+
+def test_it_says_what_has_changed() -> None:
+    signal = ChangeSignal(1000)
+    for i in range(1000):
+        signal.add(0, 1, 0.25, 0)
+        signal.add(2, 0, 0.5, 1 if i < 500 else 2)
+    found = signal.compare(3, 2, 6)
+    assert found is not None
+    assert (found.state, found.action, found.next_state) in ((2, 0, 1), (2, 0, 2))
+    assert {found.before, found.now} == {0.0, 1.0}
+
+
+def test_what_is_visited_in_one_half_only_says_nothing() -> None:
+    signal = ChangeSignal(50)
+    for i in range(100):
+        signal.add(0, int(i >= 50), float(i >= 50), 0)
+    assert signal.compare(1, 2, 2) is None
+    assert signal.latest is None
+    assert ChangeSignal(50).compare(1, 1, 1) is None
+
+
+@pytest.mark.parametrize("window", [1, 600, 700, 5000])
+def test_its_memory_is_bounded_by_two_windows(window: int) -> None:
+    signal = ChangeSignal(window)
+    for i in range(12_000):
+        signal.add(0, 0, 0.5, 0)
+        assert signal.rewards.size == signal.ring.shape[1] <= 2 * window
+        assert signal.rewards.size <= max(1024, 2 * (i + 1))
+    assert signal.rewards.size == 2 * window
+
+
+@pytest.mark.parametrize("steps", [0, 5, 1023, 1024, 1025, 3000])
+def test_it_goes_on_from_what_it_was(steps: int) -> None:
+    rng = np.random.default_rng(steps)
+    signal = ChangeSignal(1200, 0.1)
+    taken = random_steps(rng, steps + 500, 3, 2)
+    for step in taken[:steps]:
+        signal.add(*step)
+    signal.compare(3, 2, 6)
+    fields, arrays = signal.state()
+    again = ChangeSignal.from_state(fields, {name: array.copy() for name, array in arrays.items()})
+    assert again.latest == signal.latest
+    for step in taken[steps:]:
+        assert signal.add(*step) == again.add(*step)
+    assert signal.compare(3, 2, 6) == again.compare(3, 2, 6)
+
+
+@pytest.mark.parametrize(("window", "delta"), [(0, 0.1), (1.5, 0.1), (10, 0.0), (10, 1.0)])
+def test_parameters_that_make_no_sense_are_refused(window: Any, delta: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        ChangeSignal(window, delta)
+
+
+def test_alerts_are_kept_up_to_a_hundred_and_survive(tmp_path: Path) -> None:
+    """Ten steps of each kind, over and over: it fires, is quiet, and fires again."""
+    agent = sm.agents.Random(1, 1)
+    with Decisions(agent, tmp_path, sync=False, signal_window=10, signal_delta=0.9) as decisions:
+        told = []
+        for i in range(9000):
+            decisions.learn_from([(0, 0, float(i // 20 % 2), 0)] * 1)
+            told.append(decisions.learner.alarmed)
+        rises = sum(b and not a for a, b in zip(told, told[1:], strict=False))
+        assert rises > 100
+        assert len(decisions.learner.alerts) == 100
+        assert all(alert.strength >= 1.0 for alert in decisions.learner.alerts)
+        assert decisions.learner.alerts[-1].step > 8000
+        before = bits_of(decisions)
+    with Decisions(None, tmp_path) as decisions:
+        assert bits_of(decisions) == before
+
+
+# The reward rate beside it.
+
+
+def test_the_reward_history_is_bounded_and_loses_no_reward() -> None:
+    history, rng, total = RewardHistory(), np.random.default_rng(0), 0.0
+    for i in range(5000):
+        reward = float(rng.integers(0, 2))
+        history.add(reward, float(i))
+        total += reward
+        assert len(history.buckets) <= MOST_BUCKETS
+    assert sum(n for _, _, n, _ in history.buckets) == 5000
+    assert sum(part for *_, part in history.buckets) == total
+    assert history.buckets[0][0] == 0.0
+    assert history.buckets[-1][1] == 4999.0
+    assert all(n == history.size for _, _, n, _ in history.buckets[:-1])
+    ends = [(first, last) for first, last, _, _ in history.buckets]
+    assert all(a[1] < b[0] for a, b in zip(ends, ends[1:], strict=False))
+
+

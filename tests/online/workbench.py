@@ -1,0 +1,164 @@
+"""Agents, a clock that stands still, and all that a learner is, to the bit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import switchmdp as sm
+from switchmdp.agents import Agent, Episodic
+from switchmdp.errors import ForgottenDecision, SwitchmdpError
+from switchmdp.online import Decisions
+from switchmdp.online.beliefs import beliefs
+from switchmdp.online.learner import Learner
+from switchmdp.online.snapshots import parts_of
+
+S, A = 4, 3
+Make = Callable[[], Agent]
+
+
+def sw_ucrl() -> Agent:
+    """A small agent with a small window."""
+    return sm.agents.SWUCRL(S, A, window=60, delta=0.1)
+
+
+class Clock:
+    """Shows what it is set to."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bits(learner: Learner) -> tuple[str, dict[str, Any]]:
+    """All of a learner."""
+    fields, arrays = parts_of(learner)
+    shown = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
+    return json.dumps(fields, sort_keys=True), shown
+
+
+def bits_of(decisions: Decisions) -> tuple[str, dict[str, Any]]:
+    """All of the learner behind."""
+    found: tuple[str, dict[str, Any]] = decisions.look(bits)
+    return found
+
+
+def answer(decisions: Decisions, rng: np.random.Generator, decision: str) -> tuple[float, int]:
+    """Feedback at random; what was said."""
+    said = float(rng.integers(0, 4) / 3), int(rng.integers(decisions.learner.agent.n_states))
+    assert decisions.feedback(decision, *said)
+    return said
+
+
+def live(decisions: Decisions, steps: int, seed: int = 0) -> None:
+    """Decide and answer, one after the other."""
+    rng = np.random.default_rng(seed)
+    state = 0
+    for _ in range(steps):
+        _, state = answer(decisions, rng, decisions.decide(state).id)
+
+
+def kill(decisions: Decisions) -> None:
+    """End without the last snapshot and without a word to the log, as after `kill -9`."""
+    decisions._journal._over = "was killed"
+    decisions.close()
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """The folder as it is on disk right now."""
+    to.mkdir()
+    for path in folder.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+class Life:
+    """Whatever may happen to decisions, at random."""
+
+    def __init__(self, seed: int, clock: Clock, most_states: int) -> None:
+        self.rng, self.clock, self.most_states = np.random.default_rng(seed), clock, most_states
+        self.open: list[str] = []
+        self.events: Counter[str] = Counter()
+
+    def goes_on(self, decisions: Decisions, steps: int) -> None:
+        """So many events, most of them decisions and answers."""
+        rare = ("late", "warm", "mode", "state", "action", "restart", "refused", "look")
+        for _ in range(steps):
+            kind = self.rng.choice(["decide", "answer", *rare], p=[0.45, 0.47, *[0.01] * 8])
+            self.events[str(kind)] += 1
+            getattr(self, f"_{kind}")(decisions)
+
+    def _somewhere(self, decisions: Decisions) -> int:
+        return int(self.rng.integers(decisions.learner.agent.n_states))
+
+    def _decide(self, decisions: Decisions) -> None:
+        pairs, given = decisions.learner.agent.pairs, {}
+        session, state = f"{self.rng.integers(4)}", self._somewhere(decisions)
+        actions = self.rng.permutation(pairs.at(state)).tolist()
+        if self.rng.random() < 0.2:
+            given["available"] = actions[: int(self.rng.integers(1, len(actions) + 1))]
+        if self.rng.random() < 0.1:
+            given["taken"] = actions[0]
+        known = session in decisions.learner.sessions and not given
+        where = None if known and self.rng.random() < 0.5 else state
+        self.open.append(decisions.decide(where, session=session, **given).id)
+        self.clock.now += float(self.rng.exponential())
+
+    def _answer(self, decisions: Decisions) -> None:
+        """Mostly the newest; some are never answered, and some too late."""
+        if self.open:
+            last = len(self.open) - 1
+            which = last if self.rng.random() < 0.7 else int(self.rng.integers(last + 1))
+            decision, reward = self.open.pop(which), float(self.rng.integers(0, 5) / 4)
+            with suppress(ForgottenDecision):
+                said = reward if self.rng.random() < 0.5 else int(reward), self._somewhere(decisions)
+                decisions.feedback(decision, *said)
+                assert not decisions.feedback(decision, *said)
+
+    def _late(self, decisions: Decisions) -> None:
+        self.clock.now += float(self.rng.choice([5.0, 50.0]))
+
+    def _warm(self, decisions: Decisions) -> None:
+        pairs = decisions.learner.agent.pairs
+        for state in (self._somewhere(decisions), self._somewhere(decisions)):
+            decisions.learn_from([(state, pairs.at(state)[0], 0.5, self._somewhere(decisions))] * 3)
+
+    def _mode(self, decisions: Decisions) -> None:
+        pairs = decisions.learner.agent.pairs
+        policy = [int(self.rng.choice(pairs.at(s))) for s in range(pairs.n_states)]
+        decisions.set_mode(str(self.rng.choice(["agent", "agent", "fixed", "shadow"])), policy)
+
+    def _grow(self, decisions: Decisions, which: str) -> None:
+        agent = decisions.learner.agent
+        if hasattr(agent, "grow") and agent.n_states < self.most_states and agent.n_actions < 6:
+            size = agent.n_actions if which == "add_state" else agent.n_states
+            chosen = None if self.rng.random() < 0.5 else [int(self.rng.integers(size))]
+            getattr(decisions, which)(chosen)
+
+    def _state(self, decisions: Decisions) -> None:
+        self._grow(decisions, "add_state")
+
+    def _action(self, decisions: Decisions) -> None:
+        self._grow(decisions, "add_action")
+
+    def _restart(self, decisions: Decisions) -> None:
+        if isinstance(decisions.learner.agent, Episodic):
+            decisions.start_over()
+
+    def _refused(self, decisions: Decisions) -> None:
+        for bad in (lambda: decisions.decide(-1), lambda: decisions.add_state([]),
+                    lambda: decisions.set_mode("fixed", [0])):  # fmt: skip
+            with suppress(SwitchmdpError):
+                bad()
+                raise AssertionError("not refused")
+
+    def _look(self, decisions: Decisions) -> None:
+        beliefs(decisions)

@@ -1,0 +1,128 @@
+"""The inner maximum over intervals, max { Σ p u : low <= p <= high, Σ p = 1 }, min u = 0.
+
+Random cases against linear programming (HiGHS), where the states not seen share the bounds 0 and
+`beyond`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.memory import Counts
+from switchmdp.planning.pouring import Ranking
+
+EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+Vector = NDArray[np.float64]
+
+
+class Case(NamedTuple):
+    low: Vector
+    high: Vector
+    seen: NDArray[np.bool_]
+    beyond: float
+    values: Vector
+
+
+def draw(rng: np.random.Generator) -> Case:
+    """Intervals around a distribution that is 0 for some states."""
+    n_states = int(rng.integers(1, 9))
+    seen = rng.random(n_states) < rng.choice([0.4, 0.8, 1.0])
+    seen[rng.integers(n_states)] = True
+    estimate = np.zeros(n_states)
+    estimate[seen] = rng.dirichlet(np.ones(seen.sum()))
+    wide = rng.choice([0.0, 0.05, 0.5, 2.0])
+    low = np.maximum(0.0, estimate - wide * rng.random(n_states)) * seen
+    high = np.minimum(1.0, estimate + wide * rng.random(n_states))
+    beyond = float(rng.choice([0.0, 0.01, 0.2, 1.0]))
+    high[~seen] = beyond
+    values = rng.random(n_states) * 10.0 ** rng.integers(-1, 2)
+    if rng.random() < 0.4:
+        values = rng.integers(0, 4, n_states).astype(np.float64)
+    return Case(low, high, seen, beyond, values - values.min())
+
+
+def by_linear_programming(case: Case) -> float:
+    solve: Any = linprog
+    bounds = list(zip(case.low, case.high, strict=True))
+    ones = np.ones((1, len(case.values)))
+    found = solve(-case.values, A_eq=ones, b_eq=[1.0], bounds=bounds, options=EXACT)
+    assert found.status == 0, found.message
+    return float(case.values @ found.x)
+
+
+def poured(case: Case, full: bool, allowed: int | None = None) -> float:
+    """By `Ranking`, with the states in full rows or in a list of those seen."""
+    n_states = len(case.values)
+    counts = Counts(Pairs.of(n_states, 1))
+    where = np.arange(n_states) if full else np.random.default_rng(0).permutation(n_states)
+    counts.full, counts.target = full, where.astype(np.uint32)
+    counts.count = case.seen[where].astype(np.int64)
+    counts.offset, counts.used = np.zeros(1, np.int64), np.array([n_states])
+    ranking = Ranking(n_states)
+    ranking.arrange(case.values)
+    n, total = ranking.gather(counts, 0, case.low[where], case.high[where])
+    left = 1.0 - case.low.sum()
+    allowed = n_states if allowed is None else allowed
+    return total + ranking.inside(n, left, case.beyond, allowed)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_thousand_inner_maxima_are_those_of_linear_programming(full: bool) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(1000):
+        case = draw(rng)
+        expected = by_linear_programming(case)
+        assert abs(poured(case, full) - expected) <= 1e-12 * max(1.0, case.values.max()), case
+
+
+def test_the_rest_is_poured_from_the_best_state_down() -> None:
+    seen = np.array([True, True, True, False])
+    case = Case(
+        np.array([0.25, 0.25, 0.0, 0.0]), np.array([0.5, 0.5, 0.5, 0.125]), seen, 0.125,
+        np.array([0.0, 1.0, 2.0, 4.0]),
+    )  # fmt: skip
+    # 1/4 + 1/4 lie below; of the half that is left 1/8 fits on top, and 3/8 on the next.
+    assert poured(case, True) == 0.25 * 1.0 + 0.125 * 4.0 + 0.375 * 2.0
+
+
+def test_only_the_best_unseen_states_may_be_given_any() -> None:
+    seen = np.array([True, False, False, False])
+    high = np.array([1.0, 0.25, 0.25, 0.25])
+    case = Case(np.zeros(4), high, seen, 0.25, np.array([0.0, 1.0, 2.0, 4.0]))
+    found = [poured(case, full, m) for full in (True, False) for m in range(4)]
+    assert found == [0.0, 1.0, 1.5, 1.75] * 2
+
+
+def test_what_is_left_outside_is_worth_what_linear_programming_says() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        case = draw(rng)
+        ranking, n_states = Ranking(len(case.values)), len(case.values)
+        ranking.arrange(case.values)
+        seen = np.sort(ranking.rank[case.seen])
+        ranking.places[: len(seen)] = seen
+        unseen = np.sort(case.values[~case.seen])[::-1]
+        for skipped in range(n_states):
+            rest, capacity, expected = unseen[skipped:], 1.0, 0.0
+            for value in rest:
+                expected += min(case.beyond, capacity) * value
+                capacity -= min(case.beyond, capacity)
+            found = ranking.outside(len(seen), case.beyond, skipped)
+            assert abs(found - expected) <= 1e-12 * max(1.0, case.values.max())
+
+
+def test_many_states_are_ordered_as_few_are() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.integers(0, 9, 200).astype(np.float64)
+    ranking = Ranking(200)
+    ranking.arrange(values)
+    assert ranking.order.tolist() == sorted(range(200), key=lambda s: (values[s], s))
+    assert np.array_equal(ranking.ranked, np.sort(values)[::-1])
+    assert np.array_equal(ranking.sums, np.concatenate([[0.0], np.cumsum(ranking.ranked)]))

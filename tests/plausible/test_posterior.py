@@ -1,0 +1,88 @@
+"""Posterior sampling: the law of what is drawn, and that it is solved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.memory import Counts
+from switchmdp.plausible import Posterior
+
+
+def counted(n_states: int, n_actions: int, rng: np.random.Generator, steps: int) -> Counts:
+    counts = Counts(Pairs.of(n_states, n_actions))
+    pairs = rng.integers(0, n_states * n_actions, steps).astype(np.uint32)
+    nexts = rng.integers(0, n_states, steps).astype(np.uint32)
+    counts.add(pairs, nexts, (rng.random(steps) < 0.3).astype(float), 0, steps)
+    return counts
+
+
+def draws(counts: Counts, n: int) -> tuple[Any, Any]:
+    posterior = Posterior(7)
+    n_states = counts.n_states
+    posterior.allocate(Pairs.of(n_states, len(counts.visits) // n_states))
+    means, rows = [], []
+    for _ in range(n):
+        posterior.draw(counts)
+        means.append(posterior.mean.copy())
+        rows.append(posterior.probabilities.reshape(-1, n_states).copy())
+    return np.array(means), np.array(rows)
+
+
+def test_draws_have_the_mean_and_variance_of_beta_and_dirichlet() -> None:
+    counts = counted(3, 2, np.random.default_rng(0), 40)
+    means, rows = draws(counts, 4000)
+    for x in range(6):
+        n = counts.visits[x]
+        a, b = 1 + counts.mean(x) * n, 1 + n - counts.mean(x) * n
+        assert means[:, x].mean() == pytest.approx(a / (a + b), abs=0.015)
+        assert means[:, x].var() == pytest.approx(a * b / (a + b) ** 2 / (a + b + 1), rel=0.15)
+        alpha = 1.0 + counts.count[x * 3 : x * 3 + 3]
+        np.testing.assert_allclose(rows[:, x].mean(0), alpha / alpha.sum(), atol=0.015)
+        p = alpha / alpha.sum()
+        np.testing.assert_allclose(
+            rows[:, x].var(0), p * (1 - p) / (alpha.sum() + 1), rtol=0.2, atol=1e-4
+        )
+
+
+def test_rows_are_distributions() -> None:
+    _, rows = draws(counted(4, 2, np.random.default_rng(1), 10), 20)
+    np.testing.assert_allclose(rows.sum(-1), 1.0, rtol=1e-12)
+    assert (rows > 0).all()
+
+
+def test_the_policy_is_optimal_in_the_drawn_mdp() -> None:
+    counts = counted(5, 3, np.random.default_rng(2), 60)
+    pairs = Pairs.of(5, 3)
+    posterior = Posterior(3)
+    posterior.allocate(pairs)
+    choice = pairs.starts[:-1].copy()
+    for _ in range(20):
+        posterior.plan(pairs.starts, counts, 1, choice)
+        rows = posterior.probabilities.reshape(5, 3, 5)
+        drawn = sm.MDP(rows, posterior.mean.reshape(5, 3))
+        best = sm.optimal_gain(drawn)
+        assert posterior.gain() == pytest.approx(best.gain, abs=1e-8)
+        assert sm.policy_gain(drawn, pairs.actions[choice]).min() == pytest.approx(
+            best.gain, abs=1e-8
+        )
+
+
+def test_lists_of_successors_draw_alike() -> None:
+    """Above 64 states counts are lists of successors; rows are drawn over all states alike."""
+    counts = Counts(Pairs.of(70, 1))
+    nexts = np.array([69, 69, 3], np.uint32)
+    counts.add(np.zeros(3, np.uint32), nexts, np.ones(3), 0, 3)
+    _, rows = draws(counts, 500)
+    assert rows[:, 0, 69].mean() == pytest.approx(3 / 73, rel=0.15)
+    assert rows[:, 0, 3].mean() == pytest.approx(2 / 73, rel=0.15)
+
+
+def test_too_large_a_problem_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="n_states"):
+        Posterior().allocate(Pairs.of(4000, 1))

@@ -1,0 +1,153 @@
+"""Restarts by evidence: the Bayes factor against its definition, alarms, and what is kept."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.restarts import Evidence
+from switchmdp.restarts.evidence import KEPT, SHORTEST
+
+Steps = tuple[Any, Any, Any]
+
+
+def steps_of(rng: np.random.Generator, n: int, rewards: Any, rows: Any) -> Steps:
+    """n visits to random pairs: their numbers, successors, rewards."""
+    pairs = rng.integers(0, len(rewards), n).astype(np.uint32)
+    draws = rng.random(n)
+    nexts = np.array(
+        [np.searchsorted(np.cumsum(rows[x]), u) for x, u in zip(pairs, draws, strict=True)]
+    )
+    gained = (rng.random(n) < np.asarray(rewards)[pairs]).astype(float)
+    return pairs, np.minimum(nexts, rows.shape[1] - 1).astype(np.uint32), gained
+
+
+def world(rng: np.random.Generator, n_pairs: int = 6, n_states: int = 3) -> tuple[Any, Any]:
+    return rng.random(n_pairs), rng.dirichlet(np.ones(n_states), n_pairs)
+
+
+def detector(n_states: int = 3, n_actions: int = 2) -> Evidence:
+    rule = Evidence(0.01)
+    rule.allocate(Pairs.of(n_states, n_actions))
+    return rule
+
+
+def literal(before: Steps, since: Steps, n_pairs: int, n_states: int) -> float:
+    """Λ from its definition, with the standard library's log Γ."""
+
+    def counts(steps: Steps, x: int) -> tuple[float, float, list[float]]:
+        mine = steps[0] == x
+        successors = [float(((steps[1] == j) & mine).sum()) for j in range(n_states)]
+        return float(mine.sum()), float(steps[2][mine].sum()), successors
+
+    def log_r(n: float, r: float) -> float:
+        return math.lgamma(1 + r) + math.lgamma(1 + n - r) - math.lgamma(2 + n)
+
+    def log_p(n: float, p: list[float]) -> float:
+        return (
+            math.lgamma(n_states) + sum(math.lgamma(1 + c) for c in p) - math.lgamma(n_states + n)
+        )
+
+    total = 0.0
+    for x in range(n_pairs):
+        (n, r, p), (m, q, o) = counts(before, x), counts(since, x)
+        if n and m:
+            both = [a + b for a, b in zip(p, o, strict=True)]
+            b_r = log_r(n, r) + log_r(m, q) - log_r(n + m, r + q)
+            b_p = log_p(n, p) + log_p(m, o) - log_p(n + m, both)
+            total += math.log((1 + math.exp(b_r)) / 2) + math.log((1 + math.exp(b_p)) / 2)
+    return total
+
+
+def test_the_weight_of_a_change_is_the_one_defined() -> None:
+    rng = np.random.default_rng(0)
+    rewards, rows = world(rng)
+    rule = detector()
+    steps = steps_of(rng, SHORTEST + 5, rewards, rows)
+    rule.watch(*steps, SHORTEST + 5)  # a first snapshot was taken after SHORTEST / KEPT steps
+    rule.refresh()
+    assert (rule.old_steps[0] % (SHORTEST // KEPT) == 0).all()
+    at = int(np.argmax(rule.old_steps[0]))
+    cut = int(rule.old_steps[0, at])
+    pairs, nexts, gained = steps
+    before, since = (
+        (pairs[:cut], nexts[:cut], gained[:cut]),
+        (pairs[cut:], nexts[cut:], gained[cut:]),
+    )
+    assert rule.weigh(0, at) == pytest.approx(literal(before, since, 6, 3), abs=1e-9)
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 64, 1000])
+def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(pieces: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (steps_of(rng, 1500, *world(rng)) for _ in range(2))
+    pairs, nexts, rewards = (np.concatenate([x, y]) for x, y in zip(a, b, strict=True))
+    whole, parts = detector(), detector()
+    whole.watch(pairs, nexts, rewards, 3000)
+    for first in range(0, 3000, pieces):
+        here = slice(first, first + pieces)
+        parts.watch(pairs[here], nexts[here], rewards[here], len(pairs[here]))
+        parts.log_emptied()
+    assert whole.keeps == parts.keeps >= 0
+    np.testing.assert_array_equal(whole.counts, parts.counts)
+
+
+def test_a_change_of_everything_is_seen_within_a_few_visits_to_each_pair() -> None:
+    delays, kept = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rule = detector()
+        rule.watch(*steps_of(rng, 5000, *world(rng)), 5000)
+        assert not rule.alarmed()
+        rule.log_emptied()
+        after = steps_of(rng, 2000, *world(rng))
+        for n in range(1, 2001):
+            rule.watch(*after, n)
+            if rule.alarmed():
+                break
+        delays.append(n)
+        kept.append(rule.start_over())
+    assert np.median(delays) <= 100
+    assert max(delays) < 2000
+    assert np.median(np.abs(np.array(kept) - np.array(delays))) <= 40
+
+
+def test_a_change_of_one_pairs_reward_is_seen_too() -> None:
+    rng = np.random.default_rng(3)
+    rewards, rows = world(rng)
+    rewards[4] = 0.1
+    rule = detector()
+    rule.watch(*steps_of(rng, 5000, rewards, rows), 5000)
+    rule.log_emptied()
+    rewards[4] = 0.9
+    rule.watch(*steps_of(rng, 1500, rewards, rows), 1500)
+    assert rule.alarmed()
+
+
+def test_there_are_hardly_any_alarms_without_a_change() -> None:
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng((9, seed))
+        rule = detector()
+        rule.watch(*steps_of(rng, 8000, *world(rng)), 8000)
+        alarms += rule.alarmed()
+    assert alarms <= 1  # δ is 0.01 for each
+
+
+def test_states_beyond_64_are_put_into_classes() -> None:
+    rule = detector(200, 1)
+    nexts = np.arange(64, 164).astype(np.uint32)
+    rule.watch(np.zeros(100, np.uint32), nexts, np.zeros(100), 100)
+    assert rule.counts.shape == (200, 66)
+    assert rule.counts[0, 2:].sum() == 100
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1, "x", None])
+def test_a_delta_that_is_no_probability_is_refused(delta: Any) -> None:
+    with pytest.raises(InvalidParameter, match="delta"):
+        Evidence(delta)

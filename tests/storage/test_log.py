@@ -1,0 +1,381 @@
+"""A log keeps what it has acknowledged, in order and once, whatever tears or fills up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.storage.bad_disk import BadDisk
+
+from switchmdp.errors import DamagedFile, LogFailed
+from switchmdp.storage import log as logs
+from switchmdp.storage.log import Log, encoded, files_of, read, sound
+
+
+def written(folder: Path, n: int, *, first: int = 1) -> list[bytes]:
+    """A log with n more records, one commit each; their lines."""
+    log = Log(folder, number=first - 1)
+    for i in range(first, first + n):
+        log.commit(log.append({"i": i}))
+    log.close()
+    return [encoded(i, {"i": i}) for i in range(first, first + n)]
+
+
+def numbers(folder: Path, after: int = 0) -> list[int]:
+    """The numbers of the records, which must hold what was written."""
+    found = list(read(folder, after))
+    assert all(record == {"i": number} for number, record in found)
+    return [number for number, _ in found]
+
+
+def goes_on(folder: Path, last: int) -> None:
+    """Opened after its last sound record, the log takes another one."""
+    written(folder, 1, first=last + 1)
+    assert numbers(folder) == [*range(1, last + 2)]
+
+
+def test_records_come_back_in_order_and_with_their_numbers(tmp_path: Path) -> None:
+    assert numbers(tmp_path) == []
+    written(tmp_path, 5)
+    written(tmp_path, 3, first=6)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert numbers(tmp_path, 6) == [7, 8]
+    assert numbers(tmp_path, 8) == []
+
+
+def test_a_record_of_any_text_and_number_comes_back_exactly(tmp_path: Path) -> None:
+    record = {"text": "a\nb\x00\ud800ü€", "number": 0.1 + 0.2, "tiny": 5e-324, "none": None}
+    log = Log(tmp_path, number=0)
+    log.append(record)
+    log.close()
+    assert list(read(tmp_path)) == [(1, record)]
+
+
+def test_a_record_that_is_no_json_takes_no_number(tmp_path: Path) -> None:
+    log = Log(tmp_path, number=0)
+    for bad in ({"x": float("nan")}, {"x": object()}):
+        with pytest.raises((ValueError, TypeError)):
+            log.append(bad)
+    assert log.append({"i": 1}) == 1
+    log.close()
+    assert numbers(tmp_path) == [1]
+
+
+def test_a_log_cut_after_any_byte_opens_and_goes_on(tmp_path: Path) -> None:
+    whole = b"".join(encoded(i, {"i": i}) for i in range(1, 7))
+    for length in range(len(whole) + 1):
+        folder = tmp_path / f"{length}"
+        folder.mkdir()
+        (folder / "log-000000000001.jsonl").write_bytes(whole[:length])
+        last = whole[:length].count(b"\n")
+        assert numbers(folder) == [*range(1, last + 1)]
+        goes_on(folder, last)
+
+
+@pytest.mark.parametrize("content", ["the next line", "zeros", "noise", "noise with newlines"])
+def test_a_torn_tail_of_any_length_is_cut(content: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    tails = {
+        "the next line": encoded(5, {"i": 5})[:-1],
+        "zeros": bytes(30),
+        "noise": bytes(rng.choice([b for b in range(256) if b != 10], 30).astype(np.uint8)),
+        "noise with newlines": bytes(rng.integers(0, 256, 15).astype(np.uint8)) + b"\n" * 15,
+    }
+    tail = tails[content]
+    for length in range(1, len(tail) + 1):
+        folder = tmp_path / f"{length}"
+        folder.mkdir()
+        written(folder, 4)
+        with open(folder / "log-000000000001.jsonl", "ab") as file:
+            file.write(tail[:length])
+        assert numbers(folder) == [1, 2, 3, 4]
+        goes_on(folder, 4)
+
+
+def test_a_torn_tail_in_a_file_just_begun_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LARGEST_FILE", 1)
+    written(tmp_path, 3)
+    for tail in (b"", b"0123", encoded(4, {"i": 4})[:-1]):
+        (tmp_path / "log-000000000004.jsonl").write_bytes(tail)
+        assert numbers(tmp_path) == [1, 2, 3]
+    goes_on(tmp_path, 3)
+    assert len(files_of(tmp_path)) == 4
+
+
+def test_any_flipped_bit_before_a_sound_record_is_refused(tmp_path: Path) -> None:
+    lines = written(tmp_path, 5)
+    path = tmp_path / "log-000000000001.jsonl"
+    whole = path.read_bytes()
+    before_last = len(whole) - len(lines[-1]) - 1  # the newline before it belongs to both
+    for at in range(before_last):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << bit
+            path.write_bytes(damaged)
+            line = bytes(damaged).splitlines(keepends=True)[whole[:at].count(b"\n")]
+            if sound(line) is not None:  # a digit of the checksum in capitals is the same digit
+                assert bit == 5
+                assert numbers(tmp_path) == [1, 2, 3, 4, 5]
+                continue
+            with pytest.raises(DamagedFile, match="is damaged, and others follow it"):
+                list(read(tmp_path))
+
+
+def test_a_flipped_bit_at_the_very_end_is_a_torn_tail(tmp_path: Path) -> None:
+    lines = written(tmp_path, 5)
+    path = tmp_path / "log-000000000001.jsonl"
+    content = bytearray(path.read_bytes())
+    content[-len(lines[-1]) + 10] ^= 1
+    path.write_bytes(content)
+    assert numbers(tmp_path) == [1, 2, 3, 4]
+    goes_on(tmp_path, 4)
+
+
+def test_a_record_out_of_place_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log-000000000001.jsonl"
+    for order in ([1, 3], [2], [1, 1], [1, 2, 4, 3]):
+        path.write_bytes(b"".join(encoded(i, {"i": i}) for i in order))
+        with pytest.raises(DamagedFile, match="should be"):
+            list(read(tmp_path))
+
+
+def test_a_foreign_line_between_sound_ones_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log-000000000001.jsonl"
+    path.write_bytes(encoded(1, {"i": 1}) + b"hello\n" + encoded(2, {"i": 2}))
+    with pytest.raises(DamagedFile, match="record 2 is damaged, and others follow it"):
+        list(read(tmp_path))
+
+
+def test_a_sound_line_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    line = encoded(1, {})
+    text = b"1 {"
+    assert line[9:-1] == b"1 {}"
+    crc = f"{logs.zlib.crc32(text):08x}".encode()
+    (tmp_path / "log-000000000001.jsonl").write_bytes(crc + b" " + text + b"\n")
+    with pytest.raises(DamagedFile, match="no JSON"):
+        list(read(tmp_path))
+
+
+@pytest.fixture
+def rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Sixty records in several files."""
+    monkeypatch.setattr(logs, "LARGEST_FILE", 200)
+    written(tmp_path, 30)
+    written(tmp_path, 30, first=31)
+    assert len(files_of(tmp_path)) > 5
+    return tmp_path
+
+
+def test_a_log_of_many_files_is_read_from_anywhere(rotated: Path) -> None:
+    for after in range(61):
+        assert numbers(rotated, after) == [*range(after + 1, 61)]
+    for begins, path in files_of(rotated).items():
+        found = sound(path.read_bytes().splitlines(keepends=True)[0])
+        assert found is not None
+        assert found[0] == begins
+        assert path.stat().st_size < 200 + len(encoded(60, {"i": 60}))
+
+
+def test_a_missing_file_is_noticed_if_its_records_are_needed(rotated: Path) -> None:
+    begins = list(files_of(rotated))
+    for i in range(len(begins) - 1):
+        path, until = files_of(rotated)[begins[i]], begins[i + 1]
+        content = path.read_bytes()
+        path.unlink()
+        for after in range(until - 1):
+            with pytest.raises(DamagedFile):
+                list(read(rotated, after))
+        assert numbers(rotated, until - 1) == [*range(until, 61)]
+        path.write_bytes(content)
+
+
+def test_a_log_that_ends_before_what_is_known_to_be_written_is_refused(rotated: Path) -> None:
+    with pytest.raises(DamagedFile, match="ends with record 60, and 61 were written"):
+        list(read(rotated, 61))
+    with pytest.raises(DamagedFile, match="ends before record 61"):
+        Log(rotated, number=61)
+    for path in files_of(rotated).values():
+        path.unlink()
+    with pytest.raises(DamagedFile, match="ends with record 0, and 5 were written"):
+        list(read(rotated, 5))
+
+
+def test_a_log_is_not_opened_before_its_end(rotated: Path) -> None:
+    with pytest.raises(DamagedFile, match="records follow number 30"):
+        Log(rotated, number=30)
+    assert numbers(rotated) == [*range(1, 61)]
+
+
+def test_what_sixteen_threads_were_promised_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LARGEST_FILE", 4000)
+    log, missing = Log(tmp_path, number=0), []
+
+    def work(who: int) -> None:
+        for i in range(40):
+            number = log.append({"who": who, "i": i})
+            log.commit(number)
+            line = encoded(number, {"who": who, "i": i})
+            if not any(line in path.read_bytes() for path in files_of(tmp_path).values()):
+                missing.append((who, i))
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.close()
+    assert not missing
+    records = [record for _, record in read(tmp_path)]
+    assert len(records) == 16 * 40
+    for who in range(16):
+        assert [r["i"] for r in records if r["who"] == who] == [*range(40)]
+
+
+def test_those_who_wait_for_the_disk_are_served_by_one_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, syncs, go_on = Log(tmp_path, number=0), [], threading.Event()
+    first_sync = threading.Event()
+
+    def slow(file: int) -> None:
+        syncs.append(file)
+        first_sync.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    first = threading.Thread(target=lambda: log.commit(log.append({"i": 1})))
+    first.start()
+    assert first_sync.wait(60)
+    others = [threading.Thread(target=log.commit, args=(log.append({}),)) for _ in range(15)]
+    for thread in others:
+        thread.start()
+    go_on.set()
+    for thread in (first, *others):
+        thread.join()
+    assert len(syncs) == 2
+
+
+def attempts(folder: Path, error: int | None) -> Iterator[tuple[BadDisk, list[int]]]:
+    """Twelve records for every operation that may fail: the disk, and what was acknowledged."""
+    k = 0
+    while True:
+        k += 1
+        place, disk, promised = folder / f"{error}-{k}", BadDisk(error, k), []
+        place.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logs, "LARGEST_FILE", 150)
+            log = Log(place, number=0)
+            disk.put_under(patch)
+            for i in range(1, 13):
+                number = log.append({"i": i})
+                assert number == i
+                try:
+                    log.commit(number)
+                except (LogFailed, KeyboardInterrupt):
+                    try:
+                        log.commit(number)  # once more: the disk is well again
+                    except LogFailed as gone:
+                        assert "opened anew" in str(gone)
+                        break
+                promised.append(number)
+            if disk.refused:
+                yield disk, promised
+                assert promised == numbers(place)[: len(promised)]
+            if log._failure is None:
+                assert promised == [*range(1, 13)]
+                log.close()
+            else:
+                with pytest.raises(LogFailed, match="opened anew"):
+                    log.close()
+        last = max(numbers(place), default=0)
+        assert last - len(promised) in (0, 1)  # not promised, and there all the same
+        goes_on(place, last)
+        if not disk.refused:
+            return
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
+def test_whatever_operation_fails_nothing_promised_is_lost_and_nothing_is_there_twice(
+    error: int | None, tmp_path: Path
+) -> None:
+    refused = [(disk.refused, len(promised)) for disk, promised in attempts(tmp_path, error)]
+    names = [name for name, _ in refused]
+    assert len(refused) > 30
+    assert {"open", "write", "fdatasync", "fsync"} <= set(names)
+    # Only a sync that failed leaves it open what is on disk; Ctrl-C in it does not.
+    assert all(n == 12 for name, n in refused if name != "fdatasync" or error is None)
+
+
+def test_after_a_sync_that_failed_nothing_more_is_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have dropped what it could not write, and say so only once."""
+
+    def broken(file: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    log = Log(tmp_path, number=0)
+    log.commit(log.append({"i": 1}))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", broken)
+        with pytest.raises(LogFailed, match="can't be written"):
+            log.commit(log.append({"i": 2}))
+    for number in (2, log.append({"i": 3})):
+        with pytest.raises(LogFailed, match="may not have reached the disk"):
+            log.commit(number)
+    log.commit(1)
+    with pytest.raises(LogFailed):
+        log.close()
+    assert numbers(tmp_path)[0] == 1
+
+
+def test_where_the_disk_stays_full_records_wait_in_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    log = Log(tmp_path, number=0)
+    log.commit(log.append({"i": 1}))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for i in (2, 3):
+            number = log.append({"i": i})
+            for _ in range(3):
+                with pytest.raises(LogFailed, match="can't be written"):
+                    log.commit(number)
+                assert log.stuck
+        assert numbers(tmp_path) == [1]
+        log.commit(1)  # which is there
+    log.commit(2)
+    assert not log.stuck
+    assert numbers(tmp_path) == [1, 2, 3]
+    log.close()
+
+
+def test_without_sync_only_settling_and_a_new_file_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    log = Log(tmp_path, number=0, sync=False)
+    for i in range(1, 4):
+        log.commit(log.append({"i": i}))
+    assert not syncs
+    log.settle(3)
+    assert len(syncs) == 1
+    monkeypatch.setattr(logs, "LARGEST_FILE", 1)
+    log.commit(log.append({"i": 4}))
+    assert len(syncs) == 2
+    assert numbers(tmp_path) == [1, 2, 3, 4]
+    log.close()
