@@ -26,6 +26,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "swucrl2-cw": {"horizon": 1000, "window": 150},
     "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05, "diameter": 2},
     "oracle": {"change_points": [500, 900]},
+    "fading-psrl": {"steps": 300},
+    "told-ucrl2b": {"change_points": [500, 900]},
+    "told-ucrl3": {"change_points": [500, 900]},
+    "told-kl-ucrl": {"change_points": [500, 900]},
     "random": {"seed": 3},
 }
 SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law=sm.Beta(share=0.5))

@@ -34,8 +34,10 @@ CONTENDERS = (
               {"transition_variation": 0.0, "diameter": D, "delta": 0.1},
               Tuned("reward_variation", (0.0001, 0.001, 0.01, 0.1, 1.0)), unforgetting="UCRL2"),
     Contender("BORL", "borl", {"horizon": HORIZON, "delta": 0.1}, unforgetting="UCRL2"),
-    Contender("MASTER-UCRL", "master-ucrl", {"horizon": HORIZON, "diameter": D, "delta": 0.1},
-              Tuned("scale", (1.0, 0.01, 0.001, 0.0003, 0.0001)), detects=True,
+    # As printed, its base learns nothing in so few steps, and its tests never fire.
+    Contender("MASTER-UCRL", "master-ucrl",
+              {"horizon": HORIZON, "diameter": D, "delta": 0.1, "confidence": 1.0},
+              Tuned("scale", (1.0, 0.01, 0.003, 0.001, 0.0003)), detects=True,
               unforgetting="UCRL2"),
     Contender("R-BOCPD-UCRL2", "r-bocpd-ucrl2", {}, DELTA, detects=True, unforgetting="UCRL2"),
     Contender("GLR-UCRL2", "glr-ucrl", {"delta": 0.05},
@@ -47,6 +49,8 @@ CONTENDERS = (
                            "entry's bound: more than a second a run"),
     Contender("SW-KL-UCRL", "kl-ucrl", {"delta": 0.1}, WINDOW, unforgetting="KL-UCRL"),
     Contender("SW-PSRL", "sw-psrl", {}, WINDOW, unforgetting="PSRL"),
+    Contender("fading PSRL", "fading-psrl", {}, Tuned("steps", SHARES, of_horizon=True),
+              unforgetting="PSRL"),
     Contender("Q-learning, restarted", "q-learning", {}, PERIOD,
               unforgetting="Q-learning"),
     Contender("UCRL2", "ucrl2", {"delta": 0.1}),
@@ -56,6 +60,9 @@ CONTENDERS = (
     Contender("PSRL", "psrl"),
     Contender("Q-learning", "q-learning"),
     Contender("UCRL2, told", "oracle", {**TOLD, "delta": 0.1}, told=True),
+    Contender("UCRL2B, told", "told-ucrl2b", {**TOLD, "delta": 0.1}, told=True),
+    Contender("UCRL3, told", "told-ucrl3", {**TOLD, "delta": 0.1}, told=True),
+    Contender("KL-UCRL, told", "told-kl-ucrl", {**TOLD, "delta": 0.1}, told=True),
     Contender("PSRL, told", "oracle-psrl", TOLD, told=True),
 )  # fmt: skip
 
