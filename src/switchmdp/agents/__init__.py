@@ -2,6 +2,7 @@
 
 from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
 from switchmdp.agents.borl import BORL, PaperBORL
+from switchmdp.agents.combinations import FadingPSRL, ToldKLUCRL, ToldUCRL2B, ToldUCRL3
 from switchmdp.agents.episodes import Doubling, Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
@@ -40,7 +41,11 @@ AGENTS: dict[str, type[Agent]] = {
     "r-bocpd-ucrl2": RBOCPDUCRL2,
     "psrl": PSRL,
     "sw-psrl": SWPSRL,
+    "fading-psrl": FadingPSRL,
     "oracle-psrl": OraclePSRL,
+    "told-ucrl2b": ToldUCRL2B,
+    "told-ucrl3": ToldUCRL3,
+    "told-kl-ucrl": ToldKLUCRL,
     "q-learning": QLearning,
     "omniscient": Omniscient,
     "random": Random,
@@ -49,6 +54,7 @@ AGENTS: dict[str, type[Agent]] = {
 __all__ = [
     "AGENTS", "BORL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL",
     "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned",
-    "Doubling", "Episodic", "EvidencePSRL", "Growing", "Omniscient", "Oracle", "OraclePSRL",
-    "PaperBORL", "Probes", "Probing", "QLearning", "Random", "VariationAwareUCRL", "load",
+    "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "Growing", "Omniscient", "Oracle",
+    "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "ToldKLUCRL",
+    "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ def play(out: Path | None, quick: bool, *, shard: str | None, quiet: bool, as_js
             lost=[account.error for account in total.lost], exit=code,
         )  # fmt: skip
     else:
-        _conclude(total, show, quiet, again)
+        _conclude(folder, total, show, quiet, again)
     if not total.complete:
         return code
     return max(code, write_and_show(suite, folder, quiet=quiet, as_json=as_json, again=again))
@@ -84,12 +84,14 @@ def _added(total: Tally, before: Tally, show: Silent) -> Callable[[Tally], None]
     return watch
 
 
-def _conclude(total: Tally, show: Silent, quiet: bool, again: str) -> None:
+def _conclude(folder: Path, total: Tally, show: Silent, quiet: bool, again: str) -> None:
     """What became of it, and what to do next."""
     if total.disk_full:
         tell(f"the disk is full: {total.done} runs are kept; free some space, then: {again}")
     elif total.interrupted:
         tell(f"stopped: {total.done} of {total.runs} runs are kept; go on with: {again}")
+    elif not quiet and show.before == total.done:
+        tell(f"nothing to run: all {total.done} runs are there")
     elif not quiet:
         took = clock(time.monotonic() - show.began)
         tell(f"{total.done - show.before} runs done in {took}")
@@ -98,7 +100,7 @@ def _conclude(total: Tally, show: Silent, quiet: bool, again: str) -> None:
             reason = printable(account.error)
             tell(f"chunk {account.chunk} could not be done ({reason}); try: {again}")
     if total.failed:
-        tell(f"{total.failed} runs failed; for their tracebacks: switchmdp status ROW'S FOLDER")
+        tell(f"{total.failed} runs failed; tracebacks: {folder}/rows/*/*/failures")
 
 
 def write_and_show(suite: Suite, folder: Path, *, quiet: bool, as_json: bool, again: str) -> int:

@@ -15,7 +15,7 @@ from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WINDOW = Tuned("window", SHARES, of_horizon=True)
 PERIOD = Tuned("period", SHARES, of_horizon=True)
-DELTA = Tuned("delta", (0.001, 0.01, 0.05, 0.2, 0.5))
+DELTA = Tuned("delta", (0.01, 0.05, 0.2, 0.5, 0.9))
 HORIZON = {"formula": "horizon"}
 TOLD = {"change_points": {"formula": "change-points"}}
 D = 5.0  # the diameter of most small problems here
@@ -32,19 +32,25 @@ CONTENDERS = (
               unforgetting="UCRL2"),
     Contender("variation-aware UCRL", "variation-aware",
               {"transition_variation": 0.0, "diameter": D, "delta": 0.1},
-              Tuned("reward_variation", (0.01, 0.03, 0.1, 0.3, 1.0)), unforgetting="UCRL2"),
+              Tuned("reward_variation", (0.0001, 0.001, 0.01, 0.1, 1.0)), unforgetting="UCRL2"),
     Contender("BORL", "borl", {"horizon": HORIZON, "delta": 0.1}, unforgetting="UCRL2"),
-    Contender("MASTER-UCRL", "master-ucrl", {"horizon": HORIZON, "diameter": D, "delta": 0.1},
-              Tuned("scale", (0.001, 0.003, 0.01, 0.03, 1.0)), detects=True,
+    # As printed, its base learns nothing in so few steps, and its tests never fire.
+    Contender("MASTER-UCRL", "master-ucrl",
+              {"horizon": HORIZON, "diameter": D, "delta": 0.1, "confidence": 1.0},
+              Tuned("scale", (1.0, 0.01, 0.003, 0.001, 0.0003)), detects=True,
               unforgetting="UCRL2"),
     Contender("R-BOCPD-UCRL2", "r-bocpd-ucrl2", {}, DELTA, detects=True, unforgetting="UCRL2"),
     Contender("GLR-UCRL2", "glr-ucrl", {"delta": 0.05},
               Tuned("explore", (0.0, 0.0003, 0.001, 0.003, 0.01)), detects=True,
               unforgetting="UCRL2"),
     Contender("SW-UCRL2B", "ucrl2b", {"delta": 0.1}, WINDOW, unforgetting="UCRL2B"),
-    Contender("SW-UCRL3", "ucrl3", {"delta": 0.1}, WINDOW, unforgetting="UCRL3"),
+    Contender("SW-UCRL3", "ucrl3", {"delta": 0.1}, WINDOW, unforgetting="UCRL3",
+              not_in_large="with a short window it plans very often, each time solving for every "
+                           "entry's bound: more than a second a run"),
     Contender("SW-KL-UCRL", "kl-ucrl", {"delta": 0.1}, WINDOW, unforgetting="KL-UCRL"),
     Contender("SW-PSRL", "sw-psrl", {}, WINDOW, unforgetting="PSRL"),
+    Contender("fading PSRL", "fading-psrl", {}, Tuned("steps", SHARES, of_horizon=True),
+              unforgetting="PSRL"),
     Contender("Q-learning, restarted", "q-learning", {}, PERIOD,
               unforgetting="Q-learning"),
     Contender("UCRL2", "ucrl2", {"delta": 0.1}),
@@ -54,6 +60,9 @@ CONTENDERS = (
     Contender("PSRL", "psrl"),
     Contender("Q-learning", "q-learning"),
     Contender("UCRL2, told", "oracle", {**TOLD, "delta": 0.1}, told=True),
+    Contender("UCRL2B, told", "told-ucrl2b", {**TOLD, "delta": 0.1}, told=True),
+    Contender("UCRL3, told", "told-ucrl3", {**TOLD, "delta": 0.1}, told=True),
+    Contender("KL-UCRL, told", "told-kl-ucrl", {**TOLD, "delta": 0.1}, told=True),
     Contender("PSRL, told", "oracle-psrl", TOLD, told=True),
 )  # fmt: skip
 

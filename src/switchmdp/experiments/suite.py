@@ -26,7 +26,7 @@ from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec
 
 TUNING, REPORTING = "tuning", "reporting"
-POINTS = 100  # that a run records
+POINTS = 200  # that a run records
 
 
 @dataclass(frozen=True)

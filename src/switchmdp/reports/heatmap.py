@@ -59,6 +59,10 @@ def heat_map(columns: Sequence[str], lines: Mapping[str, Sequence[float]], *, la
         side.set_visible(False)
     bar = figure.colorbar(mesh, ax=axis, label=label, shrink=0.6, aspect=25)
     bar.outline.set_visible(False)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [x for n in powers for x in (10.0**n, 2 * 10.0**n, 5 * 10.0**n) if low <= x <= high]
+    bar.set_ticks(ticks, labels=[f"{x:g}" for x in ticks])
+    bar.minorticks_off()
     figure.draw_without_rendering()
     return figure
 

@@ -114,7 +114,7 @@ def document(found: Leaderboard, pictures: Sequence[str] = ()) -> str:
     origin = found.standings[0].results.provenance if found.standings else {}
     kept = [f"- {k}: {v}" for k, v in origin.items() if k in ("switchmdp", "numba", "platform")]
     parts = [f"# {html.escape(suite.title, quote=False)}"]
-    parts += [_method(found), *(["\n".join(kept)] if kept else [])]
+    parts += [html.escape(_method(found), quote=False), *(["\n".join(kept)] if kept else [])]
     for picture in pictures[:1]:
         parts.append(f"![{LABEL}, by agent and row](figures/{picture}.svg)")
     parts += [table.markdown() for table in found.overview]
@@ -135,8 +135,9 @@ def _method(found: Leaderboard) -> str:
         + (f", of which {done} are complete." if done < rows else "."),
         "An agent's one free parameter, where it has one, is chosen for each row by mean regret on "
         f"{suite.tuning_problems} problems (seed {suite.tuning_seed}) and then frozen; reported is "
-        f"regret on {suite.problems} others (seed {suite.seed}). RiverSwim is a single problem: "
-        "there, both meet it, with other draws.",
+        f"regret on {suite.problems} others (seed {suite.seed}).",
+        "RiverSwim is a single problem: there, both meet it, with other draws."
+        if any("riverswim" in row.problem for row in suite.rows) else "",
         "Relative regret is mean regret by that of the row's yardstick: the best of the agents "
         "that are told every change and start over there or, where the problem changes all the "
         "time, the best rival of ours. In parentheses: 95 % bootstrap intervals over problems.",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from switchmdp.experiments.campaign import Standing
 from switchmdp.experiments.suite import Suite, trials
 from switchmdp.reports.alarms import detection
@@ -22,7 +20,7 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
     """One row of the suite: every contender in a line, the best first."""
     row, setting = standing.row, setting_of(standing)
     columns = ("rank", "agent", "chosen", "regret", "relative regret", "P(less than the next)",
-               "seconds per million steps")  # fmt: skip
+               "steps to adapt", "seconds per million steps")  # fmt: skip
     parameters = {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
     failed = sum(place.failed for place in found)
     rows = tuple(
@@ -33,6 +31,7 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
             with_interval(place.regret),
             with_interval(place.relative),
             UNKNOWN if place.ahead is None else with_interval(place.ahead),
+            number(place.adaptation),
             number(place.seconds),
         )
         for place in found
@@ -42,6 +41,11 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
         f"{yardstick(suite, standing) or 'nobody'}"
     )
     note += ", the best rival of ours." if row.drifts else ", the best of those told the changes."
+    if row.changes and not row.drifts:
+        within = number(standing.results.epsilon)
+        note += (
+            f" Steps to adapt: the median over changes until it loses less than {within} a step."
+        )
     if failed:
         note += f" {failed} runs failed, and count for nothing."
     reasons: dict[str, list[str]] = {}
@@ -59,21 +63,17 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
         if not rows:
             continue
         lines = []
-        best = {
-            row: np.nanmin(
-                [
-                    math.inf,
-                    *(o.relative.get(row, math.nan) for o in everyone if not o.contender.told),
-                ]
-            )
+        rivals = [one for one in everyone if not one.contender.told]
+        lowest = [
+            min((v for one in rivals if (v := one.relative.get(row, math.nan)) > 0), default=0.0)
             for row in rows
-        }
+        ]
         for one in everyone:
-            cells = []
-            for row in rows:
-                value = one.relative.get(row, math.nan)
-                star = "*" * (value == best[row] and not one.contender.told)
-                cells.append(number(value) + star)
+            values = [one.relative.get(row, math.nan) for row in rows]
+            starred = [
+                not one.contender.told and v == best for v, best in zip(values, lowest, strict=True)
+            ]
+            cells = [number(v) + "*" * star for v, star in zip(values, starred, strict=True)]
             lines.append((one.contender.name, *cells))
         note = "Mean regret by that of the row's yardstick; * marks the lowest of those not told."
         yield Table(title, ("agent", *rows), tuple(lines), note)

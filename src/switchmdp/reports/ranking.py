@@ -3,7 +3,7 @@
 Regret is put in relation to a *yardstick*: the best of those who are told every change or, where
 the problem changes all the time, the best rival that is not ours. It is chosen on the problems that
 are reported, which makes it, if anything, too good: relative regret is never flattered. Whoever is
-told has no rank.
+told has no rank; equals share theirs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from switchmdp.experiments.campaign import Standing
 from switchmdp.experiments.results import Setting
 from switchmdp.experiments.suite import Contender, Suite
 from switchmdp.reports.measures import (
+    adaptation_times,
     final_regret,
     probability_of_improvement,
     ratio,
@@ -36,6 +37,7 @@ class Place:
     regret: Interval
     relative: Interval  # to the yardstick
     ahead: Interval | None  # probability of less regret than the next in rank
+    adaptation: float  # median of steps from a change until it is within ε for good
     seconds: float  # for a million steps
     failed: int
 
@@ -63,24 +65,33 @@ def places(suite: Suite, standing: Standing) -> list[Place]:
     told = {one.name for one in suite.contenders if one.told}
     order = _by_regret(setting, list(setting.agents))
     ranked = [name for name in order if name not in told]
+    means = {name: final_regret(setting, name).middle for name in order}
     unknown = Interval(math.nan, math.nan, math.nan)
     found = []
     for name in order:
-        rank = ranked.index(name) if name in ranked else None
-        after = None if rank is None or rank + 1 == len(ranked) else ranked[rank + 1]
+        after = ranked[ranked.index(name) + 1 :][:1] if name in ranked else []
+        rank = 1 + sum(means[other] < means[name] for other in ranked)
         found.append(
             Place(
                 name=name,
-                rank=None if rank is None else rank + 1,
+                rank=rank if name in ranked else None,
                 chosen=standing.choices.get(name),
                 regret=final_regret(setting, name),
                 relative=ratio(setting, name, reference) if reference else unknown,
-                ahead=probability_of_improvement(setting, name, after) if after else None,
+                ahead=probability_of_improvement(setting, name, *after) if after else None,
+                adaptation=_adaptation(setting, name, standing.results.epsilon),
                 seconds=seconds_per_million_steps(setting, name).middle,
                 failed=int(setting.agents[name].failed.sum()),
             )
         )
     return found
+
+
+def _adaptation(setting: Setting, name: str, epsilon: float) -> float:
+    """Over all changes of all problems, and infinite where most are never adapted to."""
+    after = adaptation_times(setting, name, epsilon)[:, 1:]
+    known = np.sort(after[~np.isnan(after)])
+    return float(known[len(known) // 2]) if len(known) else math.nan
 
 
 def _by_regret(setting: Setting, names: Sequence[str]) -> list[str]:
@@ -125,4 +136,9 @@ def overall(suite: Suite, board: Mapping[str, Sequence[Place]]) -> list[Overall]
                 geometric_mean=float(np.exp(np.log(values).mean())) if positive else math.nan,
             )
         )
-    return sorted(found, key=lambda o: (o.contender.told, o.mean_rank, o.geometric_mean))
+    return sorted(found, key=_order)
+
+
+def _order(one: Overall) -> tuple[bool, float]:
+    value = one.geometric_mean if one.contender.told else one.mean_rank
+    return one.contender.told, math.inf if math.isnan(value) else value

@@ -1,0 +1,133 @@
+"""leaderboard: the suite from the command line, on a tiny one that stands for the shipped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.experiments import rivals
+from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
+
+TOLD = {"change_points": {"formula": "change-points"}}
+TINY = Suite(
+    "Tiny",
+    (
+        Row("changes", "random-switching", {"changes": 1}, horizon=300),
+        Row("still", "random", horizon=300, changes=False),
+    ),
+    (
+        Contender("periodic", "ucrl2-rw", {}, Tuned("period", (20, 60)), unforgetting="plain"),
+        Contender("plain", "ucrl2", ours=True),
+        Contender("told", "oracle", TOLD, told=True),
+    ),
+    tuning_problems=2, problems=3, note="Only a test.",
+)  # fmt: skip
+RUNS = 2 * (2 * 2 + 3 * 3)
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SUITE", "QUICK"):
+        monkeypatch.setattr(rivals, name, TINY)
+    monkeypatch.setattr("switchmdp.experiments.layout.SECONDS", 0.0)
+    monkeypatch.setattr("switchmdp.reports.leaderboard.FORMATS", ("svg",))
+
+
+def written(folder: Path) -> dict[str, int]:
+    """Every chunk, and when it was written."""
+    return {str(file): file.stat().st_mtime_ns for file in folder.glob("rows/*/*/runs/*")}
+
+
+def test_the_suite_is_run_and_reported(call: Any) -> None:
+    said = call("leaderboard", "--out", "here")
+    assert said.code == 0
+    assert f"{RUNS} runs done in" in said.err
+    assert "changes, tuning\n" in said.err
+    assert said.out.startswith("Tiny\n")
+    assert said.out.endswith("\nreport: here/report/index.html\n")
+    assert Path("here/report/index.html").read_text("utf-8").startswith("<!doctype html>")
+    assert "**changes**" in Path("here/report/leaderboard.md").read_text("utf-8")
+
+
+def test_given_again_it_runs_nothing_and_says_the_same(call: Any) -> None:
+    first = call("leaderboard", "--out", "here")
+    before = written(Path("here"))
+    second = call("leaderboard", "--out", "here")
+    assert (second.code, second.out) == (0, first.out)
+    assert f"nothing to run: all {RUNS} runs are there" in second.err
+    assert written(Path("here")) == before
+
+
+def test_given_again_it_does_only_what_is_missing(call: Any) -> None:
+    call("leaderboard", "--out", "here", "--quiet")
+    lost = Path("here/rows/still/reporting/runs/s000-a001-b00001.npz")
+    content = lost.read_bytes()
+    lost.unlink()
+    before = written(Path("here"))
+    said = call("leaderboard", "--out", "here")
+    assert said.code == 0
+    assert "\n1 runs done in" in said.err
+    assert lost.read_bytes() == content
+    assert written(Path("here")).items() >= before.items()
+
+
+def test_shards_do_their_part_and_the_last_one_reports(call: Any) -> None:
+    said = call("leaderboard", "--out", "here", "--shard", "1/2")
+    assert said.code == 0
+    assert "2 of 2 rows wait for other shards; then: switchmdp leaderboard --out here" in said.err
+    assert said.out == ""
+    for shard in ("2/2", "1/2"):
+        said = call("leaderboard", "--out", "here", "--shard", shard)
+    assert said.out.endswith("\nreport: here/report/index.html\n")
+
+
+def test_quick_has_a_folder_of_its_own(call: Any) -> None:
+    assert call("leaderboard", "--quick", "--quiet").code == 0
+    assert Path("results/leaderboard-quick/report/index.html").is_file()
+    assert not Path("results/leaderboard").exists()
+
+
+def test_json_says_where_it_is_and_what_came_of_it(call: Any) -> None:
+    said = call("leaderboard", "--out", "here", "--json")
+    lines = [json.loads(line) for line in said.out.splitlines()]
+    assert [line["part"] for line in lines if line["event"] == "begin"] == [
+        f"{row}, {phase}" for row in ("changes", "still") for phase in ("tuning", "reporting")
+    ]
+    finished, board = lines[-2:]
+    assert (finished["event"], finished["done"], finished["exit"]) == ("finished", RUNS, 0)
+    assert board["event"] == "leaderboard"
+    assert board["relative_regret"]["changes"]["told"] == 1.0
+    assert board["files"][0] == "here/report/index.html"
+    assert said.err == ""
+
+
+def test_a_folder_of_something_else_is_refused(call: Any, done: Path) -> None:
+    said = call("leaderboard", "--out", done)
+    assert said.code == 4
+    assert "no suite of ours" in said.err
+
+
+def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
+    call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fails = Contender("fails", "own_agents:Fails")
+    suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
+    monkeypatch.setattr(rivals, "SUITE", suite)
+    said = call("leaderboard", "--out", "here", "--executor", "threads")
+    assert said.code == 3
+    assert "3 runs failed; tracebacks: here/rows/*/*/failures" in said.err
+    assert "fails" not in said.out.partition("All rows")[2]
+
+
+def test_without_matplotlib_there_is_the_document(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    said = call("leaderboard", "--out", "here")
+    assert said.code == 2
+    assert "no figures and no page: figures need matplotlib" in said.err
+    assert Path("here/report/leaderboard.md").is_file()

@@ -1,0 +1,119 @@
+"""A suite in a folder: its stages in turn, whoever does them, and however often interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmdp.errors import ForeignFolder
+from switchmdp.experiments.campaign import Stage, settle, stages, standings
+from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
+
+SUITE = Suite(
+    "tiny",
+    (
+        Row("one", "random-switching", {"changes": 1}, horizon=300),
+        Row("two", "random-switching", {"changes": 2}, horizon=300),
+    ),
+    (
+        Contender("periodic", "ucrl2-rw", {}, Tuned("period", (20, 60))),
+        Contender("plain", "ucrl2"),
+    ),
+    tuning_problems=2,
+    problems=3,
+)  # fmt: skip
+
+
+def do(stage: Stage, shard: tuple[int, int] = (1, 1)) -> None:
+    assert run_chunks(stage.store, stage.plan, jobs=1, shard=shard).complete
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = settle(SUITE, tmp_path_factory.mktemp("whole") / "out")
+    for stage in stages(SUITE, folder):
+        do(stage)
+    return folder
+
+
+def trees(folder: Path, tree: Callable[[Path], str]) -> dict[str, str]:
+    return {str(p.relative_to(folder)): tree(p) for p in sorted(folder.glob("rows/*/*"))}
+
+
+def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
+    folder = settle(SUITE, tmp_path / "out")
+    found = []
+    for stage in stages(SUITE, folder):
+        found.append((stage.row.name, stage.phase))
+        do(stage)
+    phases = ("tuning", "reporting")
+    assert found == [(row, phase) for row in ("one", "two") for phase in phases]
+
+
+def test_what_was_chosen_is_what_is_reported(whole: Path) -> None:
+    for standing in standings(SUITE, whole):
+        (setting,) = standing.results.settings.values()
+        chosen = standing.choices["periodic"]
+        assert chosen in (20, 60)
+        assert setting.agents["periodic"].parameters["period"] == chosen
+        assert standing.tried is not None
+        (before,) = standing.tried.settings.values()
+        tried = {name: runs.pseudo_regret[:, -1].mean() for name, runs in before.agents.items()}
+        assert min(tried, key=lambda n: tried[n]) == f"periodic [period={chosen}]"
+
+
+def test_a_row_is_not_reported_before_its_tuning_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("switchmdp.experiments.layout.SECONDS", 0.0)
+    folder = settle(SUITE, tmp_path / "out")
+    found = []
+    for stage in stages(SUITE, folder):
+        found.append(stage.phase)
+        do(stage, shard=(1, 2))
+    assert found == ["tuning", "tuning"]
+    assert standings(SUITE, folder) == []
+
+
+def test_shards_together_are_the_whole(
+    tmp_path: Path, whole: Path, tree: Callable[[Path], str]
+) -> None:
+    folder = settle(SUITE, tmp_path / "out")
+    for shard in ((1, 2), (2, 2), (1, 2), (2, 2)):
+        for stage in stages(SUITE, settle(SUITE, folder)):
+            do(stage, shard)
+    assert trees(folder, tree) == trees(whole, tree)
+
+
+def test_only_complete_rows_stand(whole: Path, tmp_path: Path) -> None:
+    assert [standing.row.name for standing in standings(SUITE, whole)] == ["one", "two"]
+    folder = settle(SUITE, tmp_path / "out")
+    for stage in stages(SUITE, folder):
+        if stage.row.name == "two":
+            break
+        do(stage)
+    assert [standing.row.name for standing in standings(SUITE, folder)] == ["one"]
+
+
+def test_the_folder_of_another_suite_is_refused(whole: Path) -> None:
+    with pytest.raises(ForeignFolder, match=r"another suite \('tiny'"):
+        settle(replace(SUITE, seed=SUITE.seed + 1), whole)
+    assert settle(SUITE, whole) == whole
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    with pytest.raises(ForeignFolder, match="no suite of ours"):
+        settle(SUITE, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
+    folder = settle(SUITE, tmp_path / "out")
+    (folder / "suite.json").write_bytes(b"{")
+    with pytest.raises(ForeignFolder, match="damaged"):
+        settle(SUITE, folder)

@@ -1,0 +1,131 @@
+"""The suite: tuning and reporting are strictly apart, and the shipped one is in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from switchmdp.experiments import rivals
+from switchmdp.experiments.build import expand, problem_seed, run_seed
+from switchmdp.experiments.check import check
+from switchmdp.experiments.results import Results, Runs, Setting
+from switchmdp.experiments.suite import (
+    Contender,
+    Row,
+    Suite,
+    Tuned,
+    choose,
+    expected_runs,
+    reporting,
+    tuning,
+)
+
+WINDOW = Tuned("window", (0.1, 0.5), of_horizon=True)
+SMALL = Suite(
+    "small",
+    (
+        Row("changes", "random-switching", {"changes": 1}, horizon=400),
+        Row("drifts", "random-switching", {"changes": 9}, horizon=400, drifts=True),
+        Row("many states", "random-switching", {"n_states": 9}, horizon=400, large=True),
+    ),
+    (
+        Contender("window", "sw-ucrl", {"delta": 0.1}, WINDOW),
+        Contender("plain", "ucrl2", not_in_large="too slow"),
+        Contender("told", "oracle", {"change_points": {"formula": "change-points"}}, told=True),
+    ),
+    tuning_problems=2,
+    problems=3,
+)  # fmt: skip
+
+
+def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
+    """One contender, `a`, with these values of `w`."""
+    lanes = {}
+    for value, regret in finals.items():
+        curve, counts = np.array([regret]).T, np.zeros(len(regret), np.int64)
+        flags = np.full(len(regret), value in failed) & (np.arange(len(regret)) == 0)
+        lanes[f"a [w={value}]"] = Runs(
+            curve * 0, curve, counts, counts, curve[:, 0], flags, curve[:, 0], "a", {"w": value}
+        )
+    none = np.zeros(0, np.int64)
+    setting = Setting("s", np.array([10]), (none,) * 2, (np.zeros(0),) * 2, {}, lanes)
+    return Results("", 0.05, {"s": setting})
+
+
+def test_the_first_phase_tries_every_value_of_those_who_have_one() -> None:
+    experiment = tuning(SMALL, SMALL.rows[0])
+    assert experiment is not None
+    assert [variant.name for variant in expand(experiment.agents)] == [
+        "window [window=40]", "window [window=200]",
+    ]  # fmt: skip
+    assert (experiment.n_problems, experiment.horizon) == (2, 400)
+
+
+def test_the_second_phase_has_everyone_and_what_was_chosen() -> None:
+    experiment = reporting(SMALL, SMALL.rows[0], {"window": 40})
+    assert list(experiment.agents) == ["window", "plain", "told"]
+    assert experiment.agents["window"].parameters == {"delta": 0.1, "window": 40}
+    assert experiment.n_problems == 3
+
+
+def test_where_nothing_is_free_there_is_no_first_phase() -> None:
+    assert tuning(replace(SMALL, contenders=SMALL.contenders[1:]), SMALL.rows[0]) is None
+
+
+def test_no_problem_and_no_draw_is_in_both_phases() -> None:
+    for suite in (rivals.SUITE, rivals.QUICK):
+        for seed_of in (problem_seed, run_seed):
+            tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
+            told = {seed_of(suite.seed, i) for i in range(suite.problems)}
+            assert not tuned & told
+
+
+def test_who_is_left_out_is_said_with_the_reason() -> None:
+    changes, drifts, large = SMALL.rows
+    assert SMALL.left_out(changes) == {}
+    assert list(SMALL.left_out(drifts)) == ["told"]
+    assert SMALL.left_out(large) == {"plain": "too slow"}
+    assert [one.name for one in SMALL.contenders_of(large)] == ["window", "told"]
+
+
+def test_chosen_is_the_value_of_lowest_mean_pseudo_regret_and_of_equals_the_first() -> None:
+    assert choose(tried({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": 4}
+
+
+def test_a_value_with_a_failed_run_is_not_chosen_unless_all_are() -> None:
+    finals = {8: [1.0, 1.0], 4: [2.0, 3.0]}
+    assert choose(tried(finals, failed=(8,))) == {"a": 4}
+    assert choose(tried(finals, failed=(8, 4))) == {"a": 8}
+
+
+def test_expected_runs_are_those_of_both_phases() -> None:
+    assert expected_runs(SMALL) == (2 * 2 + 3 * 3) + (2 * 2 + 2 * 3) + (2 * 2 + 2 * 3)
+
+
+@pytest.mark.parametrize("suite", [rivals.SUITE, rivals.QUICK])
+def test_the_shipped_suite_says_nothing_twice_and_names_only_what_is_there(suite: Suite) -> None:
+    names = [one.name for one in suite.contenders]
+    assert len(set(names)) == len(names)
+    assert len({row.folder for row in suite.rows}) == len(suite.rows)
+    assert {one.unforgetting for one in suite.contenders} <= {"", *names}
+    assert all(len(one.tuned.values) == 5 for one in suite.contenders if one.tuned)
+    assert [one.tuned for one in suite.contenders if one.ours] == [None]
+    assert any(one.told for one in suite.contenders)
+    assert any(not row.changes for row in suite.rows)
+
+
+def test_the_shipped_suite_tunes_on_30_problems_and_reports_on_100() -> None:
+    assert (rivals.SUITE.tuning_problems, rivals.SUITE.problems) == (30, 100)
+
+
+@pytest.mark.parametrize("row", rivals.ROWS, ids=lambda row: row.folder)
+def test_every_row_of_the_shipped_suite_can_be_run(row: Row) -> None:
+    first = tuning(rivals.SUITE, row)
+    assert first is not None
+    check(first)
+    choices = {
+        one.name: one.tuned.at(row.horizon)[0] for one in rivals.CONTENDERS if one.tuned
+    }  # fmt: skip
+    check(reporting(rivals.SUITE, row, choices))
