@@ -59,9 +59,15 @@ def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) 
     action = int(agent.actions[agent.choice[state]])
     if available is not None and action not in available:
         return _best(agent, state, available), due
+    return action, due
+
+
+def decided(agent: Any, state: int, action: int) -> None:
+    """An action is taken: if it is the policy's own, the episode has one visit less to go."""
+    if not in_episodes(agent) or action != agent.actions[agent.choice[state]]:
+        return
     if agent.quota[state] > 0:
         agent.quota[state] -= 1
-    return action, due
 
 
 def _best(agent: Episodic, state: int, available: Sequence[int]) -> int:

@@ -42,7 +42,7 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.mdp.pairs import integer
-from switchmdp.online.asking import adopt, choose, forget_if_due, learn
+from switchmdp.online.asking import adopt, choose, decided, forget_if_due, learn
 from switchmdp.online.checks import (
     checked_action,
     checked_available,
@@ -141,6 +141,7 @@ class Learner:
         action = would if taken is None else taken
         would = None if taken is None else would
         assert action is not None
+        decided(agent, state, action)
         entry = Pending(max(self.at, event["at"]), session, state, action, would)
         self.pending[self.decided] = entry
         self._keep_session(session, state, self.decided)
