@@ -1,9 +1,9 @@
 """Combinations without a paper of their own: references, and one heuristic.
 
-    ToldUCRL2B, ToldUCRL3,    a tighter set on all steps since the last change, which the agent is
-    ToldKLUCRL                told: what its windowed version is measured by. In between changes it
-                              is its paper's agent, with that guarantee.
-    FadingPSRL                posterior sampling from steps that fade with age. A heuristic.
+ToldUCRL2B, ToldUCRL3,    a tighter set on all steps since the last change, which the agent is
+ToldKLUCRL                told: what its windowed version is measured by. In between changes it
+                          is its paper's agent, with that guarantee.
+FadingPSRL                posterior sampling from steps that fade with age. A heuristic.
 """
 
 from __future__ import annotations

@@ -124,18 +124,21 @@ class Episodic(Agent):
 
     def prepare(self, state: int) -> None:
         """See to it that the policy may be followed in this state for at least one step."""
-        if self.clock >= self.restarts.look_at():
-            self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
-        if self.clock >= self.restart_at or self.is_alarmed():
-            self.start_over()
+        self.forget_if_due()
         if self.quota[state] == 0 or self.clock >= self.end_at:
             self.start_episode()
         elif self.logged == self.log_pair.size:
             self.absorb()
 
-    def is_alarmed(self) -> bool:
-        """Whether the data have spoken for starting over."""
-        return self.restarts.alarmed() or self.exploration.alarmed()  # type: ignore[no-any-return]
+    def forget_if_due(self) -> bool:
+        """Start over where the schedule or the data say so; whether that was done."""
+        if self.clock >= self.restarts.look_at():
+            self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
+        alarmed = self.restarts.alarmed() or self.exploration.alarmed()
+        if self.clock < self.restart_at and not alarmed:
+            return False
+        self.start_over()
+        return True
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""

@@ -37,10 +37,7 @@ def in_episodes(agent: Any) -> bool:
 
 def forget_if_due(agent: Any) -> bool:
     """Let an agent start over whose rule says so, however its steps come in."""
-    if not in_episodes(agent) or agent.clock < agent.restart_at:
-        return False
-    agent.start_over()
-    return True
+    return in_episodes(agent) and bool(agent.forget_if_due())
 
 
 def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) -> tuple[int, bool]:
@@ -96,6 +93,7 @@ def learn(agent: Any, state: int, action: int, reward: float, next_state: int) -
 def adopt(agent: Episodic, planned: Episodic) -> None:
     """Follow the plan that a copy of the agent has made meanwhile."""
     agent.choice, agent.quota = planned.choice, planned.quota
-    agent.plausible = planned.plausible
+    agent.plausible, agent.episodes = planned.plausible, planned.episodes
+    agent.exploration = planned.exploration
     agent.started, agent.end_at = agent.clock, planned.end_at
     agent.episode_count += 1
