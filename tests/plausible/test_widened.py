@@ -85,7 +85,9 @@ def test_a_pair_never_visited_is_held_to_be_as_good_as_can_be_whatever_the_scale
     counts.add(np.array([0]), np.array([1], np.uint32), np.array([0.5]), 0, 1)
     ball.plan(pairs.starts, counts, 1, np.zeros(3, np.int64))
     assert (ball.radius[1:] >= 2.0).all()
+    assert (ball.reward[1:] == 1.0).all()
     assert ball.radius[0] < 0.01
+    assert 0.5 < ball.reward[0] < 0.51
 
 
 def chain(n: int) -> sm.MDP:
