@@ -57,6 +57,10 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "ucrl2, lists": lambda: sm.agents.UCRL2(70, 2),
     "oracle": lambda: sm.agents.Oracle(3, 2, change_points=TOLD),
     "ucrl2-rw": lambda: sm.agents.UCRL2RW(3, 2, period=70),
+    "borl": lambda: sm.agents.BORL(3, 2, horizon=500, arms=[(20, 0.0), (20, 0.5)]),
+    "master-ucrl": lambda: sm.agents.MASTER(
+        3, 2, horizon=2000, diameter=1, scale=1e-3, confidence=0.5
+    ),
     "omniscient": lambda: sm.agents.Omniscient(problem()),
     "random": lambda: sm.agents.Random(3, 2),
 }

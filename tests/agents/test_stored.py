@@ -36,6 +36,11 @@ NAMED: dict[str, Callable[[sm.SwitchingMDP], Any]] = {
     "oracle": lambda p: sm.agents.Oracle(
         p.n_states, p.n_actions, change_points=p.change_points
     ),
+    "borl": lambda p: sm.agents.BORL(p.n_states, p.n_actions, horizon=1500, seed=3),
+    "borl-full-grid": lambda p: sm.agents.PaperBORL(p.n_states, p.n_actions, horizon=1500),
+    "master-ucrl": lambda p: sm.agents.MASTER(
+        p.n_states, p.n_actions, horizon=3000, diameter=1, scale=1e-3, confidence=0.5
+    ),
     "omniscient": sm.agents.Omniscient,
     "random": lambda p: sm.agents.Random(p.n_states, p.n_actions, seed=5),
 }  # fmt: skip

@@ -62,7 +62,7 @@ def windows(block: int) -> list[int]:
     """⌊H^{j/⌊ln H⌋}⌋, j = 0 … ⌊ln H⌋.
 
     >>> windows(4804)
-    [1, 2, 8, 24, 69, 200, 577, 1665, 4804]
+    [1, 2, 8, 24, 69, 199, 577, 1664, 4804]
     """
     powers = int(math.log(block))
     # Rounding must not turn H^1 into H - 1.
@@ -135,7 +135,7 @@ class BORL(Episodic):
 
     >>> agent = BORL(5, 3, horizon=100_000, delta=0.1)
     >>> agent.windows.tolist()
-    [200, 200, 577, 577, 1665, 1665, 4804, 4804]
+    [199, 199, 577, 577, 1664, 1664, 4804, 4804]
     >>> round(agent.restarts.gamma, 2)
     0.93
     """

@@ -118,6 +118,7 @@ def _master(agent: Any, n_states: int, n_pairs: int) -> None:
     orders, choices = agent.memory.orders, agent.paused.choices
     _require(agent.instances.ends.shape == agent.tests.earned_before.shape == (orders,), "orders")
     _require(agent.memory.n_pairs == n_pairs and 0 <= agent.active < orders, "orders")
+    _require(np.array_equal(agent.instances.rho, agent.rates(orders)), "Instances.rho")
     _require(choices.shape == (orders, n_states), "Paused.choices")
     _require(((agent.starts[:-1] <= choices) & (choices < agent.starts[1:])).all(), "choices")
     _require(0 <= agent.seen <= agent.logged and agent.instances.begin <= agent.clock, "seen")

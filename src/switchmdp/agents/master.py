@@ -99,7 +99,7 @@ class MASTER(Agent):
             self.n_states, self.n_actions,
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
-        self.instances = Instances(self._rates(orders), whole("seed", seed, 0))
+        self.instances = Instances(self.rates(orders), whole("seed", seed, 0))
         self.active, self.clock, self.look_at, self.started = 0, 1, 1, 1
         self.episode_count, self.restart_count = 0, 0
         self.choice, self.quota = self.starts[:-1].copy(), np.zeros(self.n_states, np.int64)
@@ -109,7 +109,8 @@ class MASTER(Agent):
         self.logged, self.seen = 0, 0
         self.paused = Paused(orders, self.choice)
 
-    def _rates(self, orders: int) -> NDArray[np.float64]:
+    def rates(self, orders: int) -> NDArray[np.float64]:
+        """ρ(2^m) for each order m."""
         return np.array([self.tests.rho(1 << m) for m in range(orders)])
 
     def act(self, state: int) -> int:
@@ -248,7 +249,7 @@ class MASTER(Agent):
         self.memory.grow(self.pairs, place)
         self.plausible.allocate(self.pairs)
         self.tests.n_states, self.tests.n_actions = self.n_states, self.n_actions
-        self.instances.rho = self._rates(self.memory.orders)
+        self.instances.rho = self.rates(self.memory.orders)
         choice, self.choice = self.choice, self.starts[:-1].copy()
         self.choice[: choice.size], self.quota = place[choice], np.zeros(self.n_states, np.int64)
         self.paused.grow(self.choice, place)

@@ -94,17 +94,13 @@ class Instances:
 
     def check_state(self) -> None:
         """Whether what a file says makes sense."""
-        orders = self.rho.size
+        orders, n = self.rho.size, self.n
         sound = self.rho.shape == self.starting.shape == self.ends.shape == (orders,)
-        sound = sound and bool(((self.rho > 0.0) & (self.rho < np.inf)).all())
-        sound = sound and 1 <= orders <= 54 and -1 <= self.n < orders
-        sound = sound and 1 <= self.begin <= self.next_start
-        sound = sound and self.next_start <= self.begin + (1 << max(0, self.n))
-        latest = self.begin + (1 << max(0, self.n))
-        sound = sound and bool(((self.ends >= 0) & (self.ends <= latest)).all())
-        sound = (
-            sound and not self.ends[self.n + 1 :].any() and not self.starting[self.n + 1 :].any()
-        )
+        sound = sound and 1 <= orders <= 54 and -1 <= n < orders
+        size = 1 << max(0, n) if sound else 0
+        sound = sound and size <= self.begin <= self.next_start <= self.begin + size
+        sound = sound and bool(((self.ends >= 0) & (self.ends <= self.begin + size)).all())
+        sound = sound and not self.ends[n + 1 :].any() and not self.starting[n + 1 :].any()
         if not sound or self.words.shape != (4,) or not self.words.any():
             raise ValueError("Instances is not consistent")
 
@@ -211,7 +207,8 @@ class Paused:
         """Whether what a file says makes sense."""
         n = self.steps.size
         per_order = (self.steps, self.gains, self.widenings, self.drifts)
-        sound = all(array.shape == (n,) for array in per_order) and bool((self.steps >= 0).all())
+        sound = all(array.shape == (n,) for array in per_order)
+        sound = sound and bool(((self.steps >= 0) & (self.steps <= 2**53)).all())
         sound = sound and self.choices.shape == self.quotas.shape == (n, self.choices.shape[-1])
         sound = sound and bool((self.quotas >= 0).all()) and bool(np.isfinite(self.drifts).all())
         sound = sound and bool(((self.gains >= 0.0) & (self.gains <= 2.0)).all())

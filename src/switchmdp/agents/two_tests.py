@@ -25,7 +25,7 @@ class TwoTests:
 
     >>> tests = TwoTests(5, 3, horizon=100_000, diameter=1.0, delta=0.1, scale=1.0, orders=17)
     >>> round(tests.rho(100_000), 5), round(tests.rho_hat(100_000), 1)
-    (0.02754, 120.7)
+    (0.02754, 120.6)
     """
 
     n_states: int

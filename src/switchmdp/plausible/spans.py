@@ -87,8 +87,8 @@ class WidenedBall(L1Ball):
             width = scale * math.sqrt(log / max(1, n))
             reward[pair] = min(1.0, counts.mean(row) + width)
             radius[pair] = widening + root * width
-            if n == 0:
-                radius[pair] = max(2.0, radius[pair])  # it has no p̂: any row is plausible
+            if n == 0:  # nothing is known of it, however small the scale
+                reward[pair], radius[pair] = 1.0, max(2.0, radius[pair])
             elif radius[pair] < 2.0:
                 for k in range(offset[row], offset[row] + used[row]):
                     estimates[k] = count[k] / n
