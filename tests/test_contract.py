@@ -38,6 +38,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "oracle-psrl": {"change_points": [500, 900]},
     "q-learning": {"period": 400},
     "evidence-psrl": {"gap": 100},
+    "borl": {"horizon": 1500},
+    "borl-full-grid": {"horizon": 1500},
+    "master-ucrl": {"horizon": 1500, "diameter": 2},
 }
 SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law=sm.Beta(share=0.5))
 
@@ -72,7 +75,9 @@ parameters = {"sw-ucrl": {"window": 100}, "ucrl2": {}, "ucrl2-r": {"changes": 2}
               "ucrl3": {"window": 300}, "swucrl2-cw": {"horizon": 1000, "window": 150},
               "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05,
                                   "diameter": 2},
-              "sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]}}
+              "sw-psrl": {"window": 100}, "oracle-psrl": {"change_points": [50]},
+              "borl": {"horizon": 400}, "borl-full-grid": {"horizon": 400},
+              "master-ucrl": {"horizon": 400, "diameter": 2}}
 for name, cls in AGENTS.items():
     arguments = [problem] if name == "omniscient" else [3, 2]
     make = lambda: cls(*arguments, **parameters.get(name, {}))

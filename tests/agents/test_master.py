@@ -21,7 +21,12 @@ RATES = np.array([8.0, 4.0, 2.0, 1.0])  # in a block of 8: chances 1/8, 1/4, 1/2
 
 def live(**more: Any) -> MASTER:
     """One whose tests and whose base have something to say within a few thousand steps."""
-    given: dict[str, Any] = {"horizon": 4000, "diameter": 1.0, "scale": 1e-3, "confidence": 0.5} | more
+    given: dict[str, Any] = {
+        "horizon": 4000,
+        "diameter": 1.0,
+        "scale": 1e-3,
+        "confidence": 0.5,
+    } | more
     return MASTER(3, 2, **given)
 
 

@@ -67,6 +67,7 @@ class MASTER(Agent):
     paused: Paused
     active: int
     clock: int
+    since: int
     look_at: int
     started: int
     episode_count: int
@@ -100,7 +101,7 @@ class MASTER(Agent):
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
         self.instances = Instances(self.rates(orders), whole("seed", seed, 0))
-        self.active, self.clock, self.look_at, self.started = 0, 1, 1, 1
+        self.active, self.clock, self.since, self.look_at, self.started = 0, 1, 1, 1, 1
         self.episode_count, self.restart_count = 0, 0
         self.choice, self.quota = self.starts[:-1].copy(), np.zeros(self.n_states, np.int64)
         self.log_pair = np.zeros(LOG_SIZE, np.uint32)
@@ -201,6 +202,7 @@ class MASTER(Agent):
         self.absorb()
         self.instances.end_all()
         self.restart_count += 1
+        self.since = self.clock
 
     def hand_over(self) -> None:
         """End and start what is due now, and let the lowest order that lives act."""

@@ -195,7 +195,7 @@ def _upgraded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Format 1 knew no exploration beyond the plan."""
     agent = fields.get("agent")
     given = agent.get("fields") if isinstance(agent, dict) else None
-    if not isinstance(given, dict) or "plausible" not in given:
+    if not isinstance(given, dict) or not {"plausible", "episodes"} <= set(given):
         return {**fields, "version": FORMAT}
     plain = {"class": "AsPlanned", "fields": {}}
     agent = {**fields["agent"], "fields": given | {"exploration": plain}}
