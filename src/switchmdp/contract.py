@@ -136,7 +136,9 @@ def _same(a: Record, b: Record, what: str) -> None:
 
 
 def _check_randomness(make: Callable[[], Any], problem: SwitchingMDP) -> None:
-    if not hasattr(make(), "reseed") or problem.n_actions == 1:
+    agent = make()
+    draws = getattr(agent, "plausible", agent)  # an agent in episodes hands its seed on
+    if not hasattr(draws, "reseed") or problem.n_actions == 1:
         return
     kept = []
     for seed in (0, 0, 1):

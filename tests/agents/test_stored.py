@@ -25,7 +25,7 @@ from switchmdp.compiled import compiled, pack
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.memory import Counts, Everything, Window
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import Cubic, Never, Periodic, Told
+from switchmdp.restarts import Cubic, Never, Periodic, Schedule, Told
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMED: dict[str, Callable[[sm.SwitchingMDP], Any]] = {
@@ -298,7 +298,7 @@ class Moody(sm.agents.SWUCRL):
 
 
 @compiled
-class Fridays:
+class Fridays(Schedule):
     """A restart rule of the user's; `missed` is part of its state."""
 
     missed: int

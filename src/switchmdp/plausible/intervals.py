@@ -46,7 +46,7 @@ class Intervals(Optimistic):
         self.low, self.high = np.zeros(0), np.zeros(0)
         self.left, self.beyond = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
 
-    def terms(self, n: int, delta: float) -> tuple[float, float]:
+    def terms(self, n: float, delta: float) -> tuple[float, float]:
         """What the bounds of a pair with n visits have in common."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class Intervals(Optimistic):
 
     def measure(self, counts: Any, t: int, pair: int) -> None:
         """The bounds of a pair that was visited, and its optimistic reward."""
-        low, high, count, n = self.low, self.high, counts.count, int(counts.visits[pair])
+        low, high, count, n = self.low, self.high, counts.count, 1.0 * counts.visits[pair]
         terms = self.terms(n, self.confidence(t))
         self.reward[pair] = self.upper(counts.mean(pair), terms)
         self.beyond[pair] = self.upper(0.0, terms)
@@ -100,7 +100,7 @@ class Intervals(Optimistic):
 class Bernstein(Intervals):
     """Empirical Bernstein intervals (UCRL2B)."""
 
-    def terms(self, n: int, delta: float) -> tuple[float, float]:
+    def terms(self, n: float, delta: float) -> tuple[float, float]:
         """(2 b / n, 3 b / n)."""
         among = 3.0 * self.n_states * self.n_actions * (self.n_states + 1.0)
         b = math.log(among * n * (n + 1.0) / delta)

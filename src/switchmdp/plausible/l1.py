@@ -95,7 +95,7 @@ class L1Set:
 
     def worth(self, counts: Any, t: int, pair: int) -> float:
         """r̃ + max p̃·u of a pair with these counts; u are the values of the last plan."""
-        value, visits = self.optimism.value, int(counts.visits[pair])
+        value, visits = self.optimism.value, counts.visits[pair]
         reward = min(1.0, counts.mean(pair) + self.reward_radius(visits, t))
         radius, best = self.transition_radius(visits, t), int(np.argmax(value))
         if visits == 0 or radius >= 2.0:

@@ -117,7 +117,7 @@ class BernsteinLaplace(Intervals):
             most = max(most, 1.0 * counts.visits[pair])
         self.loss = LOSS / math.exp(math.log(most) * 2.0 / 3.0)
 
-    def terms(self, n: int, delta: float) -> tuple[float, float]:
+    def terms(self, n: float, delta: float) -> tuple[float, float]:
         """β / n, and 2 (1 + 1/n) log(2 √(n+1) / d) / n."""
         log_d = math.log(delta / (2.0 * self.n_states * self.n_actions))
         beta = 2.0 * math.log(max(1.0, math.log(n))) + math.log(3.0) - log_d
