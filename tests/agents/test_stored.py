@@ -323,6 +323,10 @@ class Faded:
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         self.counts.add(pairs, nexts, rewards, 0, n)
 
+    def keep(self, steps: int) -> int:
+        self.counts.clear()
+        return 0
+
     def clear(self) -> None:
         self.counts.clear()
 
@@ -740,7 +744,7 @@ def test_foreign_kinds_versions_folders_and_nothing_are_refused(tmp_path: Path) 
     np.savez(tmp_path / "foreign.npz", x=np.zeros(3))
     aged(5).save(tmp_path / "agent")
     fields, arrays = storage.load_arrays(tmp_path / "agent", "agent")
-    versions: list[Any] = [0, 2, None, "1", [1], {}]
+    versions: list[Any] = [0, 3, None, "1", [1], {}]
     for version in versions:
         storage.save_arrays(tmp_path / "v", "agent", fields | {"version": version}, arrays)
         with pytest.raises(DamagedFile, match="has agent format"):

@@ -172,7 +172,7 @@ def test_a_shard_that_is_none_is_refused_before_anything_is_written(call: Any, s
 
 def test_all_faults_are_told_at_once_and_without_a_traceback(call: Any) -> None:
     text = Path("small.toml").read_text("utf-8")
-    for right, wrong in (("random-switching", "random-switch"), ('"ucrl2"', '"ucrl3"')):
+    for right, wrong in (("random-switching", "random-switch"), ('"ucrl2"', '"ucrl9"')):
         text = text.replace(right, wrong)
     Path("wrong.toml").write_text(text + "parameters = { window = 3 }\n", "utf-8")
     said = call("run", "wrong.toml")

@@ -47,7 +47,7 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
     data = small(
         problems=problem("random-swiching") | {"Q": {"problem": "random", "parameters": {"x": 1}}},
         agents={
-            "A": {"agent": "ucrl3"},
+            "A": {"agent": "ucrl9"},
             "B": {"agent": "ucrl2", "parameters": {"dleta": 0.1, "n_states": 5}},
             "C": {"agent": "sw-ucrl"},
             "D": {"agent": "oracle", "parameters": {"change_points": {"formula": "chnges"}}},
@@ -58,7 +58,7 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
         "problems.P.problem": "must be 'random-switching' (did you mean that?), "
         "got 'random-swiching'",
         "problems.Q.parameters.x": "must be one of 'n_states', 'n_actions', 'rows', 'law', got 1",
-        "agents.A.agent": "must be 'ucrl2' (did you mean that?), got 'ucrl3'",
+        "agents.A.agent": "must be 'ucrl3' (did you mean that?), got 'ucrl9'",
         "agents.B.parameters.dleta": "must be one of 'delta', got 0.1",
         "agents.B.parameters.n_states": "must be left out: the experiment gives it, got 5",
         "agents.C.parameters.window": "must be given, got nothing",
@@ -71,7 +71,7 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
 
 
 def test_what_can_be_tried_is_tried_beside_the_faults_of_others(small: Small) -> None:
-    agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl3"}}
+    agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl9"}}
     found = faults(small(agents=agents, initial_state=3))
     assert list(found) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
     assert (

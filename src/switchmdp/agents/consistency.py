@@ -34,7 +34,7 @@ from switchmdp.restarts import NEVER, Cubic, Never, Periodic, Told
 MOST_STEPS = 2**53  # a century at almost three million a second
 MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
 VERBS = {
-    "memory": ("absorb", "clear", "counts"), "plausible": ("plan", "gain", "sweeps"),
+    "memory": ("absorb", "keep", "clear", "counts"), "plausible": ("plan", "gain", "sweeps"),
     "restarts": ("after", "look_at", "watch", "alarmed"), "episodes": ("quota", "end"),
     "exploration": ("adjust", "alarmed"),
 }  # fmt: skip

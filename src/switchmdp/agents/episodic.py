@@ -75,7 +75,7 @@ class Episodic(Agent):
         available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        self.memory = _component("memory", memory, ("allocate", "absorb", "clear"))
+        self.memory = _component("memory", memory, ("allocate", "absorb", "keep", "clear"))
         self.plausible = _component("plausible", plausible, ("allocate", "plan", "gain", "sweeps"))
         self.restarts = _component("restarts", restarts, ("after", "look_at", "watch", "alarmed"))
         rule: Any = Doubling() if episodes is None else episodes
