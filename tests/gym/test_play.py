@@ -87,16 +87,25 @@ def fine(state: Any = 1, reward: Any = 0.5, *flags: bool) -> tuple[Any, ...]:
     return state, reward, terminated, truncated, {}
 
 
+class Nothing:
+    """Neither a state nor a reward; named alike in every process."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = Nothing()
+
 BAD_REWARDS: list[Any] = [
     float("nan"), float("inf"), -float("inf"), None, "0.5", "", b"1", 0.5 + 0j, True, False,
     np.bool_(True), np.array(0.5), np.array([0.5]), np.array([0.5, 0.5]), [0.5], (0.5,), {},
-    object(), np.float64("nan"), np.float32("inf"), np.complex128(0.5), HUGE, -HUGE, Fraction(HUGE),
+    NOTHING, np.float64("nan"), np.float32("inf"), np.complex128(0.5), HUGE, -HUGE, Fraction(HUGE),
     1.0000001, -1e-9, 2, np.int64(-1), np.str_("1"), np.datetime64("2020-01-01"),
 ]  # fmt: skip
 BAD_STATES: list[Any] = [
     4, -1, HUGE, -HUGE, 2**63, np.int64(4), np.uint8(255), 1.0, 0.5, float("nan"), np.float64(1.0),
     True, np.bool_(True), np.array([1]), np.array([1, 2]), np.array(1.0), np.array(True),
-    np.array([]), None, "1", b"1", [1], (1,), {"state": 1}, 1 + 0j, object(),
+    np.array([]), None, "1", b"1", [1], (1,), {"state": 1}, 1 + 0j, NOTHING,
 ]  # fmt: skip
 BAD_FLAGS: list[Any] = [
     0,
