@@ -241,6 +241,9 @@ class Forgetful:
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         return
 
+    def keep(self, steps: int) -> int:
+        return 0
+
     def clear(self) -> None:
         return
 

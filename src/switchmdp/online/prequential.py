@@ -76,6 +76,11 @@ class LastVisit:
             self.counts.add(pairs, nexts, rewards, i, i + 1)
             self.slots[x], self.rewards[x] = nexts[i], rewards[i]
 
+    def keep(self, steps: int) -> int:
+        """Forget all: of the last steps nothing is known."""
+        self.counts.clear()
+        return 0
+
     def clear(self) -> None:
         """Forget all."""
         self.counts.clear()
