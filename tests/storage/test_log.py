@@ -86,6 +86,18 @@ def test_a_torn_tail_in_a_file_just_begun_is_cut(
     assert len(files_of(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("begun", [b"", b"1234 torn"], ids=["empty", "torn"])
+def test_a_file_just_begun_hides_nothing_from_those_who_know_the_last_record(
+    begun: bytes, tmp_path: Path
+) -> None:
+    """A snapshot may hold exactly the records before a file that was begun when the end came."""
+    written(tmp_path, 3)
+    (tmp_path / f"log-{4:012d}.jsonl").write_bytes(begun)
+    assert numbers(tmp_path, 3) == []
+    assert numbers(tmp_path, 2) == [3]
+    goes_on(tmp_path, 3)
+
+
 def test_any_flipped_bit_before_a_sound_record_is_refused(tmp_path: Path) -> None:
     lines = written(tmp_path, 5)
     path = tmp_path / "log-000000000001.jsonl"

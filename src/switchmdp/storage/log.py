@@ -19,7 +19,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ def files_of(folder: Path) -> dict[int, Path]:
 
 def read(folder: Path, after: int = 0) -> Iterator[tuple[int, Record]]:
     """The records that follow number `after`; a torn tail is passed over in silence."""
-    last = 0
+    # A file that was begun, and nothing written to it, says that all before it was.
+    last = (_first_file(files_of(folder), after) or 1) - 1
     for last, text, path, _ in _lines(folder, after):
         if last > after:
             try:
@@ -77,10 +78,15 @@ def read(folder: Path, after: int = 0) -> Iterator[tuple[int, Record]]:
         raise DamagedFile(f"{folder}: the log ends with record {last}, and {after} were written")
 
 
+def _first_file(files: Iterable[int], after: int) -> int | None:
+    """Where to begin: the file that has record `after`, or begins right behind it."""
+    return max((n for n in files if n <= after + 1), default=None)
+
+
 def _lines(folder: Path, after: int) -> Iterator[tuple[int, bytes, Path, int]]:
     """Every sound record with its file and where it ends there, some before `after` included."""
     files = files_of(folder)
-    first = max((n for n in files if n <= after + 1), default=None)
+    first = _first_file(files, after)
     if first is None:
         if files:
             raise DamagedFile(
