@@ -1,14 +1,21 @@
-"""A folder that was lived in."""
+"""A folder that was lived in, decisions that are served, and their page in a browser."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.online.serving import Client, serving
 from tests.online.workbench import bits, kill, live, sw_ucrl
 
+from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions, snapshots
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from tests.online.watching import Running
 
 
 @pytest.fixture
@@ -26,3 +33,41 @@ def lived(tmp_path: Path) -> tuple[Path, Any]:
     kill(decisions)
     assert len(snapshots.snapshots_of(folder)) == 3
     return folder, bits(decisions.learner)
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Iterator[Decisions]:
+    with Decisions(SWUCRL(3, 2, window=100), tmp_path / "data", sync=False) as found:
+        yield found
+
+
+@pytest.fixture
+def client(decisions: Decisions) -> Iterator[Client]:
+    with serving(decisions) as found:
+        yield found
+
+
+@pytest.fixture
+def serve(browser: Chrome) -> Iterator[Callable[..., Running]]:
+    """Serve decisions and open their page; nothing may be complained of that was not looked at."""
+    from tests.browser import complaints, resize, scheme
+    from tests.online.watching import Running
+
+    running: list[Running] = []
+
+    def serve(decisions: Decisions, token: str | None = None) -> Running:
+        running.append(Running(decisions, token))
+        resize(browser, 1400)
+        scheme(browser, "light")
+        browser.get(running[-1].address)
+        return running[-1]
+
+    complaints(browser)
+    try:
+        yield serve
+        assert complaints(browser) == []
+    finally:
+        browser.get("about:blank")
+        for service in running:
+            if service.thread.is_alive():
+                service.stop()

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.agents import SWUCRL, Random
+from switchmdp.agents import Random
 from switchmdp.online import Decisions, history, rebuild
-
-
-@pytest.fixture
-def decisions(tmp_path: Path) -> Iterator[Decisions]:
-    with Decisions(SWUCRL(3, 2, window=50), tmp_path / "data", sync=False) as found:
-        yield found
-
-
-@pytest.fixture
-def client(decisions: Decisions) -> Iterator[Client]:
-    with serving(decisions) as found:
-        yield found
 
 
 def test_a_decision_and_its_feedback_are_learned_from_once(

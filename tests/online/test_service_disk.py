@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions, commits, history, rebuild
 from switchmdp.storage.log import Log
-
-
-@pytest.fixture
-def decisions(tmp_path: Path) -> Iterator[Decisions]:
-    with Decisions(SWUCRL(3, 2, window=50), tmp_path / "data", sync=False) as found:
-        yield found
-
-
-@pytest.fixture
-def client(decisions: Decisions) -> Iterator[Client]:
-    with serving(decisions) as found:
-        yield found
 
 
 class Disk:

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions, protocol
 
 TOKEN = "correct-horse-battery"
-
-
-@pytest.fixture
-def decisions(tmp_path: Path) -> Iterator[Decisions]:
-    with Decisions(SWUCRL(3, 2, window=50), tmp_path / "data", sync=False) as found:
-        yield found
-
-
-@pytest.fixture
-def client(decisions: Decisions) -> Iterator[Client]:
-    with serving(decisions) as found:
-        yield found
 
 
 def test_a_body_that_is_too_large_is_not_read(decisions: Decisions) -> None:

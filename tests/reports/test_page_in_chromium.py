@@ -1,62 +1,21 @@
-"""The page in a real browser: drawn, read by keyboard and mouse, narrow, dark, printed, attacked.
-
-Debian's `chromium` and `chromium-driver` are used where they are. Where they are not, the tests are
-skipped, and say so; under `CI` they fail.
-"""
+"""The page in a real browser: drawn, read by keyboard and mouse, narrow, dark, printed, misled."""
 
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome, ChromeOptions, Keys
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
+from tests.browser import ask, complaints, one, resize, scheme
 
 from switchmdp.experiments.results import Results
 from switchmdp.reports.page import write_page
 
 Maker = Callable[..., Results]
 Open = Callable[[Results], None]
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Chrome]:
-    missing = [str(path) for path in (CHROMIUM, DRIVER) if not path.exists()]
-    if missing:
-        reason = f"THE PAGE WAS NOT TRIED IN A BROWSER: there is no {' and no '.join(missing)}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        plugins: Any = request.config.pluginmanager
-        with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
-            plugins.get_plugin("terminalreporter").write_line(reason, yellow=True, bold=True)
-        pytest.skip(reason)
-    options = ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = Service(str(DRIVER))
-    try:
-        driver = Chrome(options=options, service=service)
-        try:
-            yield driver
-        finally:
-            driver.quit()
-    finally:
-        service.stop()
 
 
 @pytest.fixture
@@ -72,38 +31,6 @@ def show(browser: Chrome, tmp_path: Path) -> Iterator[Open]:
     complaints(browser)
     yield show
     assert complaints(browser) == []
-
-
-def complaints(browser: Chrome) -> list[str]:
-    """What the browser's console was told since it was last asked."""
-    entries = browser.get_log("browser")  # type: ignore[no-untyped-call]  # Selenium's lacks types
-    return [str(entry["message"]) for entry in entries]
-
-
-def resize(browser: Chrome, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def scheme(browser: Chrome, value: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": value}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
-def settle(browser: Chrome) -> None:
-    """Wait until what was asked for is drawn."""
-    browser.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
-    )
-
-
-def ask(browser: Chrome, script: str, *arguments: Any) -> Any:
-    settle(browser)
-    return browser.execute_script(f"return {script}", *arguments)
-
-
-def one(browser: Chrome, selector: str) -> WebElement:
-    return browser.find_element(By.CSS_SELECTOR, selector)
 
 
 def drawing(browser: Chrome) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from switchmdp.agents import AGENTS, Episodic
 from switchmdp.cli import DAMAGED, FINE
 from switchmdp.cli.say import say, say_json, tell
 from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.build import parameters_of
 from switchmdp.online.prequential import LastVisit, difference
 from switchmdp.online.replay import Verified
 from switchmdp.plausible import L1Ball
@@ -60,7 +60,8 @@ def replay_log(
 
 def _swept(name: str, given: Mapping[str, tuple[int, ...]]) -> str:
     """Which parameter of the agent takes several values; empty where it has none such."""
-    takes = inspect.signature(AGENTS[name]).parameters
+    kind: Any = AGENTS[name]
+    takes = parameters_of(kind)
     for key, values in given.items():
         if values and key not in takes:
             raise InvalidParameter(f"--{key}", values, f"left out: {name} has none")

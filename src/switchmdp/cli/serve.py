@@ -17,6 +17,7 @@ from switchmdp.cli.say import say, tell
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.build import parameters_of
 from switchmdp.online import Decisions, Signal, history
+from switchmdp.online.folder import NAME
 
 SERVED = [name for name in AGENTS if name not in ("oracle", "omniscient")]  # told what is true
 COLUMNS = ["state", "action", "reward", "next_state"]
@@ -34,7 +35,7 @@ def serve_folder(
 
     token = _token(token_file)
     made = None if agent is None else _made(agent, states, actions, parameters)
-    new = not (data / "decisions.json").exists()
+    new = not (data / NAME).exists()
     if new and made is None:
         allowed = "given, with --states and --actions: nothing is there yet to go on with"
         raise InvalidParameter("--agent", None, allowed)

@@ -31,10 +31,10 @@ from numba.extending import intrinsic, overload, overload_method
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN = (bool, int, float, np.generic, np.ndarray, list, tuple)
-_CLASS_OF_TUPLE: dict[type, type] = {}
+_CLASS_OF_TUPLE: dict[Any, Any] = {}
 
 
-def register(cls: type) -> None:
+def register(cls: Any) -> None:
     """Teach Numba the fields and methods of a class."""
     fields = fields_of(cls)
     name = f"{cls.__name__}State"
@@ -44,9 +44,9 @@ def register(cls: type) -> None:
     setattr(sys.modules[cls.__module__], name, state)
     struct = type(f"{cls.__name__}Struct", (types.StructRef,), {"preprocess_fields": _preprocess})
     structref.register(struct)
-    cls.__fields__ = fields  # type: ignore[attr-defined]
-    cls.__state__ = state  # type: ignore[attr-defined]
-    cls.__struct__ = struct  # type: ignore[attr-defined]
+    cls.__fields__ = fields
+    cls.__state__ = state
+    cls.__struct__ = struct
     _CLASS_OF_TUPLE[state] = cls
     for method, function in inspect.getmembers(cls, inspect.isfunction):
         if not method.startswith("__"):
@@ -89,11 +89,11 @@ def _same_signature(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _thawed(kind: Any) -> Any:
     """The struct type that a named tuple's type describes; any other type as it is."""
-    cls = _CLASS_OF_TUPLE.get(getattr(kind, "instance_class", None))  # type: ignore[arg-type]
+    cls = _CLASS_OF_TUPLE.get(getattr(kind, "instance_class", None))
     if cls is None:
         return kind
     fields = [(n, _thawed(k)) for n, k in zip(kind.fields, kind.types, strict=True)]
-    return cls.__struct__(fields)  # type: ignore[attr-defined]
+    return cls.__struct__(fields)
 
 
 def _frozen(kind: Any) -> Any:
@@ -102,7 +102,7 @@ def _frozen(kind: Any) -> Any:
         return kind
     return types.NamedTuple(
         [_frozen(k) for k in kind.field_dict.values()],
-        _class_of_struct(kind).__state__,  # type: ignore[attr-defined]
+        _class_of_struct(kind).__state__,
     )
 
 
@@ -147,7 +147,7 @@ def _build_tuple(context: Any, builder: Any, kind: Any, state: Any, value: Any) 
     return context.make_tuple(builder, state, items)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # Numba ships no types
 def _thaw(typingctx: Any, state: Any) -> Any:
     kind = _thawed(state)
     return kind(state), lambda context, builder, sig, args: _build_struct(
@@ -155,7 +155,7 @@ def _thaw(typingctx: Any, state: Any) -> Any:
     )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # Numba ships no types
 def _freeze(typingctx: Any, struct: Any) -> Any:
     state = _frozen(struct)
     return state(struct), lambda context, builder, sig, args: _build_tuple(
@@ -173,18 +173,18 @@ def freeze(struct: Any) -> Any:
     return struct
 
 
-@overload(thaw, strict=False)  # type: ignore[untyped-decorator]
+@overload(thaw, strict=False)  # type: ignore[untyped-decorator]  # Numba ships no types
 def _overload_thaw(state: Any) -> Any:
     return lambda state: _thaw(state)
 
 
-@overload(freeze, strict=False)  # type: ignore[untyped-decorator]
+@overload(freeze, strict=False)  # type: ignore[untyped-decorator]  # Numba ships no types
 def _overload_freeze(struct: Any) -> Any:
     return lambda struct: _freeze(struct)
 
 
-def _class_of_struct(kind: Any) -> type:
-    return next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)  # type: ignore[attr-defined]
+def _class_of_struct(kind: Any) -> Any:
+    return next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)
 
 
 def is_compiled(instance: Any) -> bool:
@@ -214,7 +214,7 @@ def _packed(value: Any, kind: Any) -> Any:
     if isinstance(value, (np.ndarray, list, tuple)):
         return np.require(value, getattr(kind, "dtype", None), ["C", "W", "A"])
     if isinstance(value, _PLAIN):
-        if kind is int and value % 1 != 0:  # type: ignore[operator]
+        if kind is int and value % 1 != 0:  # type: ignore[operator]  # all are numbers
             raise TypeError(f"{value!r} in a field that holds integers")
         return kind(value)
     return pack(value)
@@ -247,7 +247,7 @@ class Specialised(Protocol):
     def when(self, condition: Callable[[type], bool]) -> Callable[[F], F]: ...
 
 
-def specialised(default: Callable[..., Any]) -> Specialised:
+def specialised(default: Any) -> Specialised:
     """A function with other implementations for some compiled classes of its first argument.
 
     Interpreted code always runs the default. Machine code takes the first implementation added by
@@ -272,5 +272,5 @@ def specialised(default: Callable[..., Any]) -> Specialised:
     scope = {"choose": choose}
     exec(f"def typed({parameters}):\n    return choose({first})", scope)
     overload(default, strict=False)(scope["typed"])
-    default.when = when  # type: ignore[attr-defined]
+    default.when = when
     return cast("Specialised", default)

@@ -258,6 +258,16 @@ class Decisions:
         """What is behind, to look at; only the methods here may change it."""
         return self._journal.learner
 
+    @property
+    def records(self) -> int:
+        """How many records the log has."""
+        return self._journal.log.number
+
+    @property
+    def snapshot_failure(self) -> str | None:
+        """Why the last snapshot could not be written, if so."""
+        return self._journal.failure
+
     def look(self, at: Callable[[Learner], Any]) -> Any:
         """`at(learner)` while nothing happens."""
         return self._journal.look(at)

@@ -63,7 +63,7 @@ def exists(folder: Path) -> bool:
     if (folder / NAME).exists():
         return True
     for path in folder.iterdir():
-        ours = path.name in ("lock", f"snapshot-{0:012d}.npz") or path.name.startswith(".")
+        ours = path.name in ("lock", snapshots.file_of(folder, 0).name) or path.name[0] == "."
         if not ours:
             raise ForeignFolder(f"{folder} holds {path.name!r}, and no {NAME}")
     return False
@@ -105,10 +105,8 @@ def classes_in(agent: Any) -> set[type]:
 
 def must_be_made_for(agent: Any, folder: Path, classes: Iterable[type]) -> None:
     """The agent that is given again must be the one that the folder was made with."""
-    first = snapshots.load(folder / f"snapshot-{0:012d}.npz", classes).agent
-    (here, arrays), (there, others) = described(agent), described(first)
-    same = here == there and all(np.array_equal(arrays[n], others[n]) for n in others)
-    if not same:
+    first = snapshots.load(snapshots.file_of(folder, 0), classes).agent
+    if not snapshots.alike(described(agent), described(first)):
         raise Mismatch(
             f"{folder} was made for another agent ({type(first).__name__}, {first.n_states} states,"
             f" {first.n_actions} actions); give that one with its parameters, or None, or another "
@@ -161,7 +159,7 @@ def rebuild(folder: str | os.PathLike[str], classes: Iterable[type] = ()) -> Lea
     The outcome is the learner of the live process, bit for bit.
     """
     path = Path(folder)
-    learner = snapshots.load(path / f"snapshot-{0:012d}.npz", classes)
+    learner = snapshots.load(snapshots.file_of(path, 0), classes)
     _, differing = replay(learner, read(path))
     if differing:
         raise DamagedFile(f"{path}: {differing} actions come out otherwise than they were logged")

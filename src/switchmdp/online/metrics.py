@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from switchmdp.memory import Window
@@ -23,14 +23,14 @@ class Metrics:
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._buckets: dict[str, list[int]] = {}
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._feedback: Counter[tuple[str, str]] = Counter()
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
         self._requests[route, status] += 1
         self._buckets.setdefault(route, [0] * len(BUCKETS))[bisect_left(BUCKETS, seconds)] += 1
-        self._seconds[route] += seconds  # type: ignore[assignment]  # of floats, as it were
+        self._seconds[route] += seconds
 
     def feedback(self, outcome: str, reason: str = "") -> None:
         """Feedback was counted, known already, or refused."""
@@ -100,15 +100,14 @@ def _of_the_learner(learner: Learner) -> list[tuple[str, str, str, float]]:
 
 
 def _of_the_log(decisions: Decisions, failed: bool) -> list[tuple[str, str, str, float]]:
-    journal = decisions._journal
     newest = next(iter(snapshots_of(decisions.folder).values()))
     return [
-        ("log_records_total", "counter", "Records in the log.", journal.log.number),
+        ("log_records_total", "counter", "Records in the log.", decisions.records),
         ("log_failed", "gauge", "1 while the log can't be written.", failed),
         ("snapshot_age_seconds", "gauge", "Since the newest snapshot was written.",
          max(0.0, time.time() - newest.stat().st_mtime)),
         ("snapshot_failed", "gauge", "1 if the last one could not be written.",
-         journal.failure is not None),
+         decisions.snapshot_failure is not None),
     ]  # fmt: skip
 
 

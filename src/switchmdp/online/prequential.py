@@ -32,6 +32,7 @@ from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
+from switchmdp.online.asking import choose, decided, forget_if_due
 
 Step = tuple[int, int, float, int]
 BINS = 10  # of predicted rewards, for their calibration
@@ -112,10 +113,11 @@ def evaluate(
     agreed = 0
     for i, (state, action, reward, next_state) in enumerate(rows):
         pair = int(find_pair(agent.starts, agent.actions, state, action))
-        if agent.clock >= agent.restart_at:
-            agent.start_over()
+        forget_if_due(agent)
         if plan:
-            agreed += _follow(agent, state, pair)
+            chosen, _ = choose(agent, state, None, True)
+            decided(agent, state, action)
+            agreed += chosen == action
         counts = agent.memory.counts
         known[i] = pair, counts.visits[pair], _led(counts, pair, next_state), _time(agent)
         means[i] = counts.mean(pair)
@@ -130,16 +132,6 @@ def evaluate(
         episodes=agent.episode_count, policy=agent.policy, visits=agent.visits,
         reward_estimates=agent.reward_estimates, **scores,
     )  # fmt: skip
-
-
-def _follow(agent: Episodic, state: int, pair: int) -> bool:
-    """Whether the policy would have done the same."""
-    if agent.quota[state] == 0 or agent.clock >= agent.end_at:
-        start_episode(agent)
-    if agent.choice[state] != pair:
-        return False
-    agent.quota[state] -= 1
-    return True
 
 
 def _time(agent: Episodic) -> int:

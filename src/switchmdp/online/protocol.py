@@ -26,7 +26,7 @@ class Protocol(HttpToolsProtocol):
         self._clock: asyncio.TimerHandle | None = None
         self._arriving, self._in_head, self._head = False, False, 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         """Somebody is there."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:

@@ -12,9 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from switchmdp.errors import DamagedFile, ForeignFolder
 from switchmdp.online import folder as folders
@@ -54,10 +51,11 @@ def verify(
     path, classes = Path(folder), tuple(classes)
     if not (path / folders.NAME).exists():
         raise ForeignFolder(f"{path} is no folder of decisions: there is no {folders.NAME}")
-    learner = snapshots.load(path / f"snapshot-{0:012d}.npz", classes)
+    learner = snapshots.load(snapshots.file_of(path, 0), classes)
     number, kept = _newest(path, classes)
     _, differing = folders.replay(learner, _up_to(number, read(path), tell))
-    same = kept is None or _alike(learner, kept)
+    parts = snapshots.parts_of
+    same = kept is None or snapshots.alike(parts(learner), parts(kept))
     last, more = folders.replay(learner, _up_to(None, read(path, number), tell))
     return Verified(max(number, last), number, same, differing + more, learner)
 
@@ -81,13 +79,3 @@ def _up_to(
             return
         yield number, record
         tell(number)
-
-
-def _alike(one: Learner, other: Learner) -> bool:
-    (fields, arrays), (others, more) = snapshots.parts_of(one), snapshots.parts_of(other)
-
-    def bits(array: NDArray[Any]) -> tuple[Any, ...]:
-        return array.dtype, array.shape, array.tobytes()
-
-    same = fields == others and arrays.keys() == more.keys()
-    return same and all(bits(arrays[name]) == bits(more[name]) for name in arrays)

@@ -34,6 +34,11 @@ def snapshots_of(folder: Path) -> dict[int, Path]:
     return dict(sorted(names.items(), reverse=True))
 
 
+def file_of(folder: Path, number: int) -> Path:
+    """Where the snapshot of this number lies; number 0 is the first of all."""
+    return folder / f"snapshot-{number:012d}.npz"
+
+
 def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     """All of a learner; the fields are a copy, the arrays its own."""
     agent, arrays = described(learner.agent)
@@ -54,10 +59,21 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
 
 def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
     """Write a snapshot, and remove those that are no longer needed."""
-    save_arrays(folder / f"snapshot-{number:012d}.npz", KIND, fields, arrays)
+    save_arrays(file_of(folder, number), KIND, fields, arrays)
     for old in list(snapshots_of(folder))[GENERATIONS:]:
         if old:
-            (folder / f"snapshot-{old:012d}.npz").unlink(missing_ok=True)
+            file_of(folder, old).unlink(missing_ok=True)
+
+
+def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Arrays]) -> bool:
+    """Whether two learners, or two agents, are the same in every bit, by their parts."""
+    (fields, arrays), (others, more) = one, other
+
+    def bits(array: Any) -> tuple[Any, ...]:
+        return array.dtype, array.shape, array.tobytes()
+
+    same = fields == others and arrays.keys() == more.keys()
+    return same and all(bits(arrays[name]) == bits(more[name]) for name in arrays)
 
 
 def load(path: Path, classes: Iterable[type] = ()) -> Learner:

@@ -1,0 +1,50 @@
+"""Agents put away and taken out again: how they live meanwhile, and whether they are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import switchmdp as sm
+from switchmdp.agents import load
+from switchmdp.compiled import pack
+
+
+def tree(value: Any) -> Any:
+    """All that an agent is, to the bit."""
+    if hasattr(value, "_fields"):
+        return {name: tree(part) for name, part in zip(value._fields, value, strict=True)}
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value.hex() if isinstance(value, float) else value
+
+
+def same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(tree(pack(a)) == tree(pack(b)))
+
+
+def live(agent: Any, steps: int, seed: int, state: int = 0) -> list[tuple[int, int, float, int]]:
+    """Steps in a world of chance, through the two verbs."""
+    rng = np.random.default_rng(seed)
+    lived = []
+    with np.errstate(over="ignore"):
+        for _ in range(steps):
+            step = (state, int(agent.act(state)), float(rng.random()),
+                    int(agent.n_states * rng.random() ** 2))  # fmt: skip
+            agent.observe(*step)
+            lived.append(step)
+            state = step[3]
+    return lived
+
+
+def again(agent: Any, path: Path, classes: Any = ()) -> Any:
+    agent.save(path)
+    return load(path, classes)
+
+
+def aged(steps: int) -> Any:
+    agent = sm.agents.SWUCRL(3, 2, window=20)
+    live(agent, steps, 0)
+    return agent

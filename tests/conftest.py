@@ -1,0 +1,54 @@
+"""A real browser, for those who look at pages: Debian's `chromium` and `chromium-driver`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chrome]:
+    """Chromium; where it is not, tests are skipped and say so, and under `CI` they fail."""
+    missing = [str(path) for path in (CHROMIUM, DRIVER) if not path.exists()]
+    if missing:
+        absent = " and no ".join(missing)
+        reason = f"THE PAGE WAS NOT TRIED IN A BROWSER ({request.node.name}): there is no {absent}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        plugins: Any = request.config.pluginmanager
+        with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
+            print(reason, file=sys.__stderr__)  # skips are silent, and this one must not be
+        pytest.skip(reason)
+    from selenium.webdriver import Chrome, ChromeOptions  # only here: it takes a while
+    from selenium.webdriver.chrome.service import Service
+
+    options = ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = Service(str(DRIVER))
+    try:
+        driver = Chrome(options=options, service=service)
+        try:
+            yield driver
+        finally:
+            driver.quit()
+    finally:
+        service.stop()

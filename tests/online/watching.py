@@ -1,0 +1,89 @@
+"""The live page before the real service, watched in a real browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
+from tests.browser import ask
+
+from switchmdp.online import Decisions
+from switchmdp.online.server import Server, address_of, listen
+from switchmdp.online.service import application
+
+PATIENCE = 30  # seconds; only for what fails
+
+
+class Running:
+    """The real service over decisions, which can be stopped and started again at its address."""
+
+    def __init__(self, decisions: Decisions, token: str | None = None) -> None:
+        self.app, self.port, self.token = application(decisions, token=token), 0, token
+        self.start()
+
+    def start(self) -> None:
+        bound = listen("127.0.0.1", self.port, self.token)
+        self.address, self.port = address_of(bound), bound.getsockname()[1]
+        ready = threading.Event()
+        self.server = Server(self.app, ready.set)
+        self.thread = threading.Thread(target=self.server.run, args=([bound],))
+        self.thread.start()
+        assert ready.wait(PATIENCE)
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.server.stop()  # asked twice: the browser's connections are not waited for
+        self.thread.join()
+
+
+Open = Callable[..., Running]
+
+
+def live(decisions: Decisions, steps: int, reward: Callable[[Any], float] | None = None) -> None:
+    rng = np.random.default_rng(0)
+    state = 0
+    for _ in range(steps):
+        asked = decisions.decide(state, session="a")
+        state = int(rng.integers(decisions.learner.agent.n_states))
+        got = float(rng.random()) if reward is None else reward(asked)
+        decisions.feedback(asked.id, got, state)
+
+
+def text(browser: Chrome, selector: str) -> str:
+    found = ask(browser, "document.querySelector(arguments[0])?.textContent ?? ''", selector)
+    return str(found).replace("\u00a0", " ")
+
+
+def wait(browser: Chrome, for_what: Callable[[], Any]) -> None:
+    WebDriverWait(browser, PATIENCE, 0.05).until(lambda _: for_what())
+
+
+def until_says(browser: Chrome, selector: str, words: str) -> None:
+    wait(browser, lambda: words in text(browser, selector))
+
+
+def until_counted(browser: Chrome, n: int) -> None:
+    """Until the page has heard of the n-th feedback."""
+    wait(browser, lambda: fact(browser, "Feedbacks counted") == str(n))
+
+
+def fact(browser: Chrome, name: str) -> str:
+    script = """([...document.querySelectorAll('#facts dt')].find((node) =>
+        node.textContent === arguments[0])?.nextSibling.firstChild.textContent)"""
+    return str(ask(browser, script, name)).replace("\u00a0", " ")
+
+
+def points(browser: Chrome) -> int:
+    line = ask(browser, "document.querySelector('.trailing[points]').getAttribute('points')")
+    return len(str(line).split(" "))
+
+
+def chosen(browser: Chrome) -> list[str]:
+    """What is marked in each row."""
+    script = """[...document.querySelectorAll('tbody tr')].map((row) =>
+        [...row.querySelectorAll('td')].map((cell) => cell.querySelector('.mark').textContent))"""
+    return [" | ".join(row) for row in ask(browser, script)]
