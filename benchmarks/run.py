@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+import agents
 import engine
 import large
 import load
@@ -33,7 +34,8 @@ def main() -> int:
     options = parser.parse_args()
     sections: dict[str, Callable[[], list[Row]]] = {
         "start": startup.waits,
-        "steps": lambda: speed.steps(options.rivals),
+        "steps": lambda: agents.speeds(options.rivals),
+        "detectors": agents.detectors,
         "extended value iteration": speed.extended_value_iteration,
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,

@@ -1,4 +1,4 @@
-"""Speed of the hot paths at ordinary sizes: the loop, extended value iteration, exact planning."""
+"""Speed of planning at ordinary sizes: extended value iteration, exact gains and diameters."""
 
 from __future__ import annotations
 
@@ -10,45 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import switchmdp as sm
-from switchmdp.agents import AGENTS
 from switchmdp.compiled import freeze, machine, pack, thaw
 from switchmdp.planning import optimism
 from timing import Row, at_most, median_seconds, run_rival
-
-PARAMETERS: dict[str, dict[str, Any]] = {
-    "sw-ucrl": {"window": 20_000, "delta": 0.1},
-    "ucrl2": {"delta": 0.1},
-    "ucrl2-r": {"changes": 2, "delta": 0.1},
-    "ucrl2-rw": {"period": 20_000, "delta": 0.1},
-    "oracle": {"change_points": [50_000], "delta": 0.1},
-    "random": {},
-}
-
-
-def steps(rivals: str | None) -> list[Row]:
-    """`simulate` at S=5, A=3, T=100 000, all of it: set-up, run and record."""
-    problem = sm.problems.random_switching(5, 3, changes=2, horizon=100_000, seed=0)
-    rows, rate = [], 0.0
-    for name, cls in AGENTS.items():
-
-        def run(name: str = name, cls: Any = cls) -> None:
-            agent = cls(problem) if name == "omniscient" else cls(5, 3, **PARAMETERS[name])
-            sm.simulate(agent, problem, 100_000, seed=0)
-
-        per_second = 100_000 / median_seconds(run, repeats=31)
-        what = f"simulate {name}, S=5 A=3 T=100 000"
-        row = Row(what, f"{per_second / 1e6:.1f} M steps/s")
-        if name == "sw-ucrl":
-            row = Row(what, row.measured, ">= 25 M steps/s", per_second >= 25e6)
-        if name == "ucrl2":
-            rate = per_second
-        rows.append(row)
-    for rival in run_rival(rivals, "ucrl2_steps.py", "--skip-evi"):
-        theirs = rival["steps_per_second"]
-        label = f"{rival['package']} {rival['version']}: UCRL2, S=5 A=3"
-        ratio = f"our UCRL2: {rate / theirs:.0f} x"
-        rows.append(Row(label, f"{theirs / 1e6:.3f} M steps/s", ratio))
-    return rows
 
 
 def _repeat(

@@ -14,7 +14,7 @@ from switchmdp.agents.borl import Multiples, block_length, papers_grid, reduced_
 from switchmdp.agents.exp3p import Exp3P
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
-from switchmdp.plausible import WidenedBall
+from switchmdp.plausible import Widened
 from switchmdp.restarts import Never
 
 SHORT = [(20, 0.0), (50, 0.0), (50, 0.4)]
@@ -141,7 +141,7 @@ def test_in_every_block_it_acts_as_a_new_swucrl2_cw_with_the_arm_that_was_drawn(
             rule.window = window
             base = Episodic(
                 3, 2, memory=Window(window), restarts=Never(), episodes=rule,
-                plausible=WidenedBall(horizon=900, delta=0.1, widening=widening),
+                plausible=Widened(0.1, horizon=900, widening=widening),
             )  # fmt: skip
         assert base is not None
         assert base.act(state) == action

@@ -63,7 +63,8 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
         "agents.B.parameters.n_states": "must be left out: the experiment gives it, got 5",
         "agents.C.parameters.window": "must be given, got nothing",
         "agents.D.parameters.change_points.formula": "must be one of optimal-window, changes, "
-        "change-points, horizon, got 'chnges'",
+        "change-points, horizon, reward-variation, transition-variation, cw-window, "
+        "cw-widening, got 'chnges'",
         "claims.0.setting": "must be one of 'P', 'Q', got 'X'",
         "claims.0.agent": "must be one of 'A', 'B', 'C', 'D', got 'Y'",
         "claims.0.than": "must be given, got nothing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,13 @@ from switchmdp.experiments.formulas import (
     Context,
     change_points,
     changes,
+    cw_widening,
+    cw_window,
     horizon,
     optimal_window,
     plain,
+    reward_variation,
+    transition_variation,
 )
 from switchmdp.planning import diameter
 from switchmdp.problems import random_switching
@@ -91,3 +96,19 @@ def test_values_are_shown_as_json_can_hold_them() -> None:
     assert plain(np.arange(3)) == [0, 1, 2]
     assert plain((np.float64(0.5), np.int64(2), [True, None, "x"])) == [0.5, 2, [True, None, "x"]]
     assert plain(plain) == "plain"
+
+
+def test_window_and_widening_of_swucrl2_cw_follow_from_the_problems_variations() -> None:
+    configurations = list(random_switching(5, 3, changes=4, horizon=1000, seed=1).configurations())
+    rewards, moves = 0.0, 0.0
+    for old, new in pairwise(configurations):
+        rewards += np.abs(new.rewards - old.rewards).max()
+        moves += np.abs(new.transitions - old.transitions).sum(axis=-1).max()
+    context = Context(random_switching(5, 3, changes=4, horizon=10**6, seed=1), 10**6, 0.1)
+    assert reward_variation(context) == pytest.approx(rewards)
+    assert transition_variation(context) == pytest.approx(moves)
+    window = 3 * 5 ** (2 / 3) * np.sqrt(3 * 10**6 / (rewards + moves + 1))
+    assert cw_window(context) == round(window)
+    assert cw_window(context, times=1e9) == 10**6
+    assert cw_widening(context) == pytest.approx(np.sqrt((moves + 1) * round(window) / 10**6))
+    assert cw_widening(context, times=0.5) == cw_widening(context) / 2

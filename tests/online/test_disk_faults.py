@@ -46,6 +46,8 @@ def lives_through(folder: Path, disk: BadDisk) -> None:
             known[decision.id] = said
             promised += 1
             assert decisions.learner.counted == promised
+            if (saver := decisions._journal._saver) is not None:
+                saver.join()  # so that the k-th operation is the same one every time
         kill_anyway(decisions)
     with Decisions(None, folder) as decisions:
         assert bits_of(decisions) == bits(rebuild(folder))

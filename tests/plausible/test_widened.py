@@ -13,7 +13,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.planning.optimism import extended_value_iteration
-from switchmdp.plausible import SpanBall, WidenedBall
+from switchmdp.plausible import SpanBall, Widened
 
 LOG = math.log(5 * 3 * 100_000 / 0.1)
 
@@ -41,7 +41,7 @@ def estimated(mdp: sm.MDP, counts: Counts, rows: int = 0) -> sm.MDP:
 
 
 def test_the_radii_are_those_that_cheung_simchi_levi_and_zhu_print() -> None:
-    ball = WidenedBall(horizon=100_000, delta=0.1, widening=0.25)
+    ball = Widened(0.1, horizon=100_000, widening=0.25)
     ball.allocate(Pairs.of(5, 3))
     assert ball.reward_radius(50, 7) == pytest.approx(2 * math.sqrt(2 * LOG / 50))
     assert ball.transition_radius(50, 7) == pytest.approx(2 * math.sqrt(2 * 5 * LOG / 50) + 0.25)
@@ -50,7 +50,7 @@ def test_the_radii_are_those_that_cheung_simchi_levi_and_zhu_print() -> None:
 
 
 def test_the_base_of_master_has_the_radii_that_wei_and_luo_print() -> None:
-    ball = SpanBall(scale=8, horizon=100_000, delta=0.1, span=2)
+    ball = SpanBall(0.1, horizon=100_000, span=2)
     ball.allocate(Pairs.of(5, 3))
     conf = 8 * math.sqrt(LOG / 4000)
     assert ball.reward_radius(4000, 1) == pytest.approx(conf)
@@ -64,7 +64,7 @@ def test_a_plan_is_that_of_extended_value_iteration_with_these_radii(
 ) -> None:
     mdp = sm.problems.random_mdp(5, 3, seed=4)
     counts = counted(mdp, 900, rows)
-    ball = WidenedBall(scale=1.0, horizon=100_000, delta=0.1, widening=widening)
+    ball = Widened(0.1, scale=1.0, horizon=100_000, widening=widening)
     ball.allocate(mdp.pairs)
     choice = np.zeros(5, np.int64)
     ball.plan_rows(mdp.pairs.starts, counts, rows, 10_000, choice)
@@ -78,7 +78,7 @@ def test_a_plan_is_that_of_extended_value_iteration_with_these_radii(
 
 
 def test_a_pair_never_visited_is_held_to_be_as_good_as_can_be_whatever_the_scale() -> None:
-    ball = WidenedBall(scale=1e-3, horizon=10, delta=0.5)
+    ball = Widened(0.5, scale=1e-6, horizon=10)
     pairs = Pairs.of(3, 2)
     ball.allocate(pairs)
     counts = Counts(pairs)
@@ -105,7 +105,7 @@ def chain(n: int) -> sm.MDP:
 def test_widening_doubles_from_one_in_t_until_the_span_of_the_bias_fits(span: float) -> None:
     mdp, horizon = chain(4), 1000
     counts = counted(mdp, 5000)
-    ball = SpanBall(scale=0.1, horizon=horizon, delta=0.1, span=span)
+    ball = SpanBall(0.1, scale=0.01, horizon=horizon, span=span)
     ball.allocate(mdp.pairs)
     ball.plan_rows(mdp.pairs.starts, counts, 0, 10_000, np.zeros(4, np.int64))
 
@@ -127,7 +127,7 @@ def test_widening_doubles_from_one_in_t_until_the_span_of_the_bias_fits(span: fl
 
 def test_a_span_that_no_widening_reaches_ends_in_balls_that_hold_everything() -> None:
     mdp = chain(3)
-    ball = SpanBall(scale=1e-6, horizon=100, delta=0.1, span=1e-9)
+    ball = SpanBall(0.1, scale=1e-12, horizon=100, span=1e-9)
     ball.allocate(mdp.pairs)
     ball.plan_rows(mdp.pairs.starts, counted(mdp, 100), 0, 100, np.zeros(3, np.int64))
     assert 2.0 <= ball.widening < 4.0
@@ -136,8 +136,8 @@ def test_a_span_that_no_widening_reaches_ends_in_balls_that_hold_everything() ->
 def test_what_is_no_widening_is_refused() -> None:
     for bad in (-0.1, math.inf, math.nan, True, "1", None):
         with pytest.raises(InvalidParameter, match="widening"):
-            WidenedBall(horizon=10, delta=0.1, widening=bad)  # type: ignore[arg-type]
+            Widened(0.1, horizon=10, widening=bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="horizon"):
-        WidenedBall(horizon=0, delta=0.1)
+        Widened(0.1, horizon=0)
     with pytest.raises(InvalidParameter, match="span"):
-        SpanBall(scale=8, horizon=10, delta=0.1, span=0)
+        SpanBall(0.1, horizon=10, span=0)

@@ -43,7 +43,7 @@ from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import real, whole
 from switchmdp.memory.window import FIRST_RING, Window
-from switchmdp.plausible.spans import CHEUNG, LONGEST, WidenedBall
+from switchmdp.plausible.widened import LONGEST, Widened
 from switchmdp.randomness import stream
 
 Arms = list[tuple[int, float]]
@@ -154,7 +154,7 @@ class BORL(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=AnyWindow(chosen[0][0]),
-            plausible=WidenedBall(scale=CHEUNG, horizon=horizon, delta=delta),
+            plausible=Widened(delta, horizon=horizon),
             restarts=Exp3P(len(chosen), -(-horizon // block), block, seed),
             episodes=Multiples(),
         )  # fmt: skip

@@ -9,8 +9,11 @@ by the Bayes factor b that is also the evidence of restarts (`restarts.evidence`
 test (1945) says when to stop:
 
     b < 1/2                        it is as it was: closed, as a rule after one or two visits
-    log b > log(1/δ) + 1.5 log t   it has changed: start over
+    b > n k (k + 1) / δ            it has changed: start over (n pairs, k-th time)
     otherwise                      tried again, up to 4 + 4 log⁺ b visits
+
+Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times, where the
+priors are right (Ville's inequality, summed).
 
 The k-th time is step gap·k² after a restart. So a change that hides is looked for after a delay of
 about √(t gap), and the number of probes by step t grows like √(t/gap), the price at which the two
@@ -63,7 +66,7 @@ class Probes:
     now: NDArray[np.float64]
     none: NDArray[np.float64]
 
-    def __init__(self, gap: int = 2500, delta: float = 0.01) -> None:
+    def __init__(self, gap: int = 1500, delta: float = 0.01) -> None:
         self.gap, self.delta = whole("gap", gap, 1), probability("delta", delta)
         self.turn, self.alarm = 1, False
 
@@ -94,7 +97,9 @@ class Probes:
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
         """Judge what was tried, and send the new episode through the pairs that are open."""
-        threshold = 1.5 * math.log(t) - math.log(self.delta)
+        # `turn` is that of the next time, k + 1.
+        looks = self.open.size * (self.turn - 1.0) * self.turn
+        threshold = math.log(max(1.0, looks) / self.delta)
         for pair in range(self.open.size):
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)

@@ -7,7 +7,7 @@
         Test 1 and Test 2                                                              TwoTests
         if a test fails or the base signals:  n := 0 again                            start_over
 
-The base is UCRL in doubling episodes with `plausible.spans.SpanBall`. In each of its own steps it
+The base is UCRL in doubling episodes with `plausible.SpanBall`. In each of its own steps it
 adds its episode's widening η to Γ, and it signals when  Γ > 4 S √(A t log(SAT/δ)), t its own steps.
 
 **How sure we are.** The schedule, the tests and the base are the paper's. Its ρ has logarithms that
@@ -41,7 +41,7 @@ from switchmdp.agents.protocol import Agent
 from switchmdp.agents.two_tests import TwoTests
 from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import find_pair, positive, whole
-from switchmdp.plausible.spans import LONGEST, WEI_LUO, SpanBall
+from switchmdp.plausible.widened import LONGEST, SpanBall
 from switchmdp.randomness import stream
 
 LOG_SIZE = 2048
@@ -83,7 +83,7 @@ class MASTER(Agent):
     def __init__(
         self, n_states: Any, n_actions: Any, *,
         horizon: int, diameter: float, delta: float = 0.05, scale: float = 1.0,
-        confidence: float = WEI_LUO, seed: int = 0, available: Any = None,
+        confidence: float = 8.0, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
         horizon = whole("horizon", horizon, 1, LONGEST)
@@ -92,7 +92,7 @@ class MASTER(Agent):
         orders = horizon.bit_length()  # 0 … ⌊log₂ T⌋
         self.memory = Orders(orders)
         self.plausible = SpanBall(
-            scale=confidence, horizon=horizon, delta=delta, span=2.0 * diameter
+            delta, horizon=horizon, span=2.0 * diameter, scale=confidence * confidence
         )
         self.memory.allocate(self.pairs)
         self.plausible.allocate(self.pairs)
@@ -175,7 +175,7 @@ class MASTER(Agent):
 
     def most_drift(self, t: int) -> float:
         """4 S √(A t log(SAT/δ)): what Γ may be after t steps."""
-        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log)
+        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log())
 
     def take_in(self) -> None:
         """What was logged since, for the tests and the base's signal."""

@@ -20,6 +20,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning import diameter as exact_diameter
+from switchmdp.planning import variations
 
 MOST_CHANGES = 10**9
 
@@ -91,11 +92,50 @@ def horizon(context: Context, *, times: float = 1.0) -> int:
     return max(1, round(context.horizon * positive("times", times)))
 
 
+def reward_variation(context: Context) -> float:
+    """B_r: over all changes, the largest change of a mean reward, summed up."""
+    return variations(context.problem)[0]
+
+
+def transition_variation(context: Context) -> float:
+    """B_p: over all changes, the largest change of a row in L1 distance, summed up."""
+    return variations(context.problem)[1]
+
+
+def cw_window(context: Context, *, times: float = 1.0) -> int:
+    """W* of SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020), for the problem's variations.
+
+    >>> from switchmdp.problems import random_mdp
+    >>> cw_window(Context(SwitchingMDP([random_mdp(5, 3, seed=0)], []), 100_000, 0.1))
+    4805
+    """
+    problem = context.problem
+    reward, transition = variations(problem)
+    window = theory.cw_window(
+        horizon=context.horizon, n_states=problem.n_states, n_actions=problem.n_actions,
+        reward_variation=reward, transition_variation=transition,
+    )  # fmt: skip
+    return min(max(1, round(window * positive("times", times))), context.horizon)
+
+
+def cw_widening(context: Context, *, times: float = 1.0) -> float:
+    """η* of SWUCRL2-CW, for that window and the problem's variations."""
+    eta = theory.cw_widening(
+        horizon=context.horizon, window=cw_window(context),
+        transition_variation=variations(context.problem)[1],
+    )  # fmt: skip
+    return eta * positive("times", times)
+
+
 FORMULAS: dict[str, Callable[..., Any]] = {
     "optimal-window": optimal_window,
     "changes": changes,
     "change-points": change_points,
     "horizon": horizon,
+    "reward-variation": reward_variation,
+    "transition-variation": transition_variation,
+    "cw-window": cw_window,
+    "cw-widening": cw_widening,
 }
 
 

@@ -67,16 +67,20 @@ class Optimism:
         self.lower, self.upper = 0.0, 1.0
         self.sweeps = 0
 
-    def estimate(self, counts: Any, radius: Any) -> None:
-        """p̂ = P / N of every pair whose ball does not hold all distributions."""
+    def estimate(self, counts: Any, first: int, radius: Any) -> None:
+        """p̂ = P / N of every pair whose ball does not hold all distributions.
+
+        Pair x has the counts of row first + x.
+        """
         if self.estimates.size != counts.count.size:
             self.estimates = np.zeros(counts.count.size)
         estimates, count, visits = self.estimates, counts.count, counts.visits
         offset, used = counts.offset, counts.used
-        for pair in range(visits.size):
+        for pair in range(radius.size):
             if radius[pair] < 2.0:
-                for k in range(offset[pair], offset[pair] + used[pair]):
-                    estimates[k] = count[k] / visits[pair]
+                row = first + pair
+                for k in range(offset[row], offset[row] + used[row]):
+                    estimates[k] = count[k] / visits[row]
 
     def iterate(
         self, starts: Any, offset: Any, used: Any, target: Any, full: bool,

@@ -9,10 +9,9 @@ from switchmdp.plausible.intervals import Bernstein
 from switchmdp.plausible.l1 import L1Ball
 from switchmdp.plausible.laplace import BernsteinLaplace
 from switchmdp.plausible.posterior import Posterior
-from switchmdp.plausible.spans import SpanBall, WidenedBall
-from switchmdp.plausible.widened import Varied, Widened
+from switchmdp.plausible.widened import SpanBall, Varied, Widened
 
 __all__ = [
     "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall", "Varied",
-    "Widened", "WidenedBall",
+    "Widened",
 ]  # fmt: skip

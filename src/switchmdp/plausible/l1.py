@@ -72,25 +72,37 @@ class L1Set:
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Write the optimistic policy, as a pair for each state, into `choice`."""
+        self.plan_rows(starts, counts, 0, t, choice)
+
+    def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
+        """Plan where pair x has the counts of row first + x."""
+        self.bound(counts, first, t)
+        self.solve(starts, counts, first, t, choice)
+
+    def bound(self, counts: Any, first: int, t: int) -> None:
+        """r̃ and the radii of all pairs."""
         visits, reward, radius = counts.visits, self.reward, self.radius
         w_r, w_p = self.reward_widening(), self.transition_widening()
         c_r, c_p = self.reward_scale(t), self.transition_scale(t)
-        # The radii again, with the logarithms outside the loop. Most pairs of a large problem
-        # were never visited: they share N⁺ = 1 and r̂ = 0.
-        unseen_reward = min(1.0, w_r + math.sqrt(c_r))
+        # The radii again, with the logarithms outside the loop. Of a pair that was never visited
+        # nothing is known, however small a scale the user has chosen.
         unseen_radius = max(2.0, w_p + math.sqrt(c_p))
-        for pair in range(visits.size):
-            n = visits[pair]
+        for pair in range(reward.size):
+            n = visits[first + pair]
             if n == 0:
-                reward[pair], radius[pair] = unseen_reward, unseen_radius
+                reward[pair], radius[pair] = 1.0, unseen_radius
             else:
-                reward[pair] = min(1.0, counts.mean(pair) + (w_r + math.sqrt(c_r / n)))
+                reward[pair] = min(1.0, counts.mean(first + pair) + (w_r + math.sqrt(c_r / n)))
                 radius[pair] = w_p + math.sqrt(c_p / n)
-        self.optimism.estimate(counts, radius)
+
+    def solve(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
+        """Extended value iteration over these balls, to 1/√t."""
+        last = first + self.reward.size
+        self.optimism.estimate(counts, first, self.radius)
         # All rows give the best state at least d/2 > 0, so this converges long before it gives up.
         self.optimism.iterate(
-            starts, counts.offset, counts.used, counts.target, counts.full,
-            reward, radius, 1.0 / math.sqrt(t), choice,
+            starts, counts.offset[first:last], counts.used[first:last], counts.target, counts.full,
+            self.reward, self.radius, 1.0 / math.sqrt(t), choice,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

@@ -1,9 +1,17 @@
 """L1 balls widened by what may have changed since the data were taken.
 
-`Widened`, of SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020), for a horizon T and a widening η:
+Drift may leave a plausible set without any MDP of a small diameter, though all true ones have one;
+a widened set has one again (Cheung et al. call it the perils of drift and the blessing of more
+optimism). Where nothing drifts, a widening costs regret.
 
-    |r̃ - r̂|  <= 2 sqrt( 2 log(S A T / δ) / N⁺ )
-    ‖p̃ - p̂‖₁ <= 2 sqrt( 2 S log(S A T / δ) / N⁺ ) + η
+`Widened`, for a horizon T, a widening η and L = log(S A T / δ):
+
+    |r̃ - r̂|  <= sqrt( c L / N⁺ ),        ‖p̃ - p̂‖₁ <= sqrt( c S L / N⁺ ) + η
+
+- SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020) prints 2 sqrt(2 L / N⁺) and 2 sqrt(2 S L / N⁺) + η:
+  c = 8, with η given.
+- The base of MASTER-UCRL (Wei, Luo 2021) prints conf = 8 sqrt(L / N⁺) and √S conf + η: c = 64.
+  `SpanBall` takes η = 1/T, 2/T, 4/T, … in each plan, until the span of the bias is at most 2D.
 
 `Varied`, of variation-aware UCRL (Ortner, Gajane, Auer 2019), with confidence δ' = δ/(2τ²) in a
 phase that starts at step τ, t counted within the phase, and V_r, V_p the variation in it:
@@ -19,8 +27,11 @@ from typing import Any
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import probability, real, whole
+from switchmdp.mdp.pairs import positive, probability, real, whole
 from switchmdp.plausible.l1 import L1Set
+
+CHEUNG, WEI_LUO = 8.0, 64.0
+LONGEST = 2**53
 
 
 def not_negative(field: str, value: Any) -> float:
@@ -32,22 +43,30 @@ def not_negative(field: str, value: Any) -> float:
 
 @compiled
 class Widened(L1Set):
-    """The confidence-widened L1 set of SWUCRL2-CW."""
+    """Balls of radii √(c L/N⁺) and √(c S L/N⁺) + η, with c = `scale` and η = `widening`."""
 
     horizon: int
     widening: float
+    scale: float
 
-    def __init__(self, delta: float, *, horizon: int, widening: float) -> None:
+    def __init__(
+        self, delta: float, *, horizon: int, widening: float = 0.0, scale: float = CHEUNG
+    ) -> None:
         self.delta = probability("delta", delta)
-        self.horizon = whole("horizon", horizon, 1)
+        self.horizon = whole("horizon", horizon, 1, LONGEST)
         self.widening = not_negative("widening", widening)
+        self.scale = positive("scale", scale)
+
+    def log(self) -> float:
+        """L."""
+        return math.log(1.0 * self.n_states * self.n_actions * self.horizon / self.delta)
 
     def reward_scale(self, t: int) -> float:
-        """8 log(SAT/δ), as 2 √(2x) = √(8x)."""
-        return 8.0 * math.log(1.0 * self.n_states * self.n_actions * self.horizon / self.delta)
+        """c L."""
+        return self.scale * self.log()
 
     def transition_scale(self, t: int) -> float:
-        """8 S log(SAT/δ)."""
+        """c S L."""
         return self.n_states * self.reward_scale(t)
 
     def transition_widening(self) -> float:
@@ -56,8 +75,51 @@ class Widened(L1Set):
 
     def check_state(self) -> None:
         """What a file may say."""
-        whole("horizon", self.horizon, 1)
+        whole("horizon", self.horizon, 1, LONGEST)
         not_negative("widening", self.widening)
+        positive("scale", self.scale)
+
+
+@compiled
+class SpanBall(Widened):
+    """In each plan η = 1/T, 2/T, 4/T, … until the span of the bias is at most `span` (2D)."""
+
+    span: float
+
+    def __init__(self, delta: float, *, horizon: int, span: float, scale: float = WEI_LUO) -> None:
+        Widened.__init__(self, delta, horizon=horizon, scale=scale)
+        self.span = positive("span", span)
+        self.widening = 1.0 / self.horizon
+
+    def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
+        """Plan where pair x has the counts of row first + x."""
+        self.widening = 1.0 / self.horizon
+        self.bound(counts, first, t)
+        self.solve(starts, counts, first, t, choice)
+        # From η = 2 on every ball holds all distributions, and wider ones change nothing.
+        while self.bias_span() > self.span and self.widening < 2.0:
+            self.widening *= 2.0
+            self.bound(counts, first, t)
+            self.solve(starts, counts, first, t, choice)
+
+    def follow(self, gain: float, widening: float) -> None:
+        """Go back to an earlier plan: its gain and its η."""
+        self.optimism.lower, self.optimism.upper, self.widening = gain, gain, widening
+
+    def bias_span(self) -> float:
+        """max u - min u of the last plan; extended value iteration keeps min u = 0."""
+        span = 0.0
+        for value in self.optimism.value:
+            span = max(span, value)
+        return span
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        whole("horizon", self.horizon, 1, LONGEST)
+        positive("scale", self.scale)
+        positive("span", self.span)
+        if not 0.0 < self.widening <= 4.0:
+            raise ValueError("SpanBall.widening is not consistent")
 
 
 @compiled
