@@ -40,7 +40,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "told-ucrl3": {**TOLD, "delta": 0.1},
     "told-kl-ucrl": {**TOLD, "delta": 0.1},
 }  # fmt: skip
-SLOWER: dict[str, str] = {}
+SLOWER = {
+    "master-ucrl": "draws for every order, at every step",
+    "r-bocpd-ucrl2": "weighs many hypotheses, at every visit",
+}
 DETECTORS = ("evidence-psrl", "glr-ucrl", "r-bocpd-ucrl2")
 
 

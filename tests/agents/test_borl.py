@@ -166,7 +166,7 @@ def test_an_episode_ends_when_the_blocks_own_time_is_a_multiple_of_the_window() 
     assert {7, 14, 21, 91, 98} <= starts
     rule = Multiples()
     rule.window, rule.before = 10, 100
-    assert [rule.end(t) for t in (101, 109, 110, 111, 120)] == [110, 110, 120, 120, 130]
+    assert [rule.end(t, 1) for t in (101, 109, 110, 111, 120)] == [110, 110, 120, 120, 130]
 
 
 def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:

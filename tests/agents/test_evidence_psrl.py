@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import EvidencePSRL, Probes
+from switchmdp.agents import EvidencePSRL, Probes, Rooted
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
@@ -97,20 +98,32 @@ def test_an_unchanged_pair_is_closed_after_a_few_probes() -> None:
     assert not probes.alarmed()
 
 
-def test_a_changed_pair_raises_the_alarm() -> None:
+def test_a_changed_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough() -> None:
+    """Four pairs, looked at for the first time: b must exceed 4 · 1 · 2 / δ."""
+
+    def log_b(since: int) -> float:
+        """After 100 visits without a reward to state 0, `since` with one, to state 1."""
+
+        def of(zeros: int, ones: int) -> float:
+            return math.lgamma(1 + zeros) + math.lgamma(1 + ones) - math.lgamma(2 + zeros + ones)
+
+        return 2 * (of(100, 0) + of(0, since) - of(100, since))
+
     pairs = Pairs.of(2, 2)
     counts = Counts(pairs)
     numbers = np.repeat(np.arange(4), 100).astype(np.uint32)
     counts.add(numbers, np.zeros(400, np.uint32), np.zeros(400), 0, 400)
-    probes = Probes(gap=10)
+    probes = Probes(gap=10, delta=0.01)
     probes.allocate(pairs)
     probes.last[:] = counts.visits
     choice, quota = np.array([0, 2]), np.array([100, 100])
     probes.adjust(pairs.starts, counts, 10, choice, quota)
-    for _ in range(12):
+    since = 0
+    while not probes.alarmed():
         counts.add(np.zeros(1, np.uint32), np.ones(1, np.uint32), np.ones(1), 0, 1)
         probes.adjust(pairs.starts, counts, 11, choice, quota)
-    assert probes.alarmed()
+        since += 1
+    assert log_b(since - 1) < math.log(4 * 1 * 2 / 0.01) < log_b(since)
 
 
 def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
@@ -127,3 +140,15 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> N
 def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         EvidencePSRL(5, 3, **wrong)
+
+
+def test_an_episode_is_no_longer_than_the_root_of_twice_the_steps_since_a_restart() -> None:
+    rule = Rooted()
+    assert [rule.end(t, 101) - t for t in (101, 102, 103, 109, 151)] == [1, 2, 3, 5, 11]
+    agent = EvidencePSRL(5, 3)
+    record = sm.simulate(agent, sm.problems.random_mdp(5, 3, seed=1), HORIZON, episodes=True)
+    episodes = record.episodes
+    assert episodes is not None
+    longest = 1 + np.floor(np.sqrt(2 * (episodes.start - episodes.since)))
+    assert (episodes.length <= longest).all()
+    assert (episodes.length == longest).mean() > 0.5

@@ -11,7 +11,7 @@ import pytest
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts import Evidence
-from switchmdp.restarts.evidence import KEPT, SHORTEST
+from switchmdp.restarts.evidence import KEPT, SHORTEST, log_moves
 
 Steps = tuple[Any, Any, Any]
 
@@ -80,6 +80,21 @@ def test_the_weight_of_a_change_is_the_one_defined() -> None:
         (pairs[cut:], nexts[cut:], gained[cut:]),
     )
     assert rule.weigh(0, at) == pytest.approx(literal(before, since, 6, 3), abs=1e-9)
+
+
+def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say() -> None:
+    rng = np.random.default_rng(5)
+    rule = detector()
+    for _ in range(2):  # through a change, after which some steps are kept
+        rule.watch(*steps_of(rng, 3000, *world(rng)), 3000)
+        rule.log_emptied()
+        if rule.alarmed():
+            rule.start_over()
+    assert 0 < rule.steps < 3300
+    rule.refresh()
+    for counts, logs in zip(rule.counts, rule.logs, strict=True):
+        expected = log_moves(counts[0], counts[2:], np.zeros(rule.width))
+        assert logs[1] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 64, 1000])

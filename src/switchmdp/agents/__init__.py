@@ -3,7 +3,7 @@
 from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
 from switchmdp.agents.borl import BORL, PaperBORL
 from switchmdp.agents.combinations import FadingPSRL, ToldKLUCRL, ToldUCRL2B, ToldUCRL3
-from switchmdp.agents.episodes import Doubling, Growing
+from switchmdp.agents.episodes import Doubling, Growing, Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, Probes
@@ -55,6 +55,6 @@ __all__ = [
     "AGENTS", "BORL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL",
     "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned",
     "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "Growing", "Omniscient", "Oracle",
-    "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "ToldKLUCRL",
+    "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "Rooted", "ToldKLUCRL",
     "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
 ]  # fmt: skip

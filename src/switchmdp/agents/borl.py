@@ -119,7 +119,7 @@ class Multiples:
         """How often a pair may be visited in an episode."""
         return max(1, visits)
 
-    def end(self, t: int) -> int:
+    def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
         return self.before + ((t - self.before) // self.window + 1) * self.window
 

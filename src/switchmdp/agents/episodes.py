@@ -1,6 +1,11 @@
-"""When an episode ends: how often a pair may be visited in it, and a step at which it must end."""
+"""When an episode ends: how often a pair may be visited in it, and a step at which it must end.
+
+That step may depend on when time began: at the first step, or at the last restart (`since`).
+"""
 
 from __future__ import annotations
+
+import math
 
 from switchmdp.compiled import compiled
 from switchmdp.restarts import NEVER
@@ -14,7 +19,7 @@ class Doubling:
         """How often a pair may be visited in an episode."""
         return max(1, visits)
 
-    def end(self, t: int) -> int:
+    def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
         return NEVER
 
@@ -36,8 +41,25 @@ class Growing:
         """How often a pair may be visited in an episode."""
         return max(1, visits)
 
-    def end(self, t: int) -> int:
+    def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
         self.length = t - self.started if self.started > 0 else 0
         self.started = t
         return t + self.length + 1
+
+
+@compiled
+class Rooted:
+    """An episode ends when a pair's visits have doubled, or after √(2n) steps at time n.
+
+    After n steps there are about √(2n) episodes, as by TSDE's rule; but one that is cut short, by a
+    probe for instance, does not make those after it short.
+    """
+
+    def quota(self, visits: int) -> int:
+        """How often a pair may be visited in an episode."""
+        return max(1, visits)
+
+    def end(self, t: int, since: int) -> int:
+        """The step at which an episode that starts at t must end whatever happens."""
+        return t + 1 + int(math.sqrt(2.0 * (t - since)))

@@ -187,7 +187,7 @@ class Episodic(Agent):
         self.plausible.plan(self.starts, counts, self.clock - self.since + 1, choice)
         for s in range(quota.size):
             quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
-        self.end_at = self.episodes.end(self.clock)
+        self.end_at = self.episodes.end(self.clock, self.since)
         t = self.clock - self.since + 1
         self.exploration.adjust(self.starts, counts, t, choice, quota)
 

@@ -2,8 +2,7 @@
 
     Memory      every step since the likeliest last change               memory.Since
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
-    Episodes    end when a pair's visits double, or one step longer      agents.episodes.Growing
-                than the last one
+    Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
     Restarts    when a Bayes factor over all pairs speaks for a change;  restarts.Evidence
                 what came after the change is kept
     Probes      pairs that the policy leaves out are tried now and then  agents.exploration.Probes
@@ -21,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents.episodes import Growing
+from switchmdp.agents.episodes import Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
 from switchmdp.compiled import compiled
@@ -46,6 +45,6 @@ class EvidencePSRL(Episodic):
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Since(), plausible=Posterior(seed), episodes=Growing(),
+            memory=Since(), plausible=Posterior(seed), episodes=Rooted(),
             restarts=Evidence(delta), exploration=Probes(gap, delta),
         )  # fmt: skip

@@ -175,7 +175,7 @@ class MASTER(Agent):
 
     def most_drift(self, t: int) -> float:
         """4 S √(A t log(SAT/δ)): what Γ may be after t steps."""
-        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log())
+        return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log)
 
     def take_in(self) -> None:
         """What was logged since, for the tests and the base's signal."""

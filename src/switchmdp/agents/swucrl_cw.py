@@ -44,7 +44,7 @@ class Blocks:
         """How often a pair may be visited in an episode."""
         return max(1, visits)
 
-    def end(self, t: int) -> int:
+    def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
         return (t // self.period + 1) * self.period
 

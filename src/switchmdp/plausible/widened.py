@@ -27,7 +27,7 @@ from typing import Any
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import positive, probability, real, whole
+from switchmdp.mdp.pairs import Pairs, positive, probability, real, whole
 from switchmdp.plausible.l1 import L1Set
 
 CHEUNG, WEI_LUO = 8.0, 64.0
@@ -48,6 +48,7 @@ class Widened(L1Set):
     horizon: int
     widening: float
     scale: float
+    log: float  # L
 
     def __init__(
         self, delta: float, *, horizon: int, widening: float = 0.0, scale: float = CHEUNG
@@ -57,13 +58,14 @@ class Widened(L1Set):
         self.widening = not_negative("widening", widening)
         self.scale = positive("scale", scale)
 
-    def log(self) -> float:
-        """L."""
-        return math.log(1.0 * self.n_states * self.n_actions * self.horizon / self.delta)
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        L1Set.allocate(self, pairs)
+        self.log = math.log(float(self.n_states) * self.n_actions * self.horizon / self.delta)
 
     def reward_scale(self, t: int) -> float:
         """c L."""
-        return self.scale * self.log()
+        return self.scale * self.log
 
     def transition_scale(self, t: int) -> float:
         """c S L."""
@@ -78,6 +80,7 @@ class Widened(L1Set):
         whole("horizon", self.horizon, 1, LONGEST)
         not_negative("widening", self.widening)
         positive("scale", self.scale)
+        not_negative("log", self.log)
 
 
 @compiled
@@ -118,6 +121,7 @@ class SpanBall(Widened):
         whole("horizon", self.horizon, 1, LONGEST)
         positive("scale", self.scale)
         positive("span", self.span)
+        not_negative("log", self.log)
         if not 0.0 < self.widening <= 4.0:
             raise ValueError("SpanBall.widening is not consistent")
 

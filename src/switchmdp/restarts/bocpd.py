@@ -40,7 +40,7 @@ from typing import Any
 from switchmdp.compiled import compiled, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
-from switchmdp.restarts.special import log_gamma
+from switchmdp.restarts.special import log_factorial, log_gamma
 from switchmdp.restarts.splits import FIRST, REWARD, Splits
 
 # Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
@@ -92,9 +92,9 @@ class BOCPD(Splits):
     def note(self, now: Any, here: int, n: int) -> None:
         """The losses of "no change" so far."""
         at = here + FIRST + self.width
-        loss = log_gamma(float(self.width + n)) - self.log_start
+        loss = log_factorial(self.width + n - 1) - self.log_start
         for column in range(here + FIRST, at):
-            loss -= log_gamma(1.0 + now[column])
+            loss -= log_factorial(now[column])
         now[at], now[at + 1] = loss, loss
         if self.rewards:
             loss = reward_loss(now[here + REWARD], float(n))
@@ -106,9 +106,9 @@ class BOCPD(Splits):
         """Whether to have started anew `age` visits ago would have been better."""
         at, then = here + FIRST + self.width, there + FIRST + self.width
         if now[at] - past[then + 1] > limit:
-            spared = now[at] - past[then] + self.log_start - log_gamma(float(self.width + age))
+            spared = now[at] - past[then] + self.log_start - log_factorial(self.width + age - 1)
             for column in range(FIRST, FIRST + self.width):
-                spared += log_gamma(1.0 + now[here + column] - past[there + column])
+                spared += log_factorial(now[here + column] - past[there + column])
             if spared > limit:
                 return True
             past[then + 1] = now[at] - spared

@@ -35,12 +35,13 @@ from numpy.typing import NDArray
 from switchmdp.compiled import compiled, jit
 from switchmdp.mdp.pairs import Pairs, probability
 from switchmdp.restarts.schedules import NEVER
-from switchmdp.restarts.special import log_gamma
+from switchmdp.restarts.special import log_factorial, log_gamma
 
 WIDEST = 64
 SHORTEST, AGES, KEPT = 32, 13, 2
 LARGE = 40.0  # from e⁴⁰ on 1 + b is b
 LOG_2 = math.log(2.0)
+TINY = 1e-100
 
 
 @jit
@@ -55,7 +56,7 @@ def log_moves(n: float, now: Any, old: Any) -> float:
     total = log_gamma(float(now.size)) - log_gamma(now.size + n)
     for j in range(now.size):
         if now[j] > old[j]:
-            total += log_gamma(1.0 + now[j] - old[j])
+            total += log_factorial(now[j] - old[j])
     return total
 
 
@@ -72,6 +73,7 @@ class Evidence:
     keeps: int
     counts: NDArray[np.float64]
     logs: NDArray[np.float64]
+    news: NDArray[np.float64]
     stale: NDArray[np.bool_]
     old_counts: NDArray[np.float64]
     old_logs: NDArray[np.float64]
@@ -88,6 +90,7 @@ class Evidence:
         self.base = max(SHORTEST, n)
         self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
         self.logs = np.zeros((n, 2))  # log m of all rewards, and of all successors
+        self.news = np.ones(n)  # the factor by which m(successors) has changed since
         self.stale = np.zeros(n, np.bool_)
         self.old_counts = np.zeros((AGES, KEPT, n, 2 + self.width))
         self.old_logs = np.zeros((AGES, KEPT, n, 2))
@@ -107,6 +110,7 @@ class Evidence:
         width = min(n_states, WIDEST)
         sizes = {
             "counts": (n_pairs, 2 + width), "logs": (n_pairs, 2), "stale": (n_pairs,),
+            "news": (n_pairs,),
             "old_counts": (AGES, KEPT, n_pairs, 2 + width), "old_logs": (AGES, KEPT, n_pairs, 2),
             "old_steps": (AGES, KEPT), "none": (width,), "shots": (AGES,),
         }  # fmt: skip
@@ -117,8 +121,8 @@ class Evidence:
             raise ValueError("Evidence.width or base is not consistent")
         if not (0.0 < self.delta < 1.0 and self.steps >= 0 and self.seen >= 0 <= self.clock):
             raise ValueError("Evidence is not consistent")
-        if (self.shots < 0).any():
-            raise ValueError("Evidence.shots is not consistent")
+        if (self.shots < 0).any() or not ((self.news > 0.0) & (self.news <= 1.0)).all():
+            raise ValueError("Evidence.shots or news is not consistent")
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""
@@ -131,13 +135,16 @@ class Evidence:
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Take in the steps of a log that were not seen yet."""
-        stretch, width, counts = self.base // KEPT, self.width, self.counts
+        stretch, width, counts, news = self.base // KEPT, self.width, self.counts, self.news
         for i in range(self.seen, n):
-            pair = pairs[i]
+            pair, column = pairs[i], 2 + nexts[i] % width
+            news[pair] *= (counts[pair, column] + 1.0) / (counts[pair, 0] + width)
             counts[pair, 0] += 1.0
             counts[pair, 1] += rewards[i]
-            counts[pair, 2 + nexts[i] % width] += 1.0
+            counts[pair, column] += 1.0
             self.stale[pair] = True
+            if news[pair] < TINY:
+                self.hear(pair)
             self.steps += 1
             self.clock += 1
             if self.keeps >= 0:
@@ -171,10 +178,21 @@ class Evidence:
         counts, logs, stale = self.counts, self.logs, self.stale
         for pair in range(stale.size):
             if stale[pair]:
-                n = counts[pair, 0]
-                logs[pair, 0] = log_rewards(n, counts[pair, 1])
-                logs[pair, 1] = log_moves(n, counts[pair, 2:], self.none)
+                logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
+                self.hear(pair)
                 stale[pair] = False
+
+    def hear(self, pair: int) -> None:
+        """log m of a pair's successors: by Laplace's rule from step to step, as m is a product."""
+        self.logs[pair, 1] += math.log(self.news[pair])
+        self.news[pair] = 1.0
+
+    def recount(self) -> None:
+        """log m of all successors, from nothing but the counts."""
+        for pair in range(self.stale.size):
+            counts = self.counts[pair]
+            self.logs[pair, 1] = log_moves(counts[0], counts[2:], self.none)
+            self.news[pair], self.stale[pair] = 1.0, True
 
     def weigh(self, age: int, at: int) -> float:
         """Λ of a change at that snapshot."""
@@ -211,10 +229,8 @@ class Evidence:
                     if found > best:
                         best, best_age, best_at = found, age, at
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        for pair in range(self.stale.size):
-            self.stale[pair] = True
-            for j in range(self.counts.shape[1]):
-                self.counts[pair, j] -= self.old_counts[best_age, best_at, pair, j]
+        self.counts[:, :] -= self.old_counts[best_age, best_at]
+        self.recount()
 
     def alarmed(self) -> bool:
         """Whether to start over now."""
@@ -225,7 +241,7 @@ class Evidence:
         keeps = max(0, self.keeps)
         if self.keeps < 0:  # another's decision
             self.counts[:, :] = 0.0
-            self.stale[:] = True
+            self.recount()
         self.steps, self.keeps = keeps, -1
         self.shots[:] = 0
         return keeps
