@@ -33,6 +33,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "told-kl-ucrl": {"change_points": [500, 900]},
     "random": {"seed": 3},
     "glr-ucrl": {"explore": 0.05},
+    "glr-psrl": {},
     "r-bocpd-ucrl2": {},
     "psrl": {},
     "sw-psrl": {"window": 300},

@@ -2,7 +2,7 @@
 
 from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
 from switchmdp.agents.borl import BORL, PaperBORL
-from switchmdp.agents.combinations import FadingPSRL, ToldKLUCRL, ToldUCRL2B, ToldUCRL3
+from switchmdp.agents.combinations import GLRPSRL, FadingPSRL, ToldKLUCRL, ToldUCRL2B, ToldUCRL3
 from switchmdp.agents.episodes import Doubling, Growing, Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
@@ -42,6 +42,7 @@ AGENTS: dict[str, type[Agent]] = {
     "psrl": PSRL,
     "sw-psrl": SWPSRL,
     "fading-psrl": FadingPSRL,
+    "glr-psrl": GLRPSRL,
     "oracle-psrl": OraclePSRL,
     "told-ucrl2b": ToldUCRL2B,
     "told-ucrl3": ToldUCRL3,
@@ -52,9 +53,9 @@ AGENTS: dict[str, type[Agent]] = {
 }
 
 __all__ = [
-    "AGENTS", "BORL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL", "SWUCRL",
-    "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike", "AsPlanned",
-    "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "Growing", "Omniscient", "Oracle",
-    "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "Rooted", "ToldKLUCRL",
-    "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
+    "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL",
+    "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
+    "AsPlanned", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "Growing", "Omniscient",
+    "Oracle", "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "Rooted",
+    "ToldKLUCRL", "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
-"""Combinations without a paper of their own: references, and one heuristic.
+"""Combinations without a paper of their own: references, and two heuristics.
 
 ToldUCRL2B, ToldUCRL3,    a tighter set on all steps since the last change, which the agent is
 ToldKLUCRL                told: what its windowed version is measured by. In between changes it
                           is its paper's agent, with that guarantee.
 FadingPSRL                posterior sampling from steps that fade with age. A heuristic.
+GLRPSRL                   posterior sampling restarted by likelihood ratios. A heuristic.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import whole
 from switchmdp.memory import Discounted, Everything
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, Posterior
-from switchmdp.restarts import Never, Told
+from switchmdp.restarts import GLR, Never, Told
 
 
 @compiled
@@ -89,4 +90,22 @@ class FadingPSRL(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=fading, plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
+        )  # fmt: skip
+
+
+@compiled
+class GLRPSRL(Episodic):
+    """Posterior sampling from all steps since a likelihood ratio spoke for a change.
+
+    >>> GLRPSRL(5, 3).restarts.delta
+    0.05
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=Posterior(seed), restarts=GLR(delta), episodes=Growing(),
         )  # fmt: skip

@@ -43,6 +43,7 @@ CONTENDERS = (
     Contender("GLR-UCRL2", "glr-ucrl", {"delta": 0.05},
               Tuned("explore", (0.0, 0.0003, 0.001, 0.003, 0.01)), detects=True,
               unforgetting="UCRL2"),
+    Contender("GLR-PSRL", "glr-psrl", {}, DELTA, detects=True, unforgetting="PSRL"),
     Contender("SW-UCRL2B", "ucrl2b", {"delta": 0.1}, WINDOW, unforgetting="UCRL2B"),
     Contender("SW-UCRL3", "ucrl3", {"delta": 0.1}, WINDOW, unforgetting="UCRL3",
               not_in_large="with a short window it plans very often, each time solving for every "
