@@ -41,7 +41,7 @@ class EvidencePSRL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.01, gap: int = 1500, seed: int = 0, available: Any = None,
+        delta: float = 0.01, gap: int = 2500, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,

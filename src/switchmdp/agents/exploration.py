@@ -66,7 +66,7 @@ class Probes:
     now: NDArray[np.float64]
     none: NDArray[np.float64]
 
-    def __init__(self, gap: int = 1500, delta: float = 0.01) -> None:
+    def __init__(self, gap: int = 2500, delta: float = 0.01) -> None:
         self.gap, self.delta = whole("gap", gap, 1), probability("delta", delta)
         self.turn, self.alarm = 1, False
 
