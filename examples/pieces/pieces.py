@@ -1,0 +1,86 @@
+"""EvidencePSRL with one piece taken out, or put in another's place: what does each piece buy?
+
+Every agent here is `Episodic` with other components. `pieces.toml` names them "pieces:NAME".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmdp.agents import Episodic, Growing, Probes, Rooted
+from switchmdp.compiled import compiled
+from switchmdp.memory import Everything, Since
+from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.restarts import GLR, Evidence, Never
+
+DELTA = 0.01
+
+
+@compiled
+class WithoutProbes(Episodic):
+    """Nothing is tried that the policy leaves out."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Since(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class WithoutRestarts(Episodic):
+    """Nothing is ever forgotten, unless a probe says so."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Since(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Never(),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class NothingKept(Episodic):
+    """A restart forgets all: also what came after the change and led to the alarm."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class RatiosForEvidence(Episodic):
+    """One likelihood-ratio test for each mean in place of the evidence of all pairs together."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=GLR(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class OptimismForPosterior(Episodic):
+    """The best policy of the best plausible MDP, as in UCRL2, in place of a drawn one's."""
+
+    def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Since(), plausible=L1Ball(0.1),
+            restarts=Evidence(DELTA), exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class EpisodesOfTSDE(Episodic):
+    """An episode is at most one step longer than the one before."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Since(),
+            plausible=Posterior(seed), episodes=Growing(), restarts=Evidence(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip

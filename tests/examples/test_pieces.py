@@ -1,0 +1,51 @@
+"""EvidencePSRL piece by piece: sound configurations, and each variant lacks just its piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmdp.agents import AGENTS, Probes
+from switchmdp.experiments.build import expand, make_agent
+from switchmdp.experiments.check import check
+from switchmdp.experiments.sources import find
+from switchmdp.experiments.spec import load
+from switchmdp.memory import Since
+from switchmdp.plausible import Posterior
+from switchmdp.problems import random_switching
+from switchmdp.restarts import Evidence
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pieces"
+PIECES = {"memory": Since, "plausible": Posterior, "restarts": Evidence, "exploration": Probes}
+OTHER = {
+    "EvidencePSRL": set(),
+    "without probes": {"exploration"},
+    "without restarts": {"restarts"},
+    "nothing kept": {"memory"},
+    "ratios for evidence": {"restarts", "memory"},
+    "optimism for posterior": {"plausible", "episodes"},
+    "episodes of TSDE": {"episodes"},
+}
+
+
+@pytest.mark.parametrize("name", ["pieces", "paper"])
+def test_the_configurations_are_in_order(name: str) -> None:
+    experiment, _ = load(FOLDER / f"{name}.toml")
+    assert check(experiment, FOLDER).agents
+
+
+def test_each_variant_differs_in_its_piece_alone() -> None:
+    experiment, _ = load(FOLDER / "pieces.toml")
+    problem = random_switching(5, 3, changes=1, horizon=100, seed=0)
+    found = {}
+    for variant in expand(experiment.agents):
+        kind = find("agent", variant.source, AGENTS, FOLDER)
+        agent: Any = make_agent(variant, kind, problem, 100, 0)[0]
+        agent.observe(0, agent.act(0), 1.0, 3)
+        if variant.base != "PSRL, told the changes":
+            found[variant.base] = {
+                name for name, piece in PIECES.items() if type(getattr(agent, name)) is not piece
+            } | ({"episodes"} if type(agent.episodes).__name__ != "Rooted" else set())
+    assert found == OTHER
