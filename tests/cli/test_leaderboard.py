@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_the_suite_is_run_and_reported(call: Any) -> None:
     assert said.out.startswith("Tiny\n")
     assert said.out.endswith("\nreport: here/report/index.html\n")
     assert Path("here/report/index.html").read_text("utf-8").startswith("<!doctype html>")
-    assert "**changes**" in Path("here/report/leaderboard.md").read_text("utf-8")
+    assert "**changes: every agent**" in Path("here/report/leaderboard.md").read_text("utf-8")
 
 
 def test_given_again_it_runs_nothing_and_says_the_same(call: Any) -> None:
@@ -77,7 +78,8 @@ def test_given_again_it_does_only_what_is_missing(call: Any) -> None:
 def test_shards_do_their_part_and_the_last_one_reports(call: Any) -> None:
     said = call("leaderboard", "--out", "here", "--shard", "1/2")
     assert said.code == 0
-    assert "2 of 2 rows wait for other shards; then: switchmdp leaderboard --out here" in said.err
+    again = "switchmdp leaderboard --out here --shard 1/2"
+    assert f"2 of 2 rows wait for other shards; then: {again}\n" in said.err
     assert said.out == ""
     for shard in ("2/2", "1/2"):
         said = call("leaderboard", "--out", "here", "--shard", shard)
@@ -88,6 +90,22 @@ def test_quick_has_a_folder_of_its_own(call: Any) -> None:
     assert call("leaderboard", "--quick", "--quiet").code == 0
     assert Path("results/leaderboard-quick/report/index.html").is_file()
     assert not Path("results/leaderboard").exists()
+    page = Path("results/leaderboard-quick/report/index.html").read_text("utf-8")
+    assert ">switchmdp leaderboard --quick<" in page
+
+
+def test_what_was_stopped_goes_on_with_the_options_that_were_given(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*rest: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("switchmdp.cli.leaderboard.run_chunks", interrupt)
+    options = ("--out", "my runs", "--shard", "2/3", "--jobs", "1", "--executor", "threads")
+    said = call("leaderboard", "--quick", *options)
+    assert said.code == 130
+    told = said.err.splitlines()[-1].partition("; go on with: ")[2]
+    assert sorted(shlex.split(told)) == sorted(("switchmdp", "leaderboard", "--quick", *options))
 
 
 def test_json_says_where_it_is_and_what_came_of_it(call: Any) -> None:
@@ -119,7 +137,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     monkeypatch.setattr(rivals, "SUITE", suite)
     said = call("leaderboard", "--out", "here", "--executor", "threads")
     assert said.code == 3
-    assert "3 runs failed; tracebacks: here/rows/*/*/failures" in said.err
+    assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err
     assert "fails" not in said.out.partition("All rows")[2]
 
 

@@ -138,14 +138,14 @@ def test_a_row_says_what_was_chosen_by_what_it_is_measured_and_who_is_left_out(
 ) -> None:
     table = row_table(SUITE, found.standings[1], found.board["drifts"])
     assert [row[1:3] for row in table.rows] == [("ours", ""), ("window", "w 8"), ("plain", "")]
-    assert "Relative to window, the best rival of ours." in table.note
+    assert "The yardstick is “window”, the best rival of ours." in table.note
     assert "Left out: told; told too (" in table.note
 
 
 def test_detectors_are_scored_and_schedules_are_not(found: Leaderboard) -> None:
     rows = detector_table(SUITE, found.standings).rows
     assert rows == (
-        ("changes", "ours", "100.0 %", "99.0", "50.0 (50.0 … 50.0)"),
+        ("changes", "ours", "100.0 %", "99", "50.0 (50.0 … 50.0)"),
         ("still", "ours", "–", "–", "100 (100 … 100)"),
     )
 
@@ -178,6 +178,17 @@ def test_the_document_says_how_many_rows_are_complete(found: Leaderboard) -> Non
     part = Leaderboard(SUITE, found.standings[:1])
     assert "3 rows of problems, of which 1 are complete." in document(part)
     assert document(Leaderboard(SUITE, [])).startswith("# A suite\n")
+
+
+def test_the_document_says_by_what_a_value_is_chosen_and_what_it_takes_to_adapt(
+    found: Leaderboard,
+) -> None:
+    text = document(found)
+    assert "chosen for each row by mean pseudo-regret on 2 problems" in text
+    assert "loses at most 0.05 a step" in text
+    assert "to run it again" not in text
+    again = Leaderboard(SUITE, found.standings, "switchmdp leaderboard --quick")
+    assert "- to run it again: `switchmdp leaderboard --quick`\n" in document(again)
 
 
 def digests(folder: Path) -> dict[str, str]:

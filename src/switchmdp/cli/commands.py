@@ -152,7 +152,7 @@ def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bo
 
 
 @cli.command()
-@out("Folder for the results [results/leaderboard, or -quick].")
+@out("Folder for the results [results/leaderboard; with --quick, results/leaderboard-quick].")
 @click.option("--quick", is_flag=True,
               help="Few rows, agents and problems, and short runs: a foretaste.")  # fmt: skip
 @running

@@ -21,28 +21,45 @@ STOPPING = "stopping; Ctrl-C again leaves at once"
 
 
 class Silent:
-    """No progress at all (`--quiet`)."""
+    """No progress at all (`--quiet`); what was there already is counted apart.
+
+    >>> show = Silent(steps=100)
+    >>> for part, found, done in [("one", 2, 3), ("two", 7, 9)]:
+    ...     show.begin(part)
+    ...     show(Tally(9, found))
+    ...     show(Tally(9, done))
+    >>> show.before
+    6
+    """
 
     def __init__(self, steps: int) -> None:
         self.steps = steps  # of one run
         self.began = time.monotonic()
         self.tally: Tally | None = None  # as it is now
         self.before = 0  # runs that were there already
+        self.start: int | None = None  # runs done as a part begins, once it is known
         self.seen: deque[tuple[float, int]] = deque()  # when, runs done
 
     def __call__(self, tally: Tally) -> None:
         """A chunk is done; also called once before the first."""
         now = time.monotonic()
-        if self.tally is None:
-            self.tally, self.before = tally, tally.done
-        if tally.done == self.before:  # compiling, say: the clock of the rate has not begun
+        self.tally = tally
+        if self.start is None:  # what a part finds done was there already
+            self.before += tally.done - (self.seen[-1][1] if self.seen else 0)
+            self.start = tally.done
+        if tally.done == self.start:  # compiling, say: the clock of the rate has not begun
             self.seen.clear()
         self.seen.append((now, tally.done))
         while len(self.seen) > 2 and self.seen[1][0] < now - LATELY:
             self.seen.popleft()
 
     def begin(self, part: str) -> None:
-        """Another part begins."""
+        """Another part begins; the next call tells what of it is there already."""
+        self.start = None
+        self.announce(part)
+
+    def announce(self, part: str) -> None:
+        """Say that another part begins."""
 
     def stopping(self) -> None:
         """A stop was asked for."""
@@ -80,8 +97,8 @@ class Lines(Silent):
             self.last = now
             self.say(tally)
 
-    def begin(self, part: str) -> None:
-        """Another part begins."""
+    def announce(self, part: str) -> None:
+        """Say that another part begins."""
         tell(part)
 
     def say(self, tally: Tally) -> None:
@@ -106,8 +123,8 @@ class Json(Lines):
             runs_per_second=round(rate, 3), seconds_left=to_go,
         )  # fmt: skip
 
-    def begin(self, part: str) -> None:
-        """Another part begins."""
+    def announce(self, part: str) -> None:
+        """Say that another part begins."""
         say_json("begin", part=part)
 
     def stopping(self) -> None:

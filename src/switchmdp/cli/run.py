@@ -6,13 +6,14 @@ import contextlib
 import re
 import signal
 import time
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
 from switchmdp.cli.inspect import failed_runs, load_all
-from switchmdp.cli.progress import Silent, clock, progress, stoppable
+from switchmdp.cli.progress import Silent, Stop, clock, progress, stoppable
 from switchmdp.cli.say import command, printable, say, say_json, tell
 from switchmdp.errors import (
     ForeignFolder,
@@ -26,6 +27,8 @@ from switchmdp.experiments.execute import Tally, run_chunks
 from switchmdp.experiments.spec import Experiment, load, loads
 from switchmdp.experiments.store import FOLDERS, Store, create, open_store
 from switchmdp.experiments.toml import dumps
+
+Found = TypeVar("Found")
 
 
 def shipped() -> dict[str, str]:
@@ -93,13 +96,35 @@ def _go(
     store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: tuple[int, int],
     dask: str | None, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    show = progress(store.experiment.horizon, quiet=quiet, as_json=as_json)
+    def work(show: Silent, stop: Stop) -> Tally:
+        return run_chunks(
+            store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop, watch=show
+        )
+
+    tally, code = attend(
+        work, store.experiment.horizon, store.path, again=command("resume", store.path),
+        tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
+    )  # fmt: skip
+    if tally.complete and shard == (1, 1):
+        write_and_show(store.path, None, quiet=quiet, as_json=as_json)
+    elif tally.complete and not (as_json or quiet):
+        tell(f"this shard is done; once all are: {command('report', store.path)}")
+    return code
+
+
+def attend(
+    work: Callable[[Silent, Stop], Tally], steps: int, folder: Path, *, again: str,
+    tracebacks: str, quiet: bool, as_json: bool,
+) -> tuple[Tally, int]:  # fmt: skip
+    """Do the work, runs of so many steps, until it is done or stopped; say what became of it.
+
+    `again` is the command that goes on with it, `tracebacks` where to look for those of failures.
+    Returns how far it came, and the exit code.
+    """
+    show = progress(steps, quiet=quiet, as_json=as_json)
     with stoppable(show) as stop:
         try:
-            tally = run_chunks(
-                store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop,
-                watch=show,
-            )  # fmt: skip
+            tally = work(show, stop)
         except KeyboardInterrupt:
             tally = show.tally or Tally(0)
             tally.interrupted = True
@@ -108,16 +133,12 @@ def _go(
     code = exit_code(tally, stop.signal)
     if as_json:
         say_json(
-            "finished", folder=str(store.path), done=tally.done, runs=tally.runs,
+            "finished", folder=str(folder), done=tally.done, runs=tally.runs,
             failed=tally.failed, lost=[account.error for account in tally.lost], exit=code,
         )  # fmt: skip
     else:
-        _conclude(store, tally, show, quiet)
-    if tally.complete and shard == (1, 1):
-        write_and_show(store.path, None, quiet=quiet, as_json=as_json)
-    elif tally.complete and not (as_json or quiet):
-        tell(f"this shard is done; once all are: {command('report', store.path)}")
-    return code
+        _conclude(tally, show, again, tracebacks, quiet)
+    return tally, code
 
 
 def exit_code(tally: Tally, asked: int | None) -> int:
@@ -129,16 +150,15 @@ def exit_code(tally: Tally, asked: int | None) -> int:
     return FAILED if tally.failed or tally.lost else FINE
 
 
-def _conclude(store: Store, tally: Tally, show: Silent, quiet: bool) -> None:
+def _conclude(tally: Tally, show: Silent, again: str, tracebacks: str, quiet: bool) -> None:
     """What became of it, and what to do next."""
-    again = command("resume", store.path)
     kept = f"{tally.done} of {tally.runs} runs are kept" if tally.runs else "what is done is kept"
     if tally.disk_full:
         tell(f"the disk is full: {kept}; free some space, then: {again}")
     elif tally.interrupted:
         tell(f"stopped: {kept}; go on with: {again}")
-    elif not quiet and show.before == tally.runs:
-        tell(f"nothing to run: all {tally.runs} runs are there")
+    elif not quiet and show.before == tally.done and not tally.lost:
+        tell(f"nothing to run: all {tally.done} runs are there")
     elif not quiet:
         took = clock(time.monotonic() - show.began)
         tell(f"{tally.done - show.before} runs done in {took}")
@@ -147,7 +167,7 @@ def _conclude(store: Store, tally: Tally, show: Silent, quiet: bool) -> None:
             reason = printable(account.error)
             tell(f"chunk {account.chunk} could not be done ({reason}); try: {again}")
     if tally.failed:
-        tell(f"{tally.failed} runs failed; for their tracebacks: {command('status', store.path)}")
+        tell(f"{tally.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
 def shard_of(text: str | None) -> tuple[int, int]:
@@ -166,19 +186,32 @@ def write_and_show(
     """Write the report of a folder and print its tables; without extras, only the tables."""
     from switchmdp.reports.report import summary, write_report, write_tables
 
-    results = load_all(folder)
-    target = out or folder / "report"
+    return deliver(
+        load_all(folder), out or folder / "report", "report", summary=summary, whole=write_report,
+        plain=write_tables, quiet=quiet, as_json=as_json,
+    )  # fmt: skip
+
+
+def deliver(
+    found: Found, target: Path, event: str, *, summary: Callable[[Found], str],
+    whole: Callable[[Found, Path], list[Path]], plain: Callable[[Found, Path], Path],
+    quiet: bool, as_json: bool, **content: Any,
+) -> int:  # fmt: skip
+    """Write the whole report, or only the plain file where an extra is missing, and print it.
+
+    In JSON it is an event with `content`, the files, and which extra is missing.
+    """
     if not (as_json or quiet):
-        say(summary(results))
+        say(summary(found))
     code, missing = FINE, None
     try:
-        files = write_report(results, target)
+        files = whole(found, target)
     except MissingExtra as error:
-        code, missing, files = USAGE, str(error), [write_tables(results, target)]
+        code, missing, files = USAGE, str(error), [plain(found, target)]
         if not as_json:
             tell(f"no figures and no page: {error}")
     if as_json:
-        say_json("report", files=[str(file) for file in files], missing=missing)
+        say_json(event, **content, files=[str(file) for file in files], missing=missing)
     elif not quiet:
         say(f"\nreport: {files[0]}")
     return code

@@ -61,7 +61,14 @@ class Standing:
 
 
 def settle(suite: Suite, path: str | os.PathLike[str]) -> Path:
-    """Make a folder for a suite, or go on with the one that is there if it is the same."""
+    """Make a folder for a suite, or go on with the one that is there if it is the same.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = settle(Suite("s", (), ()), Path(parent, "out"))
+    ...     sorted(entry.name for entry in folder.iterdir())
+    ['rows', 'suite.json']
+    """
     folder = Path(path)
     manifest = canonical(
         {"version": __version__, "digest": digest_of(suite), "title": suite.title}
@@ -80,7 +87,11 @@ def settle(suite: Suite, path: str | os.PathLike[str]) -> Path:
 
 
 def digest_of(suite: Suite) -> str:
-    """SHA-256 of all that the suite says."""
+    """SHA-256 of all that the suite says.
+
+    >>> digest_of(Suite("s", (), ())) == digest_of(Suite("s", (), (), seed=3))
+    False
+    """
     return hashlib.sha256(canonical(suite.content())).hexdigest()
 
 
@@ -97,6 +108,14 @@ def stages(suite: Suite, folder: Path) -> Iterator[Stage]:
 
     The second phase of a row follows only when its first is complete: where several share the
     work, it may have to wait until all have done their part.
+
+    >>> import tempfile
+    >>> from switchmdp.experiments.suite import Contender
+    >>> suite = Suite("s", (Row("r", "random"),), (Contender("c", "random"),))
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = settle(suite, Path(parent, "out"))
+    ...     [(stage.row.name, stage.phase) for stage in stages(suite, folder)]
+    [('r', 'reporting')]
     """
     for row in suite.rows:
         first = tuning(suite, row)

@@ -3,7 +3,7 @@
 A row is played in two phases, each an `Experiment` of its own:
 
     tuning      30 problems: every contender that has a free parameter, once with each of its values
-    reporting   100 others: every contender, with the value that had the lowest mean regret there
+    reporting   100 others: every contender, with the value chosen there
 
 The two phases have seeds of their own, so that no problem is in both. What was chosen is written
 into the second experiment, and so is frozen with it: its folder refuses any other.
@@ -98,6 +98,11 @@ class Suite:
     seed: int = 2
     note: str = ""  # what a reader should know beforehand
 
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """The names of those whose regret is compared with that of the best rival."""
+        return tuple(one.name for one in self.contenders if one.ours)
+
     def content(self) -> dict[str, Any]:
         """All of it as plain data."""
         return asdict(self)
@@ -122,7 +127,12 @@ Choices = dict[str, float]  # of each contender that has something to choose
 
 
 def tuning(suite: Suite, row: Row) -> Experiment | None:
-    """The first phase of a row; None where there is nothing to choose."""
+    """The first phase of a row; None where there is nothing to choose.
+
+    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned=Tuned("window", (10, 20)))
+    >>> tuning(Suite("s", (row,), (one,)), row).agents["c"].parameters
+    {'window': {'sweep': [10, 20]}}
+    """
     agents = {
         one.name: AgentSpec(
             agent=one.agent,
@@ -139,7 +149,12 @@ def tuning(suite: Suite, row: Row) -> Experiment | None:
 
 
 def reporting(suite: Suite, row: Row, choices: Choices) -> Experiment:
-    """The second phase of a row, with what was chosen in the first."""
+    """The second phase of a row, with what was chosen in the first.
+
+    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned=Tuned("window", (10, 20)))
+    >>> reporting(Suite("s", (row,), (one,)), row, {"c": 20}).agents["c"].parameters
+    {'window': 20}
+    """
     agents = {}
     for one in suite.contenders_of(row):
         chosen = {} if one.tuned is None else {one.tuned.parameter: choices[one.name]}
@@ -158,7 +173,18 @@ def _experiment(
 
 
 def trials(tuned: Results) -> dict[str, dict[float, float]]:
-    """Mean pseudo-regret of each contender with each of its values, in the first phase."""
+    """Mean pseudo-regret of each contender with each of its values, in the first phase.
+
+    NaN for a value with which a run failed.
+
+    >>> from dataclasses import replace
+    >>> from switchmdp.reports.curves import as_setting
+    >>> setting = as_setting([9], {"a 10": [[4.0], [6.0]], "a 20": [[3.0], [np.nan]]})
+    >>> values = zip(setting.agents.items(), (10, 20))
+    >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}
+    >>> trials(Results("", 0.1, {"s": replace(setting, agents=lanes)}))
+    {'a': {10: 5.0, 20: nan}}
+    """
     (setting,) = tuned.settings.values()
     found: dict[str, dict[float, float]] = {}
     for runs in setting.agents.values():
@@ -172,15 +198,12 @@ def trials(tuned: Results) -> dict[str, dict[float, float]]:
 def choose(tuned: Results) -> Choices:
     """The value of lowest mean pseudo-regret; one with which a run failed only if all did.
 
-    >>> from switchmdp.experiments.results import Runs, Setting
-    >>> none, some = np.zeros(1, np.int64), np.zeros(1, np.bool_)
-    >>> lanes = {
-    ...     f"a {w}": Runs(np.array([[r]]), np.array([[r]]), none, none, none, some, none, "a",
-    ...                    {"w": w})
-    ...     for w, r in [(10, 5.0), (20, 3.0), (30, 3.0)]
-    ... }
-    >>> setting = Setting("s", np.array([9]), (none,), (none,), {}, lanes)
-    >>> choose(Results("", 0.1, {"s": setting}))
+    >>> from dataclasses import replace
+    >>> from switchmdp.reports.curves import as_setting
+    >>> setting = as_setting([9], {"a 10": [[5.0]], "a 20": [[3.0]], "a 30": [[3.0]]})
+    >>> values = zip(setting.agents.items(), (10, 20, 30))
+    >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}
+    >>> choose(Results("", 0.1, {"s": replace(setting, agents=lanes)}))
     {'a': 20}
     """
     return {

@@ -8,6 +8,7 @@ figures/leaderboard-*   the heat map, and regret over time, row by row
 from __future__ import annotations
 
 import html
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +31,16 @@ from switchmdp.storage import save_bytes
 
 SHOWN = 6  # of the best of a row whose curves are drawn, besides ours and the yardstick
 LABEL = "regret relative to the yardstick"
+CAPTION = "Regret relative to the yardstick, by agent and row"
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """A suite and what came of its rows."""
+    """A suite, what came of its rows, and the command that does it all again, if there is one."""
 
     suite: Suite
     standings: Sequence[Standing]
+    rerun: str = ""
 
     @cached_property
     def board(self) -> dict[str, list[Place]]:
@@ -58,12 +61,16 @@ class Leaderboard:
         found = zip(self.standings, self.board.values(), strict=True)
         return [made.row_table(self.suite, standing, each) for standing, each in found]
 
+    @property
+    def origin(self) -> Results:
+        """The first row's results, which tell what all rows share: ε, versions."""
+        return self.standings[0].results if self.standings else Results("", math.nan, {})
+
     def shown(self, standing: Standing) -> Setting:
         """A row with only those whose curves are drawn: the best, ours and the yardstick."""
         setting, found = setting_of(standing), self.board[standing.row.name]
-        ours = {one.name for one in self.suite.contenders if one.ours}
         best = [place.name for place in found if place.rank is not None][:SHOWN]
-        kept = {*best, *ours, yardstick(self.suite, standing)}
+        kept = {*best, *self.suite.ours, yardstick(self.suite, standing)}
         return replace(setting, agents={n: r for n, r in setting.agents.items() if n in kept})
 
 
@@ -111,18 +118,18 @@ def figures(found: Leaderboard) -> Iterator[tuple[str, Any]]:
 def document(found: Leaderboard, pictures: Sequence[str] = ()) -> str:
     """All of it as Markdown."""
     suite = found.suite
-    origin = found.standings[0].results.provenance if found.standings else {}
-    kept = [f"- {k}: {v}" for k, v in origin.items() if k in ("switchmdp", "numba", "platform")]
-    parts = [f"# {html.escape(suite.title, quote=False)}"]
-    parts += [html.escape(_method(found), quote=False), *(["\n".join(kept)] if kept else [])]
-    for picture in pictures[:1]:
-        parts.append(f"![{LABEL}, by agent and row](figures/{picture}.svg)")
+    origin = found.origin.provenance
+    kept = [f"- {k}: {origin[k]}" for k in ("switchmdp", "numba", "platform") if k in origin]
+    kept += [f"- to run it again: `{found.rerun}`"] if found.rerun else []
+    parts = [f"# {html.escape(suite.title, quote=False)}", html.escape(_method(found), quote=False)]
+    parts += ["\n".join(kept)] if kept else []
+    parts += [f"![{CAPTION}](figures/{picture}.svg)" for picture in pictures[:1]]
     parts += [table.markdown() for table in found.overview]
     parts.append("## Row by row")
     parts += [f"![Mean regret over time, with 95 % bands](figures/{p}.svg)" for p in pictures[1:]]
     parts += [table.markdown() for table in found.row_tables]
     chosen = made.choices_table(suite, found.standings)
-    parts += ["## What was chosen", chosen.markdown()] if chosen.rows else []
+    parts += ["## Tuning", chosen.markdown()] if chosen.rows else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -133,14 +140,19 @@ def _method(found: Leaderboard) -> str:
         suite.note,
         f"{len(suite.contenders)} agents, {rows} rows of problems"
         + (f", of which {done} are complete." if done < rows else "."),
-        "An agent's one free parameter, where it has one, is chosen for each row by mean regret on "
-        f"{suite.tuning_problems} problems (seed {suite.tuning_seed}) and then frozen; reported is "
-        f"regret on {suite.problems} others (seed {suite.seed}).",
-        "RiverSwim is a single problem: there, both meet it, with other draws."
+        "An agent's one free parameter, where it has one, is chosen for each row by mean "
+        f"pseudo-regret on {suite.tuning_problems} problems (seed {suite.tuning_seed}) and then "
+        f"frozen; reported is regret on {suite.problems} others (seed {suite.seed}).",
+        "RiverSwim is a single problem: there, tuning and reporting differ in their draws alone."
         if any("riverswim" in row.problem for row in suite.rows) else "",
-        "Relative regret is mean regret by that of the row's yardstick: the best of the agents "
-        "that are told every change and start over there or, where the problem changes all the "
-        "time, the best rival of ours. In parentheses: 95 % bootstrap intervals over problems.",
+        "Relative regret is mean regret divided by that of the row's yardstick: the best of the "
+        "agents that are told every change and start over there or, where the problem changes all "
+        f"the time, {made.best_rival(suite)}. Who is told has no rank.",
+        "P(less than the next) is the share of problems on which an agent has less regret than the "
+        "next in rank. In parentheses: 95 % bootstrap intervals over problems.",
+        f"Curves are those of a row's {SHOWN} best"
+        + "".join(f", of {name}" for name in suite.ours)
+        + " and of the yardstick; the tables hold every agent.",
     ) if part)  # fmt: skip
 
 
@@ -148,24 +160,23 @@ def _merged(found: Leaderboard) -> Results:
     """All rows as the settings of one experiment, for the page."""
     settings = {s.row.name: found.shown(s) for s in found.standings}
     failures = tuple(f for s in found.standings for f in s.results.failures)
-    origin = dict(found.standings[0].results.provenance) if found.standings else {}
-    for key in ("configuration", "seed", "runs", "problems per setting"):
-        origin.pop(key, None)
+    of_one_row = ("configuration", "seed", "runs", "problems per setting")
+    origin = {k: v for k, v in found.origin.provenance.items() if k not in of_one_row}
     return Results(
-        found.suite.title, 0.05, settings, failures=failures,
-        provenance=origin | {"rerun": "switchmdp leaderboard"},
+        found.suite.title, found.origin.epsilon, settings, failures=failures,
+        provenance=origin | {"rerun": found.rerun},
     )  # fmt: skip
 
 
 def _extras(found: Leaderboard, picture: bytes) -> Extras:
     chosen = made.choices_table(found.suite, found.standings)
-    of_setting = {table.title: (table,) for table in found.row_tables}
-    return Extras(_method(found), found.overview, picture, LABEL, of_setting, (chosen,))
+    of_setting = {row: (table,) for row, table in zip(found.board, found.row_tables, strict=True)}
+    return Extras(_method(found), found.overview, picture, CAPTION, of_setting, (chosen,))
 
 
 def summary(found: Leaderboard) -> str:
     """What a person at a terminal wants to know: each row's best, ours, and the ranks."""
-    ours = [one.name for one in found.suite.contenders if one.ours]
+    ours = found.suite.ours
     lines = []
     for standing in found.standings:
         each = {place.name: place for place in found.board[standing.row.name]}
@@ -173,7 +184,8 @@ def summary(found: Leaderboard) -> str:
         measured = [number(each[n].relative.middle) if n in each else UNKNOWN for n in ours]
         best = (first.name, number(first.relative.middle)) if first else (UNKNOWN, UNKNOWN)
         lines.append((standing.row.name, yardstick(found.suite, standing), *best, *measured))
-    columns = ("row", "yardstick", "best", "relative regret", *ours)
-    tables = [Table(found.suite.title, columns, tuple(lines), found.suite.note)]
+    columns = ("row", "yardstick", "best", "its relative regret", *(f"that of {n}" for n in ours))
+    note = f"{found.suite.note} Relative: divided by that of the yardstick.".lstrip()
+    tables = [Table(found.suite.title, columns, tuple(lines), note)]
     tables += [table for table in found.overview if table.title == "All rows"]
     return "\n\n".join(table.text() for table in tables if table.rows)

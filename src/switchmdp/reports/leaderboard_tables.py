@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from switchmdp.experiments.campaign import Standing
-from switchmdp.experiments.suite import Suite, trials
+from switchmdp.experiments.suite import Row, Suite, trials
 from switchmdp.reports.alarms import detection
 from switchmdp.reports.measures import ratio
 from switchmdp.reports.numbers import UNKNOWN, number, percent, with_interval
@@ -14,6 +14,16 @@ from switchmdp.reports.ranking import Place, overall, setting_of, yardstick
 from switchmdp.reports.table import Table
 
 Board = Mapping[str, Sequence[Place]]
+
+
+def best_rival(suite: Suite) -> str:
+    """What the yardstick is where nobody is told.
+
+    >>> from switchmdp.experiments.suite import Contender
+    >>> best_rival(Suite("s", (), (Contender("Mine", "psrl", ours=True),)))
+    'the best rival of Mine'
+    """
+    return "the best rival" + f" of {' and '.join(suite.ours)}" * bool(suite.ours)
 
 
 def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table:
@@ -31,34 +41,41 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
             with_interval(place.regret),
             with_interval(place.relative),
             UNKNOWN if place.ahead is None else with_interval(place.ahead),
-            number(place.adaptation),
+            _whole(place.adaptation),
             number(place.seconds),
         )
         for place in found
     )
-    note = (
-        f"After {number(row.horizon)} steps on {number(setting.n_problems)} problems. Relative to "
-        f"{yardstick(suite, standing) or 'nobody'}"
-    )
-    note += ", the best rival of ours." if row.drifts else ", the best of those told the changes."
+    note = [f"After {number(row.horizon)} steps on {number(setting.n_problems)} problems."]
+    if measure := yardstick(suite, standing):
+        why = best_rival(suite) if row.drifts else "the best of those told the changes"
+        note.append(f"The yardstick is “{measure}”, {why}.")
     if row.changes and not row.drifts:
-        within = number(standing.results.epsilon)
-        note += (
-            f" Steps to adapt: the median over changes until it loses less than {within} a step."
+        note.append(
+            "Steps to adapt: from a change until the agent loses at most "
+            f"{standing.results.epsilon:g} a step up to the next one; the median over all changes, "
+            f"known to within {number(int(setting.times[0]))} steps."
         )
     if failed:
-        note += f" {failed} runs failed, and count for nothing."
+        note.append(f"{failed} runs failed and are not counted.")
+    return Table(f"{row.name}: every agent", columns, rows, " ".join([*note, *_absent(suite, row)]))
+
+
+def _absent(suite: Suite, row: Row) -> list[str]:
+    """Who is left out, and why."""
     reasons: dict[str, list[str]] = {}
     for name, reason in suite.left_out(row).items():
         reasons.setdefault(reason, []).append(name)
-    note += "".join(f" Left out: {'; '.join(who)} ({why})." for why, who in reasons.items())
-    return Table(row.name, columns, rows, note)
+    return [f"Left out: {'; '.join(who)} ({why})." for why, who in reasons.items()]
 
 
 def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) -> Iterator[Table]:
     """All rows beside each other: small problems, then larger ones; and the ranks over all."""
     everyone = overall(suite, board)
-    for large, title in ((False, "Relative regret, few states"), (True, "… more states")):
+    for large, title in (
+        (False, "Relative regret, few states"),
+        (True, "Relative regret, more states"),
+    ):
         rows = [s.row.name for s in standings if s.row.large == large]
         if not rows:
             continue
@@ -75,7 +92,7 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
             ]
             cells = [number(v) + "*" * star for v, star in zip(values, starred, strict=True)]
             lines.append((one.contender.name, *cells))
-        note = "Mean regret by that of the row's yardstick; * marks the lowest of those not told."
+        note = "Mean regret in units of the row's yardstick; * marks the lowest of those not told."
         yield Table(title, ("agent", *rows), tuple(lines), note)
     lines = [
         (
@@ -87,8 +104,10 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
         )
         for one in everyone
     ]
-    columns = ("agent", "mean rank", "first in", "geometric mean of relative regret", "rows")
-    note = f"Of {len(board)} rows, over those that an agent took part in."
+    columns = ("agent", "mean rank", "times first", "geometric mean of relative regret", "rows")
+    note = (
+        f"Over those of the {len(board)} rows that an agent took part in. Who is told has no rank."
+    )
     yield Table("All rows", columns, tuple(lines), note)
 
 
@@ -105,9 +124,10 @@ def detector_table(suite: Suite, standings: Sequence[Standing]) -> Table:
             if found is not None:
                 rows.append((
                     standing.row.name, name, percent(found.found.middle),
-                    number(found.delay), with_interval(found.false_alarms),
+                    _whole(found.delay), with_interval(found.false_alarms),
                 ))  # fmt: skip
-    columns = ("row", "agent", "changes found", "median delay", "false alarms in 100 000 steps")
+    columns = ("row", "agent", "changes found", "median delay in steps",
+               "false alarms in 100 000 steps")  # fmt: skip
     note = (
         "Found: the agent starts over before the next change. The delay is the median over all "
         "changes, a missed one being infinitely late. Any other restart is a false alarm."
@@ -124,13 +144,13 @@ def adaptivity_table(suite: Suite, standings: Sequence[Standing]) -> Table:
             if one.unforgetting in setting.agents and one.name in setting.agents:
                 cost = ratio(setting, one.name, one.unforgetting)
                 rows.append((standing.row.name, one.name, one.unforgetting, with_interval(cost)))
-    columns = ("row", "agent", "never forgets", "regret by that of the latter")
-    note = "Where nothing changes: an agent against its version that never forgets."
+    columns = ("row", "agent", "its version that never forgets", "regret divided by that one's")
+    note = "Ratios of mean regret where nothing changes: 1 would be for free."
     return Table("What adaptivity costs", columns, tuple(rows), note)
 
 
 def choices_table(suite: Suite, standings: Sequence[Standing]) -> Table:
-    """Mean regret of everything that was tried on the tuning problems; * marks what was chosen."""
+    """Mean pseudo-regret of all that was tried on the tuning problems; * marks what was chosen."""
     rows = []
     parameters = {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
     for standing in standings:
@@ -142,10 +162,15 @@ def choices_table(suite: Suite, standings: Sequence[Standing]) -> Table:
             rows.append((standing.row.name, name, parameters[name], ", ".join(cells)))
     columns = ("row", "agent", "parameter", "value: mean pseudo-regret")
     note = (
-        f"On {suite.tuning_problems} tuning problems, none of which is reported on. A choice at "
-        "the end of its scale may be too narrow a scale."
+        f"On the {suite.tuning_problems} tuning problems of each row; * marks the value chosen. "
+        "Where it is the first or the last, a wider scale might hold a better one."
     )
     return Table("What was chosen", columns, tuple(rows), note)
+
+
+def _whole(steps: float) -> str:
+    """Steps, of which there is no half; none at all, or infinitely many, may be known."""
+    return number(int(steps) if math.isfinite(steps) else steps)
 
 
 def _value(value: float) -> str:

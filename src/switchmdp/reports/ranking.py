@@ -4,6 +4,21 @@ Regret is put in relation to a *yardstick*: the best of those who are told every
 the problem changes all the time, the best rival that is not ours. It is chosen on the problems that
 are reported, which makes it, if anything, too good: relative regret is never flattered. Whoever is
 told has no rank; equals share theirs.
+
+>>> from switchmdp.experiments.results import Results
+>>> from switchmdp.experiments.suite import Row
+>>> from switchmdp.reports.curves import as_setting
+>>> row = Row("r", "random")
+>>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle", told=True)))
+>>> setting = as_setting([100], {"a": [[6.0], [9.0]], "b": [[4.0], [6.0]]})
+>>> standing = Standing(row, None, {}, Results("", 0.1, {"r": setting}))
+>>> yardstick(suite, standing)
+'b'
+>>> found = places(suite, standing)
+>>> [(place.name, place.rank, place.relative.middle) for place in found]
+[('b', None, 1.0), ('a', 1, 1.5)]
+>>> [(one.contender.name, one.firsts) for one in overall(suite, {"r": found})]
+[('a', 1), ('b', 0)]
 """
 
 from __future__ import annotations
