@@ -30,7 +30,7 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
     """One row of the suite: every contender in a line, the best first."""
     row, setting = standing.row, setting_of(standing)
     columns = ("rank", "agent", "chosen", "regret", "relative regret", "P(less than the next)",
-               "steps to adapt", "seconds per million steps")  # fmt: skip
+               "steps to adapt", "µs per step")  # fmt: skip
     parameters = {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
     failed = sum(place.failed for place in found)
     rows = tuple(
@@ -42,7 +42,7 @@ def row_table(suite: Suite, standing: Standing, found: Sequence[Place]) -> Table
             with_interval(place.relative),
             UNKNOWN if place.ahead is None else with_interval(place.ahead),
             _whole(place.adaptation),
-            number(place.seconds),
+            number(place.seconds),  # for a million steps
         )
         for place in found
     )
