@@ -137,8 +137,8 @@ def _same(a: Record, b: Record, what: str) -> None:
 
 def _check_randomness(make: Callable[[], Any], problem: SwitchingMDP) -> None:
     agent = make()
-    draws = getattr(agent, "plausible", agent)  # an agent in episodes hands its seed on
-    if not hasattr(draws, "reseed") or problem.n_actions == 1:
+    draws = agent.draws() if hasattr(agent, "draws") else hasattr(agent, "reseed")
+    if not draws or problem.n_actions == 1:
         return
     kept = []
     for seed in (0, 0, 1):

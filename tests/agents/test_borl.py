@@ -10,7 +10,8 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import BORL, Episodic, PaperBORL
-from switchmdp.agents.borl import Multiples, block_length, papers_grid, reduced_grid, windows
+from switchmdp.agents.borl import block_length, papers_grid, reduced_grid, windows
+from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.exp3p import Exp3P
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
@@ -137,10 +138,8 @@ def test_in_every_block_it_acts_as_a_new_swucrl2_cw_with_the_arm_that_was_drawn(
             arm = agent.restarts.arm
             arms.append(arm)
             window, widening = SHORT[arm]
-            rule = Multiples()
-            rule.window = window
             base = Episodic(
-                3, 2, memory=Window(window), restarts=Never(), episodes=rule,
+                3, 2, memory=Window(window), restarts=Never(), episodes=Multiples(window),
                 plausible=Widened(0.1, horizon=900, widening=widening),
             )  # fmt: skip
         assert base is not None
@@ -164,9 +163,8 @@ def test_an_episode_ends_when_the_blocks_own_time_is_a_multiple_of_the_window() 
         agent.observe(0, 0, 1.0, 0)
         assert agent.t == t + 1
     assert {7, 14, 21, 91, 98} <= starts
-    rule = Multiples()
-    rule.window, rule.before = 10, 100
-    assert [rule.end(t, 1) for t in (101, 109, 110, 111, 120)] == [110, 110, 120, 120, 130]
+    rule = Multiples(10)
+    assert [rule.end(t, 101) for t in (101, 109, 110, 111, 120)] == [110, 110, 120, 120, 130]
 
 
 def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import GLRUCRL, RBOCPDUCRL2, Probing, load
+from switchmdp.agents import GLRUCRL, RBOCPDUCRL2, ForcedExploration, load
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
@@ -37,7 +37,9 @@ def test_it_starts_over_soon_after_a_change_and_never_before(make: Any) -> None:
 
 
 def test_a_probe_takes_actions_in_turn_at_every_interval() -> None:
-    agent = Probing(1, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.1)
+    agent = ForcedExploration(
+        1, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.1
+    )
     problem = sm.SwitchingMDP([sm.MDP(np.ones((1, 3, 1)), [[0.0, 1.0, 0.0]])])
     with_probes = sm.simulate(agent, problem, 5000, seed=0, trajectory=True)
     assert with_probes.trajectory is not None
@@ -59,7 +61,7 @@ def test_the_policy_and_its_quota_are_put_back_after_a_probe() -> None:
             assert t % 7 == 0
         elif expected is not None:
             last = agent.episode_start == t
-            assert last or agent.choice[agent.place] == expected[0]
+            assert last or (agent.choice[agent.place], agent.quota[agent.place]) == expected
             expected = None
         target = int(rng.integers(2))
         agent.observe(state, action, float(rng.random() < 0.5), target)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import PSRL, SWPSRL, OraclePSRL
+from switchmdp.agents import PSRL, SWPSRL, Growing, OraclePSRL
 
 PROBLEM = sm.problems.random_switching(4, 2, changes=2, horizon=6000, seed=1)
 
@@ -15,14 +15,27 @@ def test_no_episode_is_longer_than_the_last_by_more_than_one_step() -> None:
     record = sm.simulate(PSRL(4, 2), PROBLEM, 6000, seed=0, episodes=True)
     assert record.episodes is not None
     lengths = record.episodes.length[:-1]
-    assert lengths[0] == 1
+    assert lengths[0] <= 2
     assert (np.diff(lengths) <= 1).all()
     assert lengths.max() > 30
 
 
+def test_the_rule_of_tsde_is_the_papers() -> None:
+    """t_0 = 0; T_{k-1} = t - t_{k-1}; an episode goes on while t <= t_k + T_{k-1}."""
+    rule = Growing()
+    assert [rule.end(t, 1) for t in (1, 3, 6, 8, 11, 15)] == [3, 6, 10, 11, 15, 20]
+
+
+def test_an_episode_also_ends_when_a_pairs_visits_have_doubled() -> None:
+    record = sm.simulate(PSRL(4, 2), PROBLEM, 6000, seed=0, episodes=True)
+    assert record.episodes is not None
+    shorter = np.diff(record.episodes.length[:-1]) <= 0
+    assert 5 < shorter.sum() < 100
+
+
 def test_an_oracle_starts_over_at_the_changes_and_a_window_forgets() -> None:
     oracle = OraclePSRL(4, 2, change_points=PROBLEM.change_points)
-    told = sm.simulate(oracle, PROBLEM, 6000, seed=0)
+    sm.simulate(oracle, PROBLEM, 6000, seed=0)
     windowed = SWPSRL(4, 2, window=500)
     sm.simulate(windowed, PROBLEM, 6000, seed=0)
     assert oracle.since == PROBLEM.change_points[PROBLEM.change_points <= 6000][-1]

@@ -15,7 +15,7 @@ from switchmdp.errors import InvalidParameter
 
 def test_two_updates_are_those_of_algorithm_1() -> None:
     """H = 4, so γ = 3/4: α_1 = 5/5, α_2 = 5/6, and b_τ = c √(4/τ)."""
-    agent = QLearning(2, 2, horizon=4.0, bonus=0.1)
+    agent = QLearning(2, 2, span=4.0, bonus=0.1)
     assert agent.q.tolist() == [4.0] * 4
     assert agent.value.tolist() == [4.0, 4.0]
     agent.observe(0, 0, 0.5, 1)
@@ -46,7 +46,7 @@ def test_it_learns_the_better_action_and_after_a_restart_the_new_one() -> None:
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1]] * 2), np.array([[0.1, 0.9]] * 2)
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [20_001])
-    agent = QLearning(2, 2, period=20_000, horizon=10.0, bonus=0.1)
+    agent = QLearning(2, 2, period=20_000, span=10.0, bonus=0.1)
     record = sm.simulate(agent, problem, 20_000, seed=0)
     sm.simulate(agent, problem, 39_999, resume=record)
     assert agent.policy.tolist() == [1, 1]
@@ -84,7 +84,7 @@ def test_a_file_with_bad_values_is_refused(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(
     ("field", "given"),
-    [("period", {"period": 0}), ("horizon", {"horizon": 1.5}), ("horizon", {"horizon": None}),
+    [("period", {"period": 0}), ("span", {"span": 1.5}), ("span", {"span": None}),
      ("bonus", {"bonus": -1.0}), ("bonus", {"bonus": float("nan")})],
 )  # fmt: skip
 def test_bad_parameters_are_refused_by_name(field: str, given: dict[str, Any]) -> None:

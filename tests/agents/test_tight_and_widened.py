@@ -11,7 +11,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, load
-from switchmdp.agents.swucrl_cw import Blocks
+from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.variation_aware import Phases
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything, Window
@@ -40,7 +40,7 @@ def live(agent: Any, steps: int, seed: int) -> list[int]:
 def test_an_episode_ends_at_every_multiple_of_the_window_after_a_step_at_least() -> None:
     starts = live(sm.agents.SWUCRL2CW(3, 2, horizon=500, window=7), 500, 0)
     assert set(range(7, 500, 7)) <= set(starts)
-    assert [Blocks(7).end(t, 1) for t in (1, 6, 7, 8, 13, 14)] == [7, 7, 14, 14, 14, 21]
+    assert [Multiples(7).end(t, 1) for t in (1, 6, 7, 8, 13, 14)] == [7, 7, 14, 14, 14, 21]
 
 
 def test_with_a_window_of_one_every_step_is_an_episode() -> None:

@@ -64,7 +64,7 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
         "agents.C.parameters.window": "must be given, got nothing",
         "agents.D.parameters.change_points.formula": "must be one of optimal-window, changes, "
         "change-points, horizon, reward-variation, transition-variation, cw-window, "
-        "cw-widening, got 'chnges'",
+        "cw-widening, exploration-rate, got 'chnges'",
         "claims.0.setting": "must be one of 'P', 'Q', got 'X'",
         "claims.0.agent": "must be one of 'A', 'B', 'C', 'D', got 'Y'",
         "claims.0.than": "must be given, got nothing",

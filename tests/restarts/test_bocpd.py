@@ -13,7 +13,7 @@ from switchmdp.compiled import JIT
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.restarts import BOCPD
-from switchmdp.restarts.bocpd import reward_loss
+from switchmdp.restarts.evidence import log_rewards
 
 needs_speed = pytest.mark.skipif(not JIT, reason="many visits are for machine code")
 
@@ -47,7 +47,7 @@ def unpruned(xs: Any, n_symbols: int, weight: float) -> int:
 def test_laplaces_predictions_multiply_to_the_closed_form() -> None:
     xs = [0, 1, 1, 0, 1, 1, 1]
     loss = -sum(math.log((xs[:i].count(x) + 1) / (i + 2)) for i, x in enumerate(xs))
-    assert reward_loss(5.0, 7.0) == pytest.approx(loss, rel=1e-10)
+    assert log_rewards(7.0, 5.0) == pytest.approx(-loss, rel=1e-10)
 
 
 @pytest.mark.parametrize("n_symbols", [2, 5])

@@ -82,6 +82,25 @@ def test_the_weight_of_a_change_is_the_one_defined() -> None:
     assert rule.weigh(0, at) == pytest.approx(literal(before, since, 6, 3), abs=1e-9)
 
 
+@pytest.mark.parametrize("n_pairs", [1, 15, 33, 45, 63, 98, 99])
+def test_what_is_compared_is_as_old_as_it_should_be_whatever_the_number_of_pairs(
+    n_pairs: int,
+) -> None:
+    rule = detector(1, n_pairs)
+    assert rule.base == max(SHORTEST, n_pairs + n_pairs % 2)
+    ages: dict[int, set[int]] = {}
+
+    def weigh(age: int, at: int) -> float:
+        ages.setdefault(age, set()).add(int(rule.steps - rule.old_steps[age, at]))
+        return 0.0
+
+    rule.weigh = weigh  # type: ignore[method-assign]  # only looked at, never alarmed
+    n = 50 * rule.base
+    pairs = np.arange(n, dtype=np.uint32) % n_pairs
+    rule.watch(pairs, np.zeros(n, np.uint32), np.zeros(n), n)
+    assert ages == {age: {rule.base << age} for age in range(6)}
+
+
 def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say() -> None:
     rng = np.random.default_rng(5)
     rule = detector()

@@ -7,7 +7,7 @@ from switchmdp.agents.episodes import Doubling, Growing, Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, Probes
-from switchmdp.agents.glr_ucrl import GLRUCRL, Probing
+from switchmdp.agents.glr_ucrl import GLRUCRL, ForcedExploration
 from switchmdp.agents.kl_ucrl import KLUCRL
 from switchmdp.agents.master import MASTER
 from switchmdp.agents.protocol import Agent, AgentLike
@@ -53,9 +53,42 @@ AGENTS: dict[str, type[Agent]] = {
 }
 
 __all__ = [
-    "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL",
-    "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
-    "AsPlanned", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "Growing", "Omniscient",
-    "Oracle", "OraclePSRL", "PaperBORL", "Probes", "Probing", "QLearning", "Random", "Rooted",
-    "ToldKLUCRL", "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
+    "AGENTS",
+    "BORL",
+    "GLRPSRL",
+    "GLRUCRL",
+    "KLUCRL",
+    "MASTER",
+    "PSRL",
+    "RBOCPDUCRL2",
+    "SWPSRL",
+    "SWUCRL",
+    "SWUCRL2CW",
+    "UCRL2",
+    "UCRL2B",
+    "UCRL2R",
+    "UCRL2RW",
+    "UCRL3",
+    "Agent",
+    "AgentLike",
+    "AsPlanned",
+    "Doubling",
+    "Episodic",
+    "EvidencePSRL",
+    "FadingPSRL",
+    "ForcedExploration",
+    "Growing",
+    "Omniscient",
+    "Oracle",
+    "OraclePSRL",
+    "PaperBORL",
+    "Probes",
+    "QLearning",
+    "Random",
+    "Rooted",
+    "ToldKLUCRL",
+    "ToldUCRL2B",
+    "ToldUCRL3",
+    "VariationAwareUCRL",
+    "load",
 ]  # fmt: skip

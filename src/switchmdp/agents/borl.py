@@ -37,14 +37,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exp3p import Exp3P
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import real, whole
-from switchmdp.memory.window import FIRST_RING, Window
+from switchmdp.memory import Window
 from switchmdp.plausible.widened import LONGEST, Widened
-from switchmdp.randomness import stream
 
 Arms = list[tuple[int, float]]
 
@@ -95,38 +95,9 @@ class AnyWindow(Window):
 
     def reopen(self, window: int) -> None:
         """Forget all, and remember the last `window` steps from now on."""
-        self.clear()
+        self.counts.clear()
         self.window = window
-        room = min(window, FIRST_RING)
-        self.pairs, self.slots = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
-        self.rewards = np.zeros(room)
-
-
-@compiled
-class Multiples:
-    """Doubling, and no episode goes on at a time, from the block's start, that W divides.
-
-    An episode that starts at such a time has a step before it is asked again.
-    """
-
-    window: int
-    before: int
-
-    def __init__(self) -> None:
-        self.window, self.before = 1, 0
-
-    def quota(self, visits: int) -> int:
-        """How often a pair may be visited in an episode."""
-        return max(1, visits)
-
-    def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
-        return self.before + ((t - self.before) // self.window + 1) * self.window
-
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        if not (1 <= self.window <= LONGEST and 0 <= self.before <= LONGEST):
-            raise ValueError("Multiples is not consistent")
+        self.open_ring()
 
 
 @compiled
@@ -156,31 +127,27 @@ class BORL(Episodic):
             memory=AnyWindow(chosen[0][0]),
             plausible=Widened(delta, horizon=horizon),
             restarts=Exp3P(len(chosen), -(-horizon // block), block, seed),
-            episodes=Multiples(),
+            episodes=Multiples(chosen[0][0]),
         )  # fmt: skip
         self.windows = np.array([window for window, _ in chosen], np.int64)
         self.widenings = np.array([widening for _, widening in chosen])
         self.restart_at = 1  # the first block begins as all others do, once it is asked
 
+    forget = Episodic.start_over  # what is overridden below: machine code knows no super()
+
     def start_over(self) -> None:
         """A block begins: a new base with the arm that is drawn."""
-        self.absorb()
-        self.restarts.start_over()
+        self.forget()
         arm = self.restarts.arm
         self.memory.reopen(self.windows[arm])
         self.plausible.widening = self.widenings[arm]
-        self.episodes.window, self.episodes.before = self.windows[arm], self.clock - 1
-        self.since = self.clock
-        self.restart_at = self.restarts.after(self.clock)
-        for s in range(self.quota.size):
-            self.quota[s] = 0
-
-    def reseed(self, seed: Any) -> None:
-        """Start the bandit's draws anew."""
-        self.restarts.words = stream(seed)
+        self.episodes.period = self.windows[arm]
 
     def check_state(self) -> None:
         """Whether what a file says makes sense."""
+        parts = (self.memory, AnyWindow), (self.restarts, Exp3P), (self.episodes, Multiples)
+        if not all(isinstance(part, kind) for part, kind in parts):
+            raise ValueError("a component of BORL is another's")
         n = self.restarts.scores.size
         sound = self.windows.shape == self.widenings.shape == (n,)
         sound = sound and bool(((self.windows >= 1) & (self.windows <= LONGEST)).all())

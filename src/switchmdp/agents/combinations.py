@@ -2,7 +2,7 @@
 
 ToldUCRL2B, ToldUCRL3,    a tighter set on all steps since the last change, which the agent is
 ToldKLUCRL                told: what its windowed version is measured by. In between changes it
-                          is its paper's agent, with that guarantee.
+                          is its paper's agent, with the guarantee that this has, if any.
 FadingPSRL                posterior sampling from steps that fade with age. A heuristic.
 GLRPSRL                   posterior sampling restarted by likelihood ratios. A heuristic.
 """

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import PARTS, Episodic
 from switchmdp.agents.master import MASTER
 from switchmdp.agents.multiscale import Orders
 from switchmdp.agents.protocol import Agent
@@ -33,11 +33,6 @@ from switchmdp.restarts import NEVER, Cubic, Never, Periodic, Told
 
 MOST_STEPS = 2**53  # a century at almost three million a second
 MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
-VERBS = {
-    "memory": ("absorb", "keep", "clear", "counts"), "plausible": ("plan", "gain", "sweeps"),
-    "restarts": ("after", "look_at", "watch", "alarmed"), "episodes": ("quota", "end"),
-    "exploration": ("adjust", "alarmed"),
-}  # fmt: skip
 
 
 def must_be_consistent(agent: Any) -> None:
@@ -87,7 +82,7 @@ def _pairs(agent: Any) -> None:
 
 
 def _episodic(agent: Any, n_states: int, n_pairs: int) -> None:
-    for name, verbs in VERBS.items():
+    for name, verbs in PARTS.items():
         _require(all(hasattr(getattr(agent, name), verb) for verb in verbs), name)
     _policy_and_log(agent, n_states, n_pairs)
     _require(1 <= agent.since <= agent.clock, "the clock")

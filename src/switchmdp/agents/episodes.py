@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from switchmdp.compiled import compiled
+from switchmdp.mdp.pairs import whole
 from switchmdp.restarts import NEVER
 
 
@@ -25,40 +26,51 @@ class Doubling:
 
 
 @compiled
-class Growing:
-    """TSDE's rule (Ouyang et al. 2017): as UCRL2's, and no episode is longer than the last by two.
+class Multiples(Doubling):
+    """Doubling, and no episode goes on at a time, from `since` on, that the period divides.
 
-    An episode ends when a pair's visits have doubled, or after one step more than the last one had.
+    An episode that starts at such a time has a step before it is asked again.
     """
 
-    started: int
-    length: int
+    period: int
 
-    def __init__(self) -> None:
-        self.started, self.length = 0, 0
-
-    def quota(self, visits: int) -> int:
-        """How often a pair may be visited in an episode."""
-        return max(1, visits)
+    def __init__(self, period: int) -> None:
+        self.period = whole("period", period, 1, NEVER)
 
     def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
-        self.length = t - self.started if self.started > 0 else 0
-        self.started = t
-        return t + self.length + 1
+        return since - 1 + ((t - since + 1) // self.period + 1) * self.period
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        whole("period", self.period, 1, NEVER)
 
 
 @compiled
-class Rooted:
-    """An episode ends when a pair's visits have doubled, or after √(2n) steps at time n.
+class Growing(Doubling):
+    """TSDE's rule (Ouyang et al. 2017): doubling, or one step more than the last episode had.
+
+    With the paper's t_0 = 0 the first has at most two. Restarts change nothing in this rule.
+    """
+
+    started: int
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def end(self, t: int, since: int) -> int:
+        """The step at which an episode that starts at t must end whatever happens."""
+        length, self.started = t - self.started, t
+        return t + length + 1
+
+
+@compiled
+class Rooted(Doubling):
+    """Doubling, or √(2n) steps at time n.
 
     After n steps there are about √(2n) episodes, as by TSDE's rule; but one that is cut short, by a
     probe for instance, does not make those after it short.
     """
-
-    def quota(self, visits: int) -> int:
-        """How often a pair may be visited in an episode."""
-        return max(1, visits)
 
     def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""

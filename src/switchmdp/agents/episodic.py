@@ -1,4 +1,4 @@
-"""The agent in episodes: any memory × plausible set × episode rule × restart rule.
+"""The agent in episodes: any memory × plausible set × episode rule × restart rule × exploration.
 
     Initialise episode k   t_k := t; bring the memory up to date           (Figure 1, steps 1-3)
     Compute the policy     π_k from the plausible set                      (steps 4-5)
@@ -13,7 +13,6 @@ the policy and the quotas are fixed by then, so nothing of the episode depends o
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,24 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.exploration import AsPlanned
+from switchmdp.agents.following import Following
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import find_pair
 from switchmdp.restarts import NEVER
 
-LOG_SIZE = 2048
+PARTS = {
+    "memory": ("allocate", "absorb", "keep", "counts"),
+    "plausible": ("allocate", "plan", "gain", "sweeps"),
+    "restarts": ("after", "look_at", "watch", "log_emptied", "alarmed", "start_over"),
+    "episodes": ("quota", "end"),
+    "exploration": ("adjust", "alarmed", "start_over"),
+}  # the components, and what each must offer
 
 
-def _component(name: str, component: Any, verbs: tuple[str, ...]) -> Any:
+def _checked(name: str, component: Any) -> Any:
     """A component must offer its verbs, and belongs to one agent: it remembers for it."""
+    verbs = [verb for verb in PARTS[name] if verb != "counts"]  # which it has once it has room
     if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
         raise InvalidParameter(name, component, f"an object that offers {', '.join(verbs)}")
     if getattr(component, "taken", False):
@@ -40,7 +46,7 @@ def _component(name: str, component: Any, verbs: tuple[str, ...]) -> Any:
 
 
 @compiled
-class Episodic(Agent):
+class Episodic(Following):
     """Learns in episodes, from components.
 
     >>> from switchmdp.memory import Window
@@ -52,22 +58,12 @@ class Episodic(Agent):
     """
 
     memory: Any
-    plausible: Any
     restarts: Any
     episodes: Any
     exploration: Any
-    clock: int
     since: int
     restart_at: int
-    started: int
     end_at: int
-    episode_count: int
-    choice: NDArray[np.int64]
-    quota: NDArray[np.int64]
-    log_pair: NDArray[np.uint32]
-    log_next: NDArray[np.uint32]
-    log_reward: NDArray[np.float64]
-    logged: int
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -75,52 +71,22 @@ class Episodic(Agent):
         available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        self.memory = _component("memory", memory, ("allocate", "absorb", "keep", "clear"))
-        self.plausible = _component("plausible", plausible, ("allocate", "plan", "gain", "sweeps"))
-        self.restarts = _component("restarts", restarts, ("after", "look_at", "watch", "alarmed"))
-        rule: Any = Doubling() if episodes is None else episodes
-        self.episodes = _component("episodes", rule, ("quota", "end"))
-        extra: Any = AsPlanned() if exploration is None else exploration
-        self.exploration = _component("exploration", extra, ("adjust", "alarmed"))
-        for component in (memory, plausible, restarts, rule, extra):
+        self.memory = _checked("memory", memory)
+        self.plausible = _checked("plausible", plausible)
+        self.restarts = _checked("restarts", restarts)
+        self.episodes = _checked("episodes", Doubling() if episodes is None else episodes)
+        extra = AsPlanned() if exploration is None else exploration
+        self.exploration = _checked("exploration", extra)
+        for component in self.parts():
             component.taken = True
-        pairs = self.pairs
-        memory.allocate(pairs)
-        plausible.allocate(pairs)
-        for component in (restarts, extra):
             if hasattr(component, "allocate"):
-                component.allocate(pairs)
-        self.clock, self.since, self.started = 1, 1, 1
-        self.restart_at, self.end_at = restarts.after(1), NEVER
-        self.episode_count = 0
-        self.choice = pairs.starts[:-1].copy()
-        self.quota = np.zeros(self.n_states, np.int64)
-        self.log_pair = np.zeros(LOG_SIZE, np.uint32)
-        self.log_next = np.zeros(LOG_SIZE, np.uint32)
-        self.log_reward = np.zeros(LOG_SIZE)
-        self.logged = 0
+                component.allocate(self.pairs)
+        self.begin()
+        self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 
-    def act(self, state: int) -> int:
-        """The policy's action; starts an episode where one is due."""
-        self.prepare(state)
-        return int(self.actions[self.choice[state]])
-
-    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """Log a step. One that the policy did not choose is learned from all the same."""
-        pair = find_pair(self.starts, self.actions, state, action)
-        if pair == self.choice[state] and self.quota[state] > 0:
-            self.quota[state] -= 1
-        self.learn(pair, reward, next_state)
-
-    def learn(self, pair: int, reward: float, next_state: int) -> None:
-        """Log a step, whose visit was taken from the quota when it was decided on, if at all."""
-        if self.logged == self.log_pair.size:
-            self.absorb()
-        self.log_pair[self.logged] = pair
-        self.log_next[self.logged] = next_state
-        self.log_reward[self.logged] = reward
-        self.logged += 1
-        self.clock += 1
+    def parts(self) -> list[Any]:
+        """The components."""
+        return [getattr(self, name) for name in PARTS]
 
     def prepare(self, state: int) -> None:
         """See to it that the policy may be followed in this state for at least one step."""
@@ -184,49 +150,22 @@ class Episodic(Agent):
         self.started = self.clock
         self.episode_count += 1
         counts, choice, quota = self.memory.counts, self.choice, self.quota
-        self.plausible.plan(self.starts, counts, self.clock - self.since + 1, choice)
+        t = self.clock - self.since + 1
+        self.plausible.plan(self.starts, counts, t, choice)
         for s in range(quota.size):
             quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
         self.end_at = self.episodes.end(self.clock, self.since)
-        t = self.clock - self.since + 1
         self.exploration.adjust(self.starts, counts, t, choice, quota)
+
+    def draws(self) -> bool:
+        """Whether a component draws at random."""
+        return any(hasattr(part, "reseed") for part in self.parts())
 
     def reseed(self, seed: Any) -> None:
         """Start the agent's own randomness anew, where it has any."""
-        if hasattr(self.plausible, "reseed"):
-            self.plausible.reseed(seed)
-
-    @property
-    def t(self) -> int:
-        """The step that comes next, from 1."""
-        return self.clock
-
-    @property
-    def episode(self) -> int:
-        """The number k of the current episode; 0 before the first."""
-        return self.episode_count
-
-    @property
-    def episode_start(self) -> int:
-        """The step t_k at which the current episode started."""
-        return self.started
-
-    @property
-    def policy(self) -> NDArray[np.int64]:
-        """The current policy: an action for each state."""
-        policy = self.actions[self.choice]
-        policy.flags.writeable = False
-        return policy
-
-    @property
-    def gain(self) -> float:
-        """The optimistic gain of the current episode's plan; NaN before the first."""
-        return float(self.plausible.gain()) if self.episode_count else math.nan
-
-    @property
-    def sweeps(self) -> int:
-        """The sweeps of value iteration that the current episode's plan took."""
-        return int(self.plausible.sweeps())
+        for part in self.parts():
+            if hasattr(part, "reseed"):
+                part.reseed(seed)
 
     @property
     def visits(self) -> NDArray[np.int64]:
@@ -242,12 +181,12 @@ class Episodic(Agent):
     @property
     def reward_radii(self) -> NDArray[np.float64]:
         """How far the true mean rewards may be from their estimates."""
-        return self._radii(self.plausible.reward_radius)
+        return self._radii("reward_radius")
 
     @property
     def transition_radii(self) -> NDArray[np.float64]:
         """How far, in L1 distance, the true transitions may be from their estimates."""
-        return self._radii(self.plausible.transition_radius)
+        return self._radii("transition_radius")
 
     def transition_counts(self, state: int, action: int) -> dict[int, int]:
         """P(s, a, ·): how often each next state is remembered."""
@@ -266,6 +205,8 @@ class Episodic(Agent):
         self.absorb()
         return self.memory.counts
 
-    def _radii(self, radius: Any) -> NDArray[np.float64]:
-        t = self.clock - self.since + 1
+    def _radii(self, name: str) -> NDArray[np.float64]:
+        if not hasattr(self.plausible, name):
+            raise InvalidParameter("plausible", self.plausible, "an L1 set: others have no radii")
+        radius, t = getattr(self.plausible, name), self.clock - self.since + 1
         return self._table([radius(int(n), t) for n in self._counts().visits], np.nan)

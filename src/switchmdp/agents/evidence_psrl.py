@@ -1,6 +1,7 @@
 """EvidencePSRL: posterior sampling that starts over when the evidence says so, and looks around.
 
-    Memory      every step since the likeliest last change               memory.Since
+    Memory      every step since the likeliest last change (of those     memory.Since
+                before an alarm, the last 65 536 at most)
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
     Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
     Restarts    when a Bayes factor over all pairs speaks for a change;  restarts.Evidence

@@ -59,6 +59,10 @@ class Exp3P(Schedule):
         self.arm, self.earned, self.seen = -1, 0.0, 0
         self.words = stream(whole("seed", seed, 0))
 
+    def reseed(self, seed: Any) -> None:
+        """Start the draws anew."""
+        self.words = stream(seed)
+
     def after(self, t: int) -> int:
         """The first step of the next block, if one begins at t."""
         return t + self.block

@@ -3,21 +3,21 @@
 An agent that has settled on a policy never sees that another action has become better: nothing that
 it does would show it. `Probes` look for that, at a price.
 
-From time to time every pair that was not visited since the last time is *opened*. An open pair is
-tried once when its state is next passed, and then weighed: the data since against the data before,
-by the Bayes factor b that is also the evidence of restarts (`restarts.evidence`). Wald's sequential
-test (1945) says when to stop:
+From time to time every pair that was visited once, but not since the last time, is *opened*. An
+open pair is tried once when its state is next passed, and then weighed: the data since against the
+data before, by the Bayes factor b of its rewards and successors together (as in
+`restarts.evidence`, where they are weighed apart). Wald's sequential test (1945) says when to stop:
 
     b < 1/2                        it is as it was: closed, as a rule after one or two visits
     b > n k (k + 1) / δ            it has changed: start over (n pairs, k-th time)
-    otherwise                      tried again, up to 4 + 4 log⁺ b visits
+    otherwise                      tried again, up to 2 + 4 log⁺ b visits
 
 Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times, where the
 priors are right (Ville's inequality, summed).
 
-The k-th time is step gap·k² after a restart. So a change that hides is looked for after a delay of
-about √(t gap), and the number of probes by step t grows like √(t/gap), the price at which the two
-balance; the gap is the only thing to choose.
+The k-th time is step gap·k² after a restart, and the first only notes what was visited. So a change
+that hides is looked for after a delay of about √(t gap), and the number of probes by step t grows
+like √(t/gap), the price at which the two balance; the gap is the only thing to choose.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs, probability, whole
-from switchmdp.restarts.evidence import log_moves, log_rewards
-
-WIDEST = 64
-LOG_2 = math.log(2.0)
+from switchmdp.restarts.evidence import LOG_2, WIDEST, log_moves, log_rewards
 
 
 @compiled
@@ -104,9 +101,11 @@ class Probes:
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
         if t >= self.gap * self.turn * self.turn:
-            self.turn += 1
+            while t >= self.gap * self.turn * self.turn:  # a restart may keep many steps
+                self.turn += 1
             for pair in range(self.open.size):
-                stale = counts.visits[pair] == self.last[pair] and counts.visits[pair] > 0
+                # Fewer, where the memory forgets.
+                stale = 0 < counts.visits[pair] <= self.last[pair]
                 self.open[pair] = stale
                 self.last[pair] = counts.visits[pair]
                 if stale:
@@ -142,7 +141,7 @@ class Probes:
         log_b += log_moves(since, now[2:], before[2:]) - log_moves(now[0], now[2:], self.none)
         if log_b > threshold:
             self.alarm = True
-        elif log_b < -LOG_2 or since >= 4.0 + 4.0 * max(0.0, log_b):
+        elif log_b < -LOG_2 or since >= 2.0 + 4.0 * max(0.0, log_b):
             self.open[pair] = False
 
     def alarmed(self) -> bool:

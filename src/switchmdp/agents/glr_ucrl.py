@@ -3,7 +3,7 @@
     UCRL2 on all steps since the last restart                            Everything, L1Ball
     after each step: the tests of the pair's rewards and successors                     GLR
     if one fires: forget all, t := 1                                    Episodic.start_over
-    every 1/ε steps: one action in turn, whatever the policy says           Probing.prepare
+    every 1/ε steps: one action in turn, whatever the policy says         ForcedExploration
 
 The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
 for l changes, lest an arm that nobody pulls become the best unseen (Besson et al. 2022). Here, in
@@ -32,11 +32,11 @@ from switchmdp.restarts import GLR, NEVER
 
 
 @compiled
-class Probing(Episodic):
+class ForcedExploration(Episodic):
     """An agent in episodes that tries an action in turn every 1/`explore` steps.
 
     >>> from switchmdp.restarts import Never
-    >>> agent = Probing(
+    >>> agent = ForcedExploration(
     ...     5, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.01)
     >>> agent.interval
     100
@@ -112,11 +112,11 @@ class Probing(Episodic):
         if good and self.probed > 0:
             good = bool(self.starts[self.place] <= self.held < self.starts[self.place + 1])
         if not (good and self.turn.shape == (n_states,) and (self.turn >= 0).all()):
-            raise ValueError("Probing is not consistent")
+            raise ValueError("ForcedExploration is not consistent")
 
 
 @compiled
-class GLRUCRL(Probing):
+class GLRUCRL(ForcedExploration):
     """UCRL2 restarted by GLR; `explore` is the share of steps at which an action is tried in turn.
 
     >>> GLRUCRL(5, 3, delta=0.1).act(0)
@@ -127,7 +127,7 @@ class GLRUCRL(Probing):
         self, n_states: Any, n_actions: Any, *,
         delta: float = 0.05, explore: float = 0.0, available: Any = None,
     ) -> None:  # fmt: skip
-        Probing.__init__(
+        ForcedExploration.__init__(
             self, n_states, n_actions, available=available, explore=explore,
             memory=Everything(), plausible=L1Ball(delta), restarts=GLR(delta),
         )  # fmt: skip

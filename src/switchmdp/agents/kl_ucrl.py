@@ -5,8 +5,10 @@
     Plausible rows                   KL(p̂, p̃) <= C_p/N                                 KLBall
     Extended value iteration         the inner maximum by its dual           planning.divergence
 
-In a stationary communicating MDP its regret is of order D S √(A T), as UCRL2's, with probability
-1 - δ. Where the world changes it has no guarantee; with a window it is a heuristic.
+In a stationary communicating MDP the paper bounds its regret by order D S √(A T), as UCRL2's, with
+probability 1 - δ, where the constants know the horizon T; how far that holds with t in its place
+is said in `plausible.divergence`. Where the world changes it has no guarantee; with a window it is
+a heuristic.
 """
 
 from __future__ import annotations

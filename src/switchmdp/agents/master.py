@@ -36,20 +36,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.following import Following
 from switchmdp.agents.multiscale import Instances, Orders, Paused
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.two_tests import TwoTests
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import find_pair, positive, whole
+from switchmdp.mdp.pairs import positive, whole
 from switchmdp.plausible.widened import LONGEST, SpanBall
 from switchmdp.randomness import stream
 
-LOG_SIZE = 2048
 FAR = 2.0**53
 
 
 @compiled
-class MASTER(Agent):
+class MASTER(Following):
     """UCRL on many time scales, restarted by two tests.
 
     `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
@@ -66,19 +66,10 @@ class MASTER(Agent):
     tests: TwoTests
     paused: Paused
     active: int
-    clock: int
     since: int
     look_at: int
-    started: int
-    episode_count: int
-    restart_count: int
-    choice: NDArray[np.int64]
-    quota: NDArray[np.int64]
-    log_pair: NDArray[np.uint32]
-    log_next: NDArray[np.uint32]
-    log_reward: NDArray[np.float64]
-    logged: int
     seen: int
+    restart_count: int  # how often it has started over
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -101,36 +92,13 @@ class MASTER(Agent):
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
         self.instances = Instances(self.rates(orders), whole("seed", seed, 0))
-        self.active, self.clock, self.since, self.look_at, self.started = 0, 1, 1, 1, 1
-        self.episode_count, self.restart_count = 0, 0
-        self.choice, self.quota = self.starts[:-1].copy(), np.zeros(self.n_states, np.int64)
-        self.log_pair = np.zeros(LOG_SIZE, np.uint32)
-        self.log_next = np.zeros(LOG_SIZE, np.uint32)
-        self.log_reward = np.zeros(LOG_SIZE)
-        self.logged, self.seen = 0, 0
+        self.begin()
+        self.active, self.since, self.look_at, self.seen, self.restart_count = 0, 1, 1, 0, 0
         self.paused = Paused(orders, self.choice)
 
     def rates(self, orders: int) -> NDArray[np.float64]:
         """ρ(2^m) for each order m."""
         return np.array([self.tests.rho(1 << m) for m in range(orders)])
-
-    def act(self, state: int) -> int:
-        """The action of the instance whose turn it is."""
-        self.prepare(state)
-        return int(self.actions[self.choice[state]])
-
-    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """Log a step. One that the policy did not choose is learned from all the same."""
-        pair = find_pair(self.starts, self.actions, state, action)
-        if pair == self.choice[state] and self.quota[state] > 0:
-            self.quota[state] -= 1
-        if self.logged == self.log_pair.size:
-            self.absorb()
-        self.log_pair[self.logged] = pair
-        self.log_next[self.logged] = next_state
-        self.log_reward[self.logged] = reward
-        self.logged += 1
-        self.clock += 1
 
     def prepare(self, state: int) -> None:
         """See to it that the policy may be followed in this state for at least one step."""
@@ -201,8 +169,8 @@ class MASTER(Agent):
         """Forget all: the next block is the first."""
         self.absorb()
         self.instances.end_all()
-        self.restart_count += 1
         self.since = self.clock
+        self.restart_count += 1
 
     def hand_over(self) -> None:
         """End and start what is due now, and let the lowest order that lives act."""
@@ -260,30 +228,3 @@ class MASTER(Agent):
     def reseed(self, seed: Any) -> None:
         """Start the draws of the schedule anew."""
         self.instances.words = stream(seed)
-
-    @property
-    def t(self) -> int:
-        """The step that comes next, from 1."""
-        return self.clock
-
-    @property
-    def episode(self) -> int:
-        """The number of the current stretch of one policy; 0 before the first."""
-        return self.episode_count
-
-    @property
-    def policy(self) -> NDArray[np.int64]:
-        """The current policy: an action for each state."""
-        policy = self.actions[self.choice]
-        policy.flags.writeable = False
-        return policy
-
-    @property
-    def gain(self) -> float:
-        """The optimistic gain of the current policy's plan; NaN before the first."""
-        return float(self.plausible.gain()) if self.episode_count else math.nan
-
-    @property
-    def sweeps(self) -> int:
-        """The sweeps of value iteration that the last plan took."""
-        return int(self.plausible.sweeps())

@@ -8,10 +8,14 @@
       Q(s_t, a_t) := (1-α_τ) Q(s_t, a_t) + α_τ (r_t + γ V̂(s_{t+1}) + b_τ)
       Q̂(s_t, a_t) := min(Q̂(s_t, a_t), Q(s_t, a_t));   V̂(s_t) := max_a Q̂(s_t, a)
 
+The discount and H belong together as in the paper, γ = 1 - 1/H; where H = γ/(1-γ) is written
+instead, γ = .99 has H = 99 and not 100.
+
 It keeps no model: O(A) a step. With c = 4 sp(v*) √log(2T/δ) and H ~ T^{1/3} the paper proves
 regret O(sp(v*) (S A)^{1/3} T^{2/3}) in a stationary, weakly communicating MDP. The default c = 1
 and H = 100 (γ = .99) promise nothing. Q̂ only falls, so that what gets better is never noticed:
-hence the restarts, every `period` steps, which are ours. Ties: the lowest action.
+hence the restarts, every `period` steps, which are ours, and a heuristic: nothing is proved where
+the world changes. Ties: the lowest action.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from numpy.typing import NDArray
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import find_pair, positive, real, whole
+from switchmdp.mdp.pairs import find_pair, not_negative, positive, whole
 from switchmdp.restarts import NEVER
 
 
@@ -50,16 +54,14 @@ class QLearning(Agent):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        period: int | None = None, horizon: float = 100.0, bonus: float = 1.0,
+        period: int | None = None, span: float = 100.0, bonus: float = 1.0,
         available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        self.span = positive("horizon", horizon)
+        self.span = positive("span", span)
         if self.span < 2.0:
-            raise InvalidParameter("horizon", horizon, "at least 2")
-        if not real(bonus) or not 0.0 <= bonus < math.inf:
-            raise InvalidParameter("bonus", bonus, "a number >= 0")
-        self.bonus = float(bonus)
+            raise InvalidParameter("span", span, "at least 2")
+        self.bonus = not_negative("bonus", bonus)
         self.period = NEVER if period is None else whole("period", period, 1)
         self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
         self.value = np.zeros(self.n_states)
@@ -103,16 +105,14 @@ class QLearning(Agent):
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions, and forget nothing."""
-        q, ceiling, value, visits = self.q, self.ceiling, self.value, self.visits
+        q, ceiling, visits = self.q, self.ceiling, self.visits
         place = self.enlarge(n_states, n_actions, available)
         self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
         self.value = np.zeros(self.n_states)
         self.visits = np.zeros(self.actions.size, np.int64)
         self.forget()
         self.q[place], self.ceiling[place], self.visits[place] = q, ceiling, visits
-        self.value[: value.size] = value
-        first = self.starts[:-1]
-        self.value[:] = np.maximum.reduceat(self.ceiling, first)
+        self.value[:] = np.maximum.reduceat(self.ceiling, self.starts[:-1])
 
     @property
     def t(self) -> int:

@@ -32,9 +32,10 @@ def _sized(size: int, *arrays: Any) -> bool:
 
 
 def _l1_set(ball: Any, n_states: int, n_pairs: int) -> None:
-    require(0.0 < ball.delta < 1.0 and ball.n_states == n_states, "L1Ball")
-    require(1 <= ball.n_actions <= MAX_PAIRS, "L1Ball.n_actions")
-    require(_sized(n_pairs, ball.reward, ball.radius), "L1Ball: a size")
+    name = type(ball).__name__
+    require(0.0 < ball.delta < 1.0 and ball.n_states == n_states, name)
+    require(1 <= ball.n_actions <= MAX_PAIRS, f"{name}.n_actions")
+    require(_sized(n_pairs, ball.reward, ball.radius), f"{name}: a size")
 
 
 def _optimism(work: Any, n_states: int, n_pairs: int) -> None:

@@ -218,8 +218,8 @@ def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
     for name, kind in kinds.items():
         setattr(instance, name, _value(f"{cls.__name__}.{name}", given[name], kind, unused, known))
     if isinstance(instance, Episodic):
-        for component in ("memory", "plausible", "restarts", "episodes", "exploration"):
-            getattr(instance, component).taken = True
+        for component in instance.parts():
+            component.taken = True
     return instance
 
 

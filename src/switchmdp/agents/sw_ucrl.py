@@ -21,6 +21,10 @@ radius above 2 in Eq. 2, so that their p̂ is never asked for.
 Counts are frozen within an episode, t_k in the radii is the global time. The paper says that no
 episode is longer than W; in truth it may have W + S - 1 steps, because each pair with N_k = 0 may
 be visited once.
+
+With W* of Eq. 3 the paper bounds its regret, for l changes, by order l^{1/3} T^{2/3} ψ^{2/3} with
+probability 1 - δ, ψ = D S √(A log(T/δ)). `theory.regret_bound` has the bound with its constants and
+conditions, and `theory.repaired_regret_bound` without the slips of its proof.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
       Confidence regions with the horizon in the logarithm; that of the
         transitions widened by η.                                                 Widened.plan
       A policy whose optimistic gain is within 1/√τ(m) of the best.           Optimism.iterate
-      While t is not a multiple of W and ν(s_t, π(s_t)) < N⁺(s_t, π(s_t)):         Blocks.quota,
-        follow π.                                                                    Blocks.end
+      While t is not a multiple of W and ν(s_t, π(s_t)) < N⁺(s_t, π(s_t)):         Multiples
+        follow π.
 
 An episode that starts at a multiple of W would by these words never run: it takes a step before it
 tests. The widening keeps the optimistic MDPs' diameters small although the data of a window may
@@ -15,42 +15,22 @@ come from several: without it no MDP in the set need be one in which all states 
 
 With B_r = Σ max|Δr̄|, B_p = Σ max‖Δp‖₁ over all steps, W = `theory.cw_window` and η =
 `theory.cw_widening` the dynamic regret is of order D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}
-with high probability. Defaults are those for unknown B_r and B_p.
+with high probability. The defaults are those for unknown B_r and B_p; then the bound is of order
+D (B_r + B_p + 1) S^{2/3} A^{1/2} T^{3/4} (from memory).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Window
 from switchmdp.plausible import Widened
 from switchmdp.restarts import Never
 from switchmdp.theory import cw_widening, cw_window
-
-
-@compiled
-class Blocks:
-    """UCRL2's rule, and no episode goes on at a multiple of `period`."""
-
-    period: int
-
-    def __init__(self, period: int) -> None:
-        self.period = whole("period", period, 1)
-
-    def quota(self, visits: int) -> int:
-        """How often a pair may be visited in an episode."""
-        return max(1, visits)
-
-    def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
-        return (t // self.period + 1) * self.period
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        whole("period", self.period, 1)
 
 
 @compiled
@@ -74,5 +54,5 @@ class SWUCRL2CW(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
             plausible=Widened(delta, horizon=horizon, widening=eta), restarts=Never(),
-            episodes=Blocks(memory.window),
+            episodes=Multiples(memory.window),
         )  # fmt: skip

@@ -9,6 +9,11 @@ UCRL2 is the episodic agent that remembers everything. It assumes that nothing c
     UCRL2-RW  the SW-UCRL paper's own: restarted every W* steps, δ as it is.
     Oracle    told the change points, and restarted there: the reference line.
 
+In a stationary communicating MDP the regret of UCRL2 is at most 34 D S √(A T log(T/δ)) with
+probability 1 - δ (Theorem 2); that of UCRL2-R with ℓ - 1 changes at most 65 ℓ^{1/3} T^{2/3} D S
+√(A log(T/δ)) (Theorem 6). For UCRL2-RW nothing is proved. Where the world changes UCRL2 has no
+guarantee; Oracle has that of UCRL2 in between.
+
 On a restart all counts go, and t in the radii and in 1/√t starts again at 1.
 """
 

@@ -22,10 +22,9 @@ from typing import Any
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import real
+from switchmdp.mdp.pairs import not_negative, real
 from switchmdp.memory import Everything
 from switchmdp.plausible import Varied
-from switchmdp.plausible.widened import not_negative
 from switchmdp.restarts import NEVER, Schedule
 
 
@@ -44,7 +43,8 @@ class Phases(Schedule):
     def length(self) -> int:
         """θ_i."""
         ratio = self.i / max(self.variation, 1e-18)
-        return math.ceil(ratio * ratio) if ratio < 1e9 else NEVER
+        # A square that is whole must not become one more by rounding.
+        return math.ceil(ratio * ratio * (1.0 - 1e-12)) if ratio < 1e9 else NEVER
 
     def after(self, t: int) -> int:
         """The first restart after step t, which never falls."""

@@ -8,6 +8,7 @@ name. A new one is one line in FORMULAS.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -127,6 +128,19 @@ def cw_widening(context: Context, *, times: float = 1.0) -> float:
     return eta * positive("times", times)
 
 
+def exploration_rate(context: Context, *, times: float = 1.0) -> float:
+    """√(l S A log T / T): how often bandits restarted by GLR explore, at most always.
+
+    >>> from switchmdp.problems import random_switching
+    >>> problem = random_switching(5, 3, changes=2, seed=0)
+    >>> round(exploration_rate(Context(problem, 100_000, 0.1)), 5)
+    0.05877
+    """
+    problem, T = context.problem, context.horizon
+    share = problem.changes * problem.n_states * problem.n_actions * math.log(T) / T
+    return min(1.0, math.sqrt(share) * positive("times", times))
+
+
 FORMULAS: dict[str, Callable[..., Any]] = {
     "optimal-window": optimal_window,
     "changes": changes,
@@ -136,6 +150,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "transition-variation": transition_variation,
     "cw-window": cw_window,
     "cw-widening": cw_widening,
+    "exploration-rate": exploration_rate,
 }
 
 

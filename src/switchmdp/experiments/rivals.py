@@ -1,6 +1,6 @@
 """The suite that is shipped: which agents meet which problems, and what may be chosen for each.
 
-Windows and periods are shares of the horizon. Nothing is chosen for `Evidence-PSRL`. Those who are
+Windows and periods are shares of the horizon. Nothing is chosen for `EvidencePSRL`. Those who are
 told the changes are the yardstick; those who never forget show what adaptivity costs where nothing
 changes. What a rival's paper takes to be known (the horizon, a diameter) it is told.
 """
@@ -20,7 +20,7 @@ HORIZON = {"formula": "horizon"}
 TOLD = {"change_points": {"formula": "change-points"}}
 D = 5.0  # the diameter of most small problems here
 
-OURS = "Evidence-PSRL"
+OURS = "EvidencePSRL"
 
 CONTENDERS = (
     Contender(OURS, "evidence-psrl", detects=True, ours=True, unforgetting="PSRL"),

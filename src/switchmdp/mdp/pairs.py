@@ -165,3 +165,10 @@ def positive(field: str, value: Any) -> float:
     if not real(value) or not 0.0 < value < float("inf"):
         raise InvalidParameter(field, value, "a positive number")
     return float(value)
+
+
+def not_negative(field: str, value: Any) -> float:
+    """A parameter that must be a finite number from 0 on."""
+    if not real(value) or not 0.0 <= value < float("inf"):
+        raise InvalidParameter(field, value, "a number >= 0")
+    return float(value)

@@ -69,6 +69,10 @@ class Window:
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         self.counts = Counts(pairs)
+        self.open_ring()
+
+    def open_ring(self) -> None:
+        """An empty ring, small at first."""
         room = min(self.window, FIRST_RING)
         self.pairs, self.slots = np.zeros(room, np.uint32), np.zeros(room, np.uint32)
         self.rewards = np.zeros(room)

@@ -7,6 +7,11 @@ With N visits to a pair, at step t,
     |r̃ - r̂| <= sqrt( log( 4 S A log t / δ ) / (1.99 N) ).
 
 At t = 1, where log t is 0 and nothing was visited, log 2 is taken.
+
+**How sure we are.** The formulas are those of the authors' public code, which has the running t
+where the paper (as we remember it) has the horizon T. For a fixed T the paper proves that all rows
+are inside with probability 1 - δ. With t nothing is proved here: the bounds are smaller than with
+T, as they would be for one who stopped at t, and hold at each t by itself but not for all at once.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Posterior:
         """Make room for these pairs."""
         size, n_states = pairs.n_pairs * pairs.n_states, pairs.n_states
         if size > MOST:
-            raise InvalidParameter("n_states", n_states, f"at most {MOST:.0e} pairs times states")
+            raise InvalidParameter("n_states * n_states * n_actions", size, f"at most {MOST}")
         self.row = np.arange(pairs.n_pairs)
         self.start = self.row * n_states
         self.stop = self.start + n_states
@@ -96,8 +96,9 @@ class Posterior:
             first, last = self.start[pair], self.stop[pair]
             for k in range(first, last):
                 probabilities[k] = 1.0
-            for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
-                probabilities[first + counts.target[k]] += counts.count[k]
+            if n > 0:  # a pair that has all but faded counts as never visited, in its row too
+                for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
+                    probabilities[first + counts.target[k]] += counts.count[k]
             total = 0.0
             for k in range(first, last):
                 probabilities[k] = gamma(words, probabilities[k])

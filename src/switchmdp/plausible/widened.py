@@ -26,19 +26,11 @@ import math
 from typing import Any
 
 from switchmdp.compiled import compiled
-from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import Pairs, positive, probability, real, whole
+from switchmdp.mdp.pairs import Pairs, not_negative, positive, probability, whole
 from switchmdp.plausible.l1 import L1Set
 
 CHEUNG, WEI_LUO = 8.0, 64.0
 LONGEST = 2**53
-
-
-def not_negative(field: str, value: Any) -> float:
-    """A parameter that must be a finite number from 0 on."""
-    if not real(value) or not 0.0 <= value < math.inf:
-        raise InvalidParameter(field, value, "a number >= 0")
-    return float(value)
 
 
 @compiled
@@ -89,6 +81,8 @@ class SpanBall(Widened):
 
     span: float
 
+    check_ball = Widened.check_state
+
     def __init__(self, delta: float, *, horizon: int, span: float, scale: float = WEI_LUO) -> None:
         Widened.__init__(self, delta, horizon=horizon, scale=scale)
         self.span = positive("span", span)
@@ -118,10 +112,8 @@ class SpanBall(Widened):
 
     def check_state(self) -> None:
         """What a file may say."""
-        whole("horizon", self.horizon, 1, LONGEST)
-        positive("scale", self.scale)
+        self.check_ball()
         positive("span", self.span)
-        not_negative("log", self.log)
         if not 0.0 < self.widening <= 4.0:
             raise ValueError("SpanBall.widening is not consistent")
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import positive, real, whole
+from switchmdp.mdp.pairs import not_negative, positive, real, whole
 from switchmdp.problems.changing import When, switching
 from switchmdp.problems.random import even_change_points, must_fit
 
@@ -68,7 +68,7 @@ def inventory_mdp(
     n_states, n_actions = capacity + 1, whole("largest_order", largest_order, 1, capacity) + 1
     must_fit(n_states, n_actions, 1)
     price = positive("price", price)
-    cost, holding = _not_negative("cost", cost), _not_negative("holding", holding)
+    cost, holding = not_negative("cost", cost), not_negative("holding", holding)
     rest, kept = _after_sales(capacity, _demand("demand", demand))
     stock = np.arange(n_states)
     offered = np.minimum(stock[:, None] + np.arange(n_actions), capacity)
@@ -103,10 +103,4 @@ def _range(demand: Any) -> tuple[float, float]:
 def _demand(field: str, value: Any) -> float:
     if not real(value) or not 0.0 < value <= MOST_DEMAND:
         raise InvalidParameter(field, value, f"above 0 and at most {MOST_DEMAND:g}")
-    return float(value)
-
-
-def _not_negative(field: str, value: Any) -> float:
-    if not real(value) or not 0.0 <= value < float("inf"):
-        raise InvalidParameter(field, value, "a number >= 0")
     return float(value)

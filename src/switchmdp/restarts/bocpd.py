@@ -11,6 +11,8 @@ with the loss of a whole stretch in closed form, L = log Γ(S + n) - log Γ(S) -
 
     L(x_1 … x_n) - L(x_1 … x_{s-1}) - L(x_s … x_n)  >  log(1 / η),       η = w / n.
 
+(S is the number of classes of successors, where these are fewer than the states.)
+
 The paper watches no rewards. Here each pair's rewards are a second stream of two outcomes (reward
 r counts as r of one and 1-r of the other), which can be left out.
 
@@ -37,22 +39,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.restarts.evidence import log_rewards
 from switchmdp.restarts.special import log_factorial, log_gamma
 from switchmdp.restarts.splits import FIRST, REWARD, Splits
 
 # Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
 # spared when it was weighed last (at first nothing); and both for rewards.
 MORE = 4
-
-
-@jit
-def reward_loss(total: float, n: float) -> float:
-    """L of n rewards with this sum."""
-    failures = max(0.0, n - total)
-    return log_gamma(2.0 + n) - log_gamma(1.0 + total) - log_gamma(1.0 + failures)
 
 
 @compiled
@@ -97,7 +93,7 @@ class BOCPD(Splits):
             loss -= log_factorial(now[column])
         now[at], now[at + 1] = loss, loss
         if self.rewards:
-            loss = reward_loss(now[here + REWARD], float(n))
+            loss = -log_rewards(float(n), now[here + REWARD])
             now[at + 2], now[at + 3] = loss, loss
 
     def differ(
@@ -114,7 +110,7 @@ class BOCPD(Splits):
             past[then + 1] = now[at] - spared
         if now[at + 2] - past[then + 3] > limit:
             earned = now[here + REWARD] - past[there + REWARD]
-            spared = now[at + 2] - past[then + 2] - reward_loss(earned, float(age))
+            spared = now[at + 2] - past[then + 2] + log_rewards(float(age), earned)
             if spared > limit:
                 return True
             past[then + 3] = now[at + 2] - spared

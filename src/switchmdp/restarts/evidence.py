@@ -19,8 +19,8 @@ one m, Λ exceeds log(1/δ) with probability at most δ under no change, by Mark
 the priors are right; the last term pays for looking again and again. It is a heuristic in so far as
 the prior is ours.) After it only the steps since the likeliest change are kept.
 
-The ages m are b, 2b, 4b, … with b = max(32, pairs). For each, four snapshots of the counts are
-kept, taken every m/4 steps, so that a look costs O(1) pairs a step, amortised, whatever n.
+The ages m are b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots of the
+counts are kept, taken every m/2 steps: a look costs O(1) pairs a step, amortised, whatever n.
 Successors of problems with more than 64 states are put together in 64 classes, by their number.
 """
 
@@ -44,10 +44,20 @@ LOG_2 = math.log(2.0)
 TINY = 1e-100
 
 
+def base_of(n_pairs: int) -> int:
+    """The shortest age that is looked at: a multiple of KEPT, lest the turns of ages fall apart.
+
+    >>> base_of(15), base_of(45)
+    (32, 46)
+    """
+    return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
+
+
 @jit
 def log_rewards(n: float, total: float) -> float:
     """log B(1 + R, 1 + N - R)."""
-    return log_gamma(1.0 + total) + log_gamma(1.0 + n - total) - log_gamma(2.0 + n)
+    failures = max(0.0, n - total)  # a sum of parts may be rounded up
+    return log_gamma(1.0 + total) + log_gamma(1.0 + failures) - log_gamma(2.0 + n)
 
 
 @jit
@@ -87,7 +97,7 @@ class Evidence:
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
-        self.base = max(SHORTEST, n)
+        self.base = base_of(n)
         self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
         self.logs = np.zeros((n, 2))  # log m of all rewards, and of all successors
         self.news = np.ones(n)  # the factor by which m(successors) has changed since
@@ -117,7 +127,7 @@ class Evidence:
         for name, shape in sizes.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Evidence.{name} is not consistent")
-        if self.width != width or self.base != max(SHORTEST, n_pairs):
+        if self.width != width or self.base != base_of(n_pairs):
             raise ValueError("Evidence.width or base is not consistent")
         if not (0.0 < self.delta < 1.0 and self.steps >= 0 and self.seen >= 0 <= self.clock):
             raise ValueError("Evidence is not consistent")
@@ -237,7 +247,10 @@ class Evidence:
         return self.keeps >= 0
 
     def start_over(self) -> int:
-        """The agent starts over: how many of its last steps it may keep."""
+        """The agent starts over: how many of its last steps it may keep.
+
+        A memory that can't keep as many keeps fewer; the evidence still begins with the change.
+        """
         keeps = max(0, self.keeps)
         if self.keeps < 0:  # another's decision
             self.counts[:, :] = 0.0

@@ -6,9 +6,9 @@ change after the first s of them is as likely, against none, as
     G(s) = s·kl(p̂_{1:s}, p̂_{1:n}) + (n-s)·kl(p̂_{s+1:n}, p̂_{1:n}),
 
 and an alarm is raised when  max_s G(s) >= log(3 n^{3/2} / δ'),  with δ' = δ / (pairs · (S+1)) for
-each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, who use it for bandits). Then all
-is forgotten, whichever pair it was. One statistic for a whole row would need a threshold that grows
-with S.
+each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, who use it for bandits); where
+successors are put into fewer classes than there are states, S is the number of classes. Then all is
+forgotten, whichever pair it was. One statistic for a row would need a threshold that grows with S.
 
 **How sure we are.** With a somewhat larger threshold the bandits' paper proves at most δ' false
 alarms a stream, ever; this threshold is the one that it recommends in practice. Which pair is
