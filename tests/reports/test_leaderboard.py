@@ -203,6 +203,7 @@ def test_everything_is_written_and_twice_the_same(tmp_path: Path, found: Leaderb
     assert len(digests(tmp_path / "one")) == len(files) == 2 + 2 * 3
     page = files[0].read_text("utf-8")
     assert 'src="data:image/svg+xml;base64,' in page
+    assert f"{len(found.suite.contenders)} agents in" in page.replace("\u00a0", " ")
     assert page.index('id="overview"') < page.index('id="setting-1"')
     text = files[1].read_text("utf-8")
     for name in ("leaderboard-heat-map", "leaderboard-regret-01"):

@@ -171,7 +171,10 @@ def _merged(found: Leaderboard) -> Results:
 def _extras(found: Leaderboard, picture: bytes) -> Extras:
     chosen = made.choices_table(found.suite, found.standings)
     of_setting = {row: (table,) for row, table in zip(found.board, found.row_tables, strict=True)}
-    return Extras(_method(found), found.overview, picture, CAPTION, of_setting, (chosen,))
+    n, rows, problems = len(found.suite.contenders), len(found.standings), found.suite.problems
+    plural = "s" if rows != 1 else ""
+    counted = f"{n} agents in {rows} row{plural} of problems, on {problems} problems each."
+    return Extras(counted, _method(found), found.overview, picture, CAPTION, of_setting, (chosen,))
 
 
 def summary(found: Leaderboard) -> str:

@@ -40,6 +40,7 @@ BADGES = {
 class Extras:
     """What stands on the page besides what follows from results alone."""
 
+    summary: str  # in place of what is counted in the results
     introduction: str
     first: Sequence[Table]  # before the settings
     picture: bytes  # an SVG above those
@@ -61,7 +62,7 @@ def page_content(
     sentences = by_sentence(judge_all(results))
     content: Part = {
         "title": results.title,
-        "summary": _summary(results, sentences),
+        "summary": _unbroken(extras.summary) if extras else _summary(results, sentences),
         "claims": [_sentence(sentence) for sentence in sentences],
         "overview": _overview(extras),
         "settings": list(_settings(results, charts, extras)),
