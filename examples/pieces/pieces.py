@@ -9,7 +9,7 @@ from typing import Any
 
 from switchmdp.agents import Episodic, Growing, Probes, Rooted
 from switchmdp.compiled import compiled
-from switchmdp.memory import Everything, Since
+from switchmdp.memory import Everything, Since, Window
 from switchmdp.plausible import L1Ball, Posterior
 from switchmdp.restarts import GLR, Evidence, Never
 
@@ -40,8 +40,20 @@ class WithoutRestarts(Episodic):
 
 
 @compiled
+class AllAlike(Episodic):
+    """A restart forgets the past of every pair, suspected or not."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Window(2**20),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
 class NothingKept(Episodic):
-    """A restart forgets all: also what came after the change and led to the alarm."""
+    """Of a suspect all is forgotten: also what came after the change and led to the alarm."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(

@@ -18,6 +18,7 @@ from switchmdp.memory import Window
 from switchmdp.plausible import Widened
 from switchmdp.restarts import Never
 
+NOBODY = np.zeros(0, bool)  # the bandit does not ask who is suspected
 SHORT = [(20, 0.0), (50, 0.0), (50, 0.4)]
 
 
@@ -34,7 +35,7 @@ def test_at_the_papers_horizon_there_are_21_blocks_for_63_arms_and_nothing_can_b
     assert bandit.gamma == 1.0
     for _ in range(21):
         bandit.earned = bandit.block if bandit.arm == 5 else 0.0
-        bandit.start_over()
+        bandit.start_over(NOBODY)
         assert bandit.chances == pytest.approx(np.full(63, 1 / 63), abs=1e-15)
 
 
@@ -59,19 +60,19 @@ def test_the_weights_after_two_blocks_are_those_worked_out_by_hand() -> None:
     assert (bandit.alpha, bandit.beta, bandit.gamma) == pytest.approx(
         (0.27963, 0.29435, 0.61814), abs=1e-5
     )
-    bandit.start_over()
+    bandit.start_over(NOBODY)
     assert bandit.chances.tolist() == [0.5, 0.5]
     bandit.arm = 0
     rewards = np.array([1.0, 0.5, 1.0, 0.0, 1.0, 0.5, 0.0, 1.0, 0.5, 0.5])
     bandit.watch(None, None, rewards, 4)
     bandit.watch(None, None, rewards, 10)  # the log has grown
-    bandit.start_over()
+    bandit.start_over(NOBODY)
     assert bandit.scores == pytest.approx([1.78871, 0.58871], abs=1e-5)
     assert bandit.chances == pytest.approx([0.53174, 0.46826], abs=1e-5)
     bandit.arm = 1
     bandit.log_emptied()
     bandit.watch(None, None, np.array([1.0, 1.0]), 2)
-    bandit.start_over()
+    bandit.start_over(NOBODY)
     assert bandit.scores == pytest.approx([2.34227, 1.64442], abs=1e-5)
     assert bandit.chances == pytest.approx([0.51857, 0.48143], abs=1e-5)
 
@@ -111,7 +112,7 @@ def test_with_enough_blocks_the_better_arm_is_found() -> None:
     chosen = []
     for _ in range(4000):
         bandit.earned = float(rng.random() < (0.2, 0.8, 0.5)[bandit.arm])
-        bandit.start_over()
+        bandit.start_over(NOBODY)
         chosen.append(bandit.arm)
     assert bandit.chances[1] > 0.9
     assert np.mean(np.array(chosen[2000:]) == 1) > 0.85
@@ -172,7 +173,7 @@ def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:
     bandit = agent.restarts
     assert bandit.block == int(3 * 3 ** (2 / 3) * math.sqrt(6000)) == 483
     again = Exp3P(arms=3, blocks=7, block=483, seed=9)
-    again.start_over()
+    again.start_over(NOBODY)
     for t in range(1, 3000):
         action = agent.act(state)
         assert bandit.arm == again.arm
@@ -181,7 +182,7 @@ def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:
         again.earned += reward
         state = target
         if t % 483 == 0:
-            again.start_over()
+            again.start_over(NOBODY)
     assert again.scores.tolist() == bandit.scores.tolist()
     assert agent.visits.sum() == min(agent.memory.window, (agent.t - 1) % 483)
 

@@ -81,7 +81,7 @@ def test_an_unchanged_pair_is_closed_after_a_few_probes() -> None:
     numbers = np.repeat(np.arange(4), 100).astype(np.uint32)
     nexts = (rng.random(steps) < 0.9).astype(np.uint32)
     counts.add(numbers, nexts, (rng.random(steps) < 0.1).astype(float), 0, steps)
-    probes = Probes(gap=10)
+    probes = Probes(gap=5)
     probes.allocate(pairs)
     probes.last[:] = counts.visits
     choice, quota = np.array([0, 2]), np.array([100, 100])
@@ -113,7 +113,7 @@ def test_a_changed_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough()
     counts = Counts(pairs)
     numbers = np.repeat(np.arange(4), 100).astype(np.uint32)
     counts.add(numbers, np.zeros(400, np.uint32), np.zeros(400), 0, 400)
-    probes = Probes(gap=10, delta=0.01)
+    probes = Probes(gap=5, delta=0.01)
     probes.allocate(pairs)
     probes.last[:] = counts.visits
     choice, quota = np.array([0, 2]), np.array([100, 100])
@@ -136,7 +136,9 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> N
     np.testing.assert_array_equal(here, there)
 
 
-@pytest.mark.parametrize("wrong", [{"delta": 0}, {"gap": 0}, {"gap": 1.5}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"delta": 0}, {"gap": 0}, {"gap": 0.5}, {"gap": "often"}, {"seed": -1}]
+)
 def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         EvidencePSRL(5, 3, **wrong)

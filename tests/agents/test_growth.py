@@ -241,7 +241,7 @@ class Forgetful:
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         return
 
-    def keep(self, steps: int) -> int:
+    def keep(self, steps: int, suspects: Any) -> int:
         return 0
 
     def clear(self) -> None:

@@ -59,7 +59,7 @@ class Faded:
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         self.counts.add(pairs, nexts, rewards, 0, n)
 
-    def keep(self, steps: int) -> int:
+    def keep(self, steps: int, suspects: Any) -> int:
         self.counts.clear()
         return 0
 

@@ -23,6 +23,7 @@ OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
     "without restarts": {"restarts"},
+    "all pairs alike": {"memory"},
     "nothing kept": {"memory"},
     "ratios for evidence": {"restarts", "memory"},
     "optimism for posterior": {"plausible", "episodes"},
@@ -30,7 +31,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("name", ["pieces", "paper"])
+@pytest.mark.parametrize("name", ["pieces", "paper", "price"])
 def test_the_configurations_are_in_order(name: str) -> None:
     experiment, _ = load(FOLDER / f"{name}.toml")
     assert check(experiment, FOLDER).agents

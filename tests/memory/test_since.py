@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory import Counts, Since, Window
+from switchmdp.memory import Counts, Discounted, Everything, Since, Window
 
 PAIRS = Pairs.of(3, 2)
+ALL = np.ones(6, bool)
 
 
 def steps(n: int) -> tuple[Any, Any, Any]:
@@ -49,7 +50,7 @@ def test_what_is_kept_are_the_last_steps_as_many_as_there_is_room_for(
     for first in range(0, 170, pieces):
         absorb(memory, lived, first, first + pieces)
     same(memory.counts, counted(lived, 0))
-    kept = memory.keep(asked)
+    kept = memory.keep(asked, ALL)
     assert kept == min(asked, 50)
     same(memory.counts, counted(lived, 170 - kept))
 
@@ -58,10 +59,10 @@ def test_after_keeping_it_goes_on_from_there() -> None:
     lived, memory = steps(100), Since(room=50)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 60)
-    assert memory.keep(20) == 20
+    assert memory.keep(20, ALL) == 20
     absorb(memory, lived, 60, 100)
     same(memory.counts, counted(lived, 40))
-    assert memory.keep(55) == 50
+    assert memory.keep(55, ALL) == 50
     same(memory.counts, counted(lived, 50))
 
 
@@ -70,6 +71,64 @@ def test_a_window_keeps_the_last_steps_of_those_that_are_in_it(asked: int) -> No
     lived, memory = steps(170), Window(40)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 170)
-    kept = memory.keep(asked)
+    kept = memory.keep(asked, ALL)
     assert kept <= min(asked, 40)
     same(memory.counts, counted(lived, 170 - kept))
+
+
+def lasting(lived: tuple[Any, ...], firsts: list[int]) -> Counts:
+    """Of each pair the steps from its first on, counted one by one."""
+    pairs, nexts, rewards = lived
+    mine = np.arange(len(pairs)) >= np.array(firsts)[pairs]
+    counts = Counts(PAIRS)
+    counts.add(pairs[mine], nexts[mine], rewards[mine], 0, int(mine.sum()))
+    return counts
+
+
+def test_who_is_not_suspected_is_spared_and_what_was_forgotten_stays_so() -> None:
+    lived, memory = steps(300), Since(room=300)
+    memory.allocate(PAIRS)
+    absorb(memory, lived, 0, 200)
+    memory.keep(10, np.arange(6) == 4)
+    same(memory.counts, lasting(tuple(x[:200] for x in lived), [0, 0, 0, 0, 190, 0]))
+    absorb(memory, lived, 200, 300)
+    memory.keep(150, (np.arange(6) == 4) | (np.arange(6) == 1))
+    same(memory.counts, lasting(lived, [0, 150, 0, 0, 190, 0]))
+
+
+def test_of_pairs_not_met_since_the_last_visits_count_on_after_a_change_that_took_long() -> None:
+    """Literally: the j-th last visit, a steps ago, is kept if j <= 4 and j a <= m v / 4."""
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(6, size=2000).astype(np.uint32)
+    pairs[1000:] %= 2  # the last 1000 steps meet two pairs: v = 500
+    lived = (pairs, rng.integers(3, size=2000).astype(np.uint32), rng.random(2000))
+    for m in (1000, 300, 130, 100, 20):
+        memory = Since(room=2000)
+        memory.allocate(PAIRS)
+        absorb(memory, lived, 0, 2000)
+        memory.keep(m, ALL)
+        firsts = []
+        for pair in range(6):
+            visits = np.flatnonzero(pairs == pair)[::-1]
+            kept = [
+                t for j, t in enumerate(visits, start=1)
+                if t >= 2000 - m or (j <= 4 and j * (2000 - t) <= m * (m / 2) / 4)
+            ]  # fmt: skip
+            firsts.append(min(kept, default=2000))
+        same(memory.counts, lasting(lived, firsts))
+        assert memory.counts.visits[2:].sum() == {1000: 16, 300: 16, 130: 8, 100: 4, 20: 0}[m]
+
+
+@pytest.mark.parametrize("make", [Everything, lambda: Discounted(0.999)])
+def test_memories_without_single_steps_forget_their_suspects_and_no_others(make: Any) -> None:
+    lived, memory = steps(200), make()
+    memory.allocate(PAIRS)
+    absorb(memory, lived, 0, 200)
+    visits, count = memory.counts.visits.copy(), memory.counts.count.copy()
+    suspects = np.arange(6) % 3 == 1
+    assert memory.keep(50, suspects) == 0
+    np.testing.assert_array_equal(memory.counts.visits, np.where(suspects, 0, visits))
+    rows = np.repeat(suspects, 3)
+    np.testing.assert_array_equal(memory.counts.count, np.where(rows, 0, count))
+    assert memory.counts.mean(1) == 0.0
+    assert memory.counts.mean(0) > 0.0

@@ -11,7 +11,8 @@ import pytest
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts import Evidence
-from switchmdp.restarts.evidence import KEPT, SHORTEST, log_moves
+from switchmdp.restarts.evidence import KEPT, SHORTEST
+from switchmdp.restarts.factors import SHARES, log_mean, log_moves, multiply, settle
 
 Steps = tuple[Any, Any, Any]
 
@@ -53,15 +54,19 @@ def literal(before: Steps, since: Steps, n_pairs: int, n_states: int) -> float:
             math.lgamma(n_states) + sum(math.lgamma(1 + c) for c in p) - math.lgamma(n_states + n)
         )
 
-    total = 0.0
+    of_kind: list[list[float]] = [[], []]
     for x in range(n_pairs):
         (n, r, p), (m, q, o) = counts(before, x), counts(since, x)
         if n and m:
             both = [a + b for a, b in zip(p, o, strict=True)]
             b_r = log_r(n, r) + log_r(m, q) - log_r(n + m, r + q)
             b_p = log_p(n, p) + log_p(m, o) - log_p(n + m, both)
-            total += math.log((1 + math.exp(b_r)) / 2) + math.log((1 + math.exp(b_p)) / 2)
-    return total
+            of_kind[0].append(b_r)
+            of_kind[1].append(b_p)
+    return sum(
+        math.log(sum(math.prod(1 - q + q * math.exp(b) for b in found) for q in SHARES) / 5)
+        for found in of_kind
+    )
 
 
 def test_the_weight_of_a_change_is_the_one_defined() -> None:
@@ -108,7 +113,7 @@ def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say() -> Non
         rule.watch(*steps_of(rng, 3000, *world(rng)), 3000)
         rule.log_emptied()
         if rule.alarmed():
-            rule.start_over()
+            rule.start_over(rule.accused)
     assert 0 < rule.steps < 3300
     rule.refresh()
     for counts, logs in zip(rule.counts, rule.logs, strict=True):
@@ -145,7 +150,9 @@ def test_a_change_of_everything_is_seen_within_a_few_visits_to_each_pair() -> No
             if rule.alarmed():
                 break
         delays.append(n)
-        kept.append(rule.start_over())
+        suspects = np.zeros(6, bool)
+        kept.append(rule.suspect(suspects))
+        assert suspects.sum() >= 4
     assert np.median(delays) <= 100
     assert max(delays) < 2000
     assert np.median(np.abs(np.array(kept) - np.array(delays))) <= 40
@@ -161,6 +168,65 @@ def test_a_change_of_one_pairs_reward_is_seen_too() -> None:
     rewards[4] = 0.9
     rule.watch(*steps_of(rng, 1500, rewards, rows), 1500)
     assert rule.alarmed()
+    suspects = np.ones(6, bool)
+    assert 1000 < rule.suspect(suspects) <= 1500 + SHORTEST
+    assert suspects[4]
+    assert suspects.sum() <= 2  # one in five of the others may be doubted
+    rule.start_over(suspects)
+    assert not rule.alarmed()
+    assert rule.counts[4, 0] < 500 < 700 < rule.counts[~suspects, 0].min()
+    assert rule.steps == 6500
+
+
+@pytest.mark.parametrize("changed", [1, 3])
+def test_a_pair_not_met_since_is_suspected_where_many_others_have_changed(changed: int) -> None:
+    rng = np.random.default_rng(7)
+    rewards, rows = world(rng)
+    rewards[:] = 0.1
+    rule = detector()
+    rule.watch(*steps_of(rng, 5000, rewards, rows), 5000)
+    rule.log_emptied()
+    rewards[:changed] = 0.9
+    pairs, nexts, gained = steps_of(rng, 1500, rewards, rows)
+    met = pairs < 3
+    rule.watch(pairs[met], nexts[met], gained[met], int(met.sum()))
+    suspects = np.zeros(6, bool)
+    assert rule.alarmed()
+    rule.suspect(suspects)
+    assert suspects[:changed].all()
+    assert suspects[3:].all() == (changed == 3)
+
+
+def test_what_another_has_found_changed_is_forgotten_in_all_snapshots_and_nothing_else() -> None:
+    rng = np.random.default_rng(8)
+    rule = detector()
+    rule.watch(*steps_of(rng, 3000, *world(rng)), 3000)
+    counts, old = rule.counts.copy(), rule.old_counts.copy()
+    suspects = np.arange(6) == 2
+    rule.start_over(suspects)
+    assert not rule.counts[2].any()
+    assert not rule.old_counts[:8, :, 2].any()
+    np.testing.assert_array_equal(rule.counts[~suspects], counts[~suspects])
+    np.testing.assert_array_equal(rule.old_counts[:, :, ~suspects], old[:, :, ~suspects])
+    rule.start_over(np.ones(6, bool))
+    assert not rule.counts.any()
+    assert (rule.steps, rule.shots.sum()) == (0, 0)
+
+
+@pytest.mark.parametrize("factors", [[0.0], [-5.0, 3.0, 39.0], [60.0, 800.0, -3.0], [39.9] * 16])
+def test_products_that_no_double_would_hold_add_up_all_the_same(factors: list[float]) -> None:
+    products, sums = np.ones(5), np.zeros(5)
+    for log_b in factors:
+        multiply(products, sums, log_b)
+    settle(products, sums)
+
+    def log_term(q: float, log_b: float) -> float:
+        return math.log1p(q * math.expm1(log_b)) if log_b < 700 else math.log(q) + log_b
+
+    expected = np.array([sum(log_term(q, b) for b in factors) for q in SHARES])
+    np.testing.assert_allclose(sums, expected, rtol=1e-12, atol=1e-12)
+    top = expected.max()
+    assert log_mean(sums) == pytest.approx(top + math.log(np.exp(expected - top).mean()))
 
 
 def test_there_are_hardly_any_alarms_without_a_change() -> None:

@@ -84,7 +84,10 @@ def test_an_alarm_comes_at_the_end_of_a_stretch_and_then_all_is_forgotten(name: 
         detector.log_emptied()
         steps += due
     assert steps <= 160 + 32
-    assert detector.start_over() == 0
+    suspects = np.zeros(2, bool)
+    assert detector.suspect(suspects) == 0
+    assert suspects.all()
+    detector.start_over(suspects)
     fresh = DETECTORS[name]()
     fresh.allocate(Pairs.of(2, 1))
     fresh.clock = detector.clock

@@ -29,9 +29,9 @@ from switchmdp.restarts import NEVER
 PARTS = {
     "memory": ("allocate", "absorb", "keep", "counts"),
     "plausible": ("allocate", "plan", "gain", "sweeps"),
-    "restarts": ("after", "look_at", "watch", "log_emptied", "alarmed", "start_over"),
+    "restarts": ("after", "look_at", "watch", "log_emptied", "alarmed", "suspect", "start_over"),
     "episodes": ("quota", "end"),
-    "exploration": ("adjust", "alarmed", "start_over"),
+    "exploration": ("adjust", "alarmed", "suspect", "start_over"),
 }  # the components, and what each must offer
 
 
@@ -64,6 +64,7 @@ class Episodic(Following):
     since: int
     restart_at: int
     end_at: int
+    suspects: NDArray[np.bool_]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -82,6 +83,7 @@ class Episodic(Following):
             if hasattr(component, "allocate"):
                 component.allocate(self.pairs)
         self.begin()
+        self.suspects = np.zeros(self.pairs.n_pairs, np.bool_)
         self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 
     def parts(self) -> list[Any]:
@@ -97,13 +99,20 @@ class Episodic(Following):
             self.absorb()
 
     def forget_if_due(self) -> bool:
-        """Start over where the schedule or the data say so; whether that was done."""
+        """Forget where the schedule or the data say so; whether that was done."""
         if self.clock >= self.restarts.look_at():
             self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
-        alarmed = self.restarts.alarmed() or self.exploration.alarmed()
-        if self.clock < self.restart_at and not alarmed:
+        if self.clock >= self.restart_at:
+            self.start_over()
+        elif self.restarts.alarmed():
+            self.absorb()
+            self.forget_suspects(self.restarts.suspect(self.suspects))
+        elif self.exploration.alarmed():
+            self.absorb()
+            t = self.clock - self.since + 1
+            self.forget_suspects(self.exploration.suspect(self.suspects, t))
+        else:
             return False
-        self.start_over()
         return True
 
     def patience(self) -> int:
@@ -133,13 +142,20 @@ class Episodic(Following):
         choice = pairs.starts[:-1].copy()
         choice[: len(self.choice)] = place[self.choice]
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
+        self.suspects = np.zeros(pairs.n_pairs, np.bool_)
 
     def start_over(self) -> None:
-        """Forget all, or all but the last steps; time starts again at 1 before those."""
+        """Forget all."""
         self.absorb()
-        self.exploration.start_over()
-        kept = self.memory.keep(self.restarts.start_over())
-        self.since = self.clock - kept
+        for pair in range(self.suspects.size):
+            self.suspects[pair] = True
+        self.forget_suspects(0)
+
+    def forget_suspects(self, steps: int) -> None:
+        """Of the suspects forget all but the last steps; time starts again at 1 before those."""
+        self.exploration.start_over(self.suspects)
+        self.restarts.start_over(self.suspects)
+        self.since = self.clock - self.memory.keep(steps, self.suspects)
         self.restart_at = self.restarts.after(self.clock)
         for s in range(self.quota.size):
             self.quota[s] = 0

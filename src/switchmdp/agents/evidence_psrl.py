@@ -1,11 +1,10 @@
-"""EvidencePSRL: posterior sampling that starts over when the evidence says so, and looks around.
+"""EvidencePSRL: posterior sampling that forgets what seems to have changed, and looks around.
 
-    Memory      every step since the likeliest last change (of those     memory.Since
-                before an alarm, the last 65 536 at most)
+    Memory      of each pair, every step since its last change           memory.Since
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
     Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
-    Restarts    when a Bayes factor over all pairs speaks for a change;  restarts.Evidence
-                what came after the change is kept
+    Restarts    when a Bayes factor over all pairs speaks for a change:  restarts.Evidence
+                of the pairs suspected, what came before it is forgotten
     Probes      pairs that the policy leaves out are tried now and then  agents.exploration.Probes
                 and weighed by a sequential test
 
@@ -42,7 +41,7 @@ class EvidencePSRL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.01, gap: int = 2500, seed: int = 0, available: Any = None,
+        delta: float = 0.01, gap: float = 350.0, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,

@@ -77,13 +77,12 @@ class Exp3P(Schedule):
         """The log starts again at 0."""
         self.seen = 0
 
-    def start_over(self) -> int:
+    def start_over(self, suspects: Any) -> None:
         """A block begins: learn from the one before, and draw an arm."""
         if self.arm >= 0:
             self.update(self.earned / self.block)
         self.draw()
         self.earned = 0.0
-        return 0
 
     def update(self, gain: float) -> None:
         """q_j += (β + 1{j was drawn} gain) / p_j."""

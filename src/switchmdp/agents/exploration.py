@@ -8,16 +8,17 @@ open pair is tried once when its state is next passed, and then weighed: the dat
 data before, by the Bayes factor b of its rewards and successors together (as in
 `restarts.evidence`, where they are weighed apart). Wald's sequential test (1945) says when to stop:
 
-    b < 1/2                        it is as it was: closed, as a rule after one or two visits
-    b > n k (k + 1) / δ            it has changed: start over (n pairs, k-th time)
-    otherwise                      tried again, up to 2 + 4 log⁺ b visits
+    b < 1                          it is as it was: closed, as a rule after one visit
+    b > n k (k + 1) / δ            it has changed: forgotten (n pairs, k-th time)
+    otherwise                      tried again, up to 2 + 4 log b visits
 
 Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times, where the
 priors are right (Ville's inequality, summed).
 
-The k-th time is step gap·k² after a restart, and the first only notes what was visited. So a change
-that hides is looked for after a delay of about √(t gap), and the number of probes by step t grows
-like √(t/gap), the price at which the two balance; the gap is the only thing to choose.
+The k-th time is step gap·√n·k² after the last change that was noticed, and the first only notes
+what was visited. So after t steps about √t rounds were made, and the last was about √t steps ago:
+the price and the delay grow alike. More pairs make a round dearer, hence √n; the gap is the only
+thing to choose. As nothing but the one pair is forgotten, a false alarm costs little.
 """
 
 from __future__ import annotations
@@ -29,8 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, probability, whole
-from switchmdp.restarts.evidence import LOG_2, WIDEST, log_moves, log_rewards
+from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.restarts.evidence import WIDEST
+from switchmdp.restarts.factors import log_moves, log_rewards
+
+NOBODY = -1
+
+
+def period_of(gap: float, n_pairs: int) -> float:
+    """The steps until the first time; until the k-th it takes k² times as many.
+
+    >>> period_of(350, 16)
+    1400.0
+    """
+    return gap * math.sqrt(n_pairs)
 
 
 @compiled
@@ -44,32 +58,41 @@ class AsPlanned:
         """Whether to start over now."""
         return False
 
-    def start_over(self) -> None:
-        """All is forgotten."""
+    def suspect(self, suspects: Any, t: int) -> int:
+        """Mark the pairs that seem to have changed; how many steps ago that was."""
+        return 0
+
+    def start_over(self, suspects: Any) -> None:
+        """What was known of these pairs is forgotten."""
 
 
 @compiled
 class Probes:
-    """Tries pairs that the policy leaves out, at steps gap·k²."""
+    """Tries pairs that the policy leaves out, at steps gap·√n·k² with n pairs."""
 
-    gap: int
+    gap: float
     delta: float
     turn: int
     width: int
-    alarm: bool
+    found: int
+    opened: int
+    period: float
     open: NDArray[np.bool_]
     last: NDArray[np.int64]
     before: NDArray[np.float64]
     now: NDArray[np.float64]
     none: NDArray[np.float64]
 
-    def __init__(self, gap: int = 2500, delta: float = 0.01) -> None:
-        self.gap, self.delta = whole("gap", gap, 1), probability("delta", delta)
-        self.turn, self.alarm = 1, False
+    def __init__(self, gap: float = 350.0, delta: float = 0.01) -> None:
+        if positive("gap", gap) < 1.0:
+            raise InvalidParameter("gap", gap, "a number >= 1")
+        self.gap, self.delta = float(gap), probability("delta", delta)
+        self.turn, self.found, self.opened = 1, NOBODY, 0
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         self.width = min(pairs.n_states, WIDEST)
+        self.period = period_of(self.gap, pairs.n_pairs)
         self.open = np.zeros(pairs.n_pairs, np.bool_)
         self.last = np.zeros(pairs.n_pairs, np.int64)
         self.before = np.zeros((pairs.n_pairs, 2 + self.width))
@@ -89,7 +112,9 @@ class Probes:
         for name, shape in sizes.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Probes.{name} is not consistent")
-        if self.width != width or self.gap < 1 or not 1 <= self.turn < 2**31:
+        if self.width != width or not self.period == period_of(self.gap, n_pairs) >= 1.0:
+            raise ValueError("Probes.width or period is not consistent")
+        if not (NOBODY <= self.found < n_pairs and 1 <= self.turn < 2**31 and self.opened >= 0):
             raise ValueError("Probes is not consistent")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
@@ -100,9 +125,10 @@ class Probes:
         for pair in range(self.open.size):
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
-        if t >= self.gap * self.turn * self.turn:
-            while t >= self.gap * self.turn * self.turn:  # a restart may keep many steps
+        if t >= self.period * self.turn * self.turn:
+            while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
                 self.turn += 1
+            self.opened = t
             for pair in range(self.open.size):
                 # Fewer, where the memory forgets.
                 stale = 0 < counts.visits[pair] <= self.last[pair]
@@ -140,16 +166,23 @@ class Probes:
         log_b += log_moves(before[0], before[2:], self.none)
         log_b += log_moves(since, now[2:], before[2:]) - log_moves(now[0], now[2:], self.none)
         if log_b > threshold:
-            self.alarm = True
-        elif log_b < -LOG_2 or since >= 2.0 + 4.0 * max(0.0, log_b):
+            self.found = pair
+        elif log_b < 0.0 or since >= 2.0 + 4.0 * log_b:
             self.open[pair] = False
 
     def alarmed(self) -> bool:
         """Whether to start over now."""
-        return self.alarm
+        return self.found != NOBODY
 
-    def start_over(self) -> None:
-        """All is forgotten."""
-        self.turn, self.alarm = 1, False
-        for pair in range(self.open.size):
-            self.open[pair], self.last[pair] = False, 0
+    def suspect(self, suspects: Any, t: int) -> int:
+        """Mark the pair that was found changed; how many steps ago it was tried first."""
+        for pair in range(suspects.size):
+            suspects[pair] = pair == self.found
+        return max(0, t - self.opened)
+
+    def start_over(self, suspects: Any) -> None:
+        """What was known of these pairs is forgotten."""
+        self.turn, self.found, self.opened = 1, NOBODY, 0
+        for pair in range(suspects.size):
+            if suspects[pair]:
+                self.open[pair], self.last[pair] = False, 0

@@ -132,6 +132,22 @@ class Slots:
                     slot = state if new.full else new.slot_of(into, state)
                     new.count[new.offset[into] + slot] = self.count[k]
 
+    def forget(self, pair: int) -> None:
+        """Forget all of a pair."""
+        raise NotImplementedError
+
+    def forget_pairs(self, suspects: Any) -> None:
+        """Forget all of these pairs."""
+        for pair in range(suspects.size):
+            if suspects[pair]:
+                self.forget(pair)
+
+    def empty_block(self, pair: int) -> None:
+        """Forget visits to a pair and its successors."""
+        self.visits[pair] = 0
+        for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
+            self.count[k] = 0
+
     def empty_slots(self) -> None:
         """Forget visits and successors."""
         for pair in range(self.visits.size):
@@ -198,6 +214,11 @@ class Counts(Slots):
         self.copy_slots(new, place)
         new.high[place], new.low[place] = self.high, self.low
         return new
+
+    def forget(self, pair: int) -> None:
+        """Forget all of a pair."""
+        self.empty_block(pair)
+        self.high[pair], self.low[pair] = 0, 0
 
     def clear(self) -> None:
         """Forget all."""

@@ -90,6 +90,11 @@ class Weights(Slots):
         new.mass[place], new.rewards[place] = self.mass, self.rewards
         return new
 
+    def forget(self, pair: int) -> None:
+        """Forget all of a pair."""
+        self.empty_block(pair)
+        self.mass[pair], self.rewards[pair] = 0.0, 0.0
+
     def clear(self) -> None:
         """Forget all."""
         self.empty_slots()
@@ -164,9 +169,12 @@ class Discounted:
         """Make room for more pairs; pair x is now place[x]."""
         self.counts = self.counts.moved(pairs, place)
 
-    def keep(self, steps: int) -> int:
-        """Forget all but the last steps, as many as can be told apart: none."""
-        self.clear()
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Of these pairs forget all but the last steps, as many as can be told apart: none."""
+        if suspects.all():
+            self.clear()
+        else:
+            self.counts.forget_pairs(suspects)
         return 0
 
     def clear(self) -> None:

@@ -1,4 +1,17 @@
-"""What came since the last change, and its last steps one by one."""
+"""What came since the last change, of each pair apart; and the last steps one by one.
+
+When a change is noticed, of every pair that it concerns all steps since it are kept. Of those
+before it some are still worth something, if the change is small. How small is seen from how long it
+took: a change that v visits to a pair brought to light is about as large as v visits resolve, so
+that what was known before is worth about v visits. And where all drifts, knowledge loses its worth
+with age a: what is m steps old is worth v, what is older m v / a. So
+
+    of the visits before the change a pair's j-th last, a steps ago, is kept if  j a <= m v / 4
+
+and j <= 4: enough not to start from nothing, too few to stand in the way of what is new. The change
+was m steps ago, and since then v = m / (pairs met) visits fell to each pair that was met. After a
+large change, which is seen at once, that keeps nothing. It is a rule of thumb.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +24,14 @@ from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs, whole
 from switchmdp.memory.counts import Counts
 
+MOST = 4
+
 
 @compiled
 class Since:
-    """Remembers every step since the last change, and the last `room` of them one by one.
+    """Remembers every step since the last change of its pair, and the last `room` one by one.
 
-    When it is told to keep only the last steps, it counts those again.
+    When it is told to keep only the last steps of some pairs, it counts those again.
     """
 
     room: int
@@ -26,6 +41,8 @@ class Since:
     rewards: NDArray[np.float64]
     at: int
     size: int
+    total: int
+    first: NDArray[np.int64]
 
     def __init__(self, room: int = 2**16) -> None:
         self.room = whole("room", room, 1, 2**32)
@@ -35,7 +52,8 @@ class Since:
         self.counts = Counts(pairs)
         self.pairs, self.nexts = np.zeros(self.room, np.uint32), np.zeros(self.room, np.uint32)
         self.rewards = np.zeros(self.room)
-        self.at, self.size = 0, 0
+        self.at, self.size, self.total = 0, 0, 0
+        self.first = np.zeros(pairs.n_pairs, np.int64)  # which of all steps is a pair's first kept
 
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Count the n steps of a log."""
@@ -45,27 +63,54 @@ class Since:
             at += 1
             if at == room:
                 at = 0
-        self.at, self.size = at, min(room, self.size + n)
+        self.at, self.size, self.total = at, min(room, self.size + n), self.total + n
         self.counts.add(pairs, nexts, rewards, 0, n)
 
-    def keep(self, steps: int) -> int:
-        """Forget all but the last steps, those that are held; how many that are."""
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Of these pairs forget all but the last steps, those that are held; how many that are."""
         kept = min(steps, self.size)
-        pairs, nexts = np.empty(kept, np.uint32), np.empty(kept, np.uint32)
-        rewards = np.empty(kept)
-        for i in range(kept):
-            k = (self.at - kept + i) % self.room
-            pairs[i], nexts[i], rewards[i] = self.pairs[k], self.nexts[k], self.rewards[k]
-        self.counts.clear()
-        self.counts.add(pairs, nexts, rewards, 0, kept)
-        self.size = kept
+        oldest = self.choose(kept, suspects)
+        self.counts.forget_pairs(suspects)
+        pairs, nexts = np.empty(oldest, np.uint32), np.empty(oldest, np.uint32)
+        rewards = np.empty(oldest)
+        n = 0
+        for age in range(oldest, 0, -1):
+            k = (self.at - age) % self.room
+            pair = self.pairs[k]
+            if suspects[pair] and self.total - age >= self.first[pair]:
+                pairs[n], nexts[n], rewards[n] = pair, self.nexts[k], self.rewards[k]
+                n += 1
+        self.counts.add(pairs, nexts, rewards, 0, n)
         return kept
+
+    def choose(self, steps: int, suspects: Any) -> int:
+        """Set each suspect's first step, by the rule above; the age of the first of all."""
+        before, rank = self.first.copy(), np.zeros(self.first.size, np.int64)
+        for pair in range(suspects.size):
+            if suspects[pair]:
+                self.first[pair] = self.total
+        met, worth, oldest = 0, 0.0, 0
+        for age in range(1, self.size + 1):
+            if age == steps + 1:
+                worth = steps / 4.0 * steps / max(1, met)
+            if age > steps and age > worth:
+                break
+            pair = self.pairs[(self.at - age) % self.room]
+            rank[pair] += 1
+            met += rank[pair] == 1
+            lasts = age <= steps or (rank[pair] <= MOST and rank[pair] * age <= worth)
+            if lasts and suspects[pair] and self.total - age >= before[pair]:
+                self.first[pair], oldest = self.total - age, age
+        return oldest
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; pair x is now place[x]."""
         self.counts = self.counts.moved(pairs, place)
         where = (self.at - self.size + np.arange(self.size)) % self.room
         self.pairs[where] = place[self.pairs[where]]
+        first = np.zeros(pairs.n_pairs, np.int64)
+        first[place] = self.first
+        self.first = first
 
     def clear(self) -> None:
         self.counts.clear()
@@ -80,6 +125,8 @@ class Since:
             and 0 <= self.at < self.room and 0 <= self.size <= self.room
             and (self.pairs[where] < n_pairs).all() and (self.nexts[where] < n_states).all()
             and ((self.rewards[where] >= 0.0) & (self.rewards[where] <= 1.0)).all()
+            and self.first.shape == (n_pairs,) and 0 <= self.total < 2**53
+            and ((self.first >= 0) & (self.first <= self.total)).all()
         )  # fmt: skip
         if not right:
             raise ValueError("Since is not consistent")

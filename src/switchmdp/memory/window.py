@@ -38,9 +38,12 @@ class Everything:
         """Make room for more pairs; pair x is now place[x]."""
         self.counts = self.counts.moved(pairs, place)
 
-    def keep(self, steps: int) -> int:
-        """Forget all but the last steps, as many as can be told apart: none."""
-        self.counts.clear()
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Of these pairs forget all but the last steps, as many as can be told apart: none."""
+        if suspects.all():
+            self.clear()
+        else:
+            self.counts.forget_pairs(suspects)
         return 0
 
     def clear(self) -> None:
@@ -128,8 +131,8 @@ class Window:
             pairs[i], slots[i], rewards[i] = self.pairs[i], self.slots[i], self.rewards[i]
         self.pairs, self.slots, self.rewards = pairs, slots, rewards
 
-    def keep(self, steps: int) -> int:
-        """Forget all but the last steps; how many those are."""
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Forget all but the last steps, of all pairs; how many those are."""
         if steps < self.size:
             self.forget(self.size - steps)
             where = (self.head + np.arange(steps)) % self.pairs.size

@@ -1,23 +1,19 @@
 """Restarts when the data speak for a change: a Bayes factor over all pairs at once.
 
-Did the world change m steps ago? For each pair take its rewards and its successors before and
-since. Under a uniform prior on means and rows, the data D of a stretch have the probability
+Did the world change m steps ago? `factors` says how much the data before and since speak for it,
 
-    m(rewards) = B(1 + R, 1 + N - R),       m(successors) = Γ(S) Π_j Γ(1 + P_j) / Γ(S + N),
+    Λ(m) = Σ over {rewards, successors} of  log mean over q of  Π over pairs of (1 - q + q b),
 
-and a change of this one thing is supported by the Bayes factor  b = m(before) m(since) / m(both).
-Which pairs have changed is not known. Let each thing change with probability 1/2 on its own: then
+with b the Bayes factor of one pair and q the share of pairs that have changed. An alarm is raised
+when  Λ(m) > log(1/δ) + 1.5 log n  with n the steps since all was forgotten. (For one m, Λ exceeds
+log(1/δ) with probability at most δ under no change, by Markov's inequality, where the priors are
+right; the last term pays for looking again and again. It is a heuristic in so far as the prior is
+ours.)
 
-    Λ(m) = Σ over pairs and over {rewards, successors} of  log( (1 + b) / 2 )
-
-weighs "something changed m steps ago" against "nothing did". A pair that did not change, or was not
-visited since, costs at most log 2; those that did add up. A change of everything is then seen after
-a few steps each, a change of one pair once that pair alone gives enough.
-
-An alarm is raised when  Λ(m) > log(1/δ) + 1.5 log n  with n the steps since the last restart. (For
-one m, Λ exceeds log(1/δ) with probability at most δ under no change, by Markov's inequality, where
-the priors are right; the last term pays for looking again and again. It is a heuristic in so far as
-the prior is ours.) After it only the steps since the likeliest change are kept.
+Then the likeliest moment is taken for the change, and a pair is *suspected* if its rewards or
+successors have changed with probability above 1/5, given its own data and, through q, those of all
+others: a pair that was not met since is suspected where many others have changed, and spared where
+few have. What came before the change is forgotten of suspects, and of no other pair.
 
 The ages m are b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots of the
 counts are kept, taken every m/2 steps: a look costs O(1) pairs a step, amortised, whatever n.
@@ -32,15 +28,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.restarts.factors import (
+    SHARES,
+    log_mean,
+    log_moves,
+    log_rewards,
+    multiply,
+    settle,
+    share,
+    unchanged,
+)  # fmt: skip
 from switchmdp.restarts.schedules import NEVER
-from switchmdp.restarts.special import log_factorial, log_gamma
 
 WIDEST = 64
 SHORTEST, AGES, KEPT = 32, 13, 2
-LARGE = 40.0  # from e⁴⁰ on 1 + b is b
-LOG_2 = math.log(2.0)
+KINDS = 2  # rewards and successors
+DOUBT = 0.2
 TINY = 1e-100
 
 
@@ -51,23 +56,6 @@ def base_of(n_pairs: int) -> int:
     (32, 46)
     """
     return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
-
-
-@jit
-def log_rewards(n: float, total: float) -> float:
-    """log B(1 + R, 1 + N - R)."""
-    failures = max(0.0, n - total)  # a sum of parts may be rounded up
-    return log_gamma(1.0 + total) + log_gamma(1.0 + failures) - log_gamma(2.0 + n)
-
-
-@jit
-def log_moves(n: float, now: Any, old: Any) -> float:
-    """log Γ(S) Π Γ(1 + P_j) / Γ(S + N) of the successors counted between `old` and `now`."""
-    total = log_gamma(float(now.size)) - log_gamma(now.size + n)
-    for j in range(now.size):
-        if now[j] > old[j]:
-            total += log_factorial(now[j] - old[j])
-    return total
 
 
 @compiled
@@ -90,6 +78,10 @@ class Evidence:
     old_steps: NDArray[np.int64]
     none: NDArray[np.float64]
     shots: NDArray[np.int64]
+    factors: NDArray[np.float64]
+    products: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    accused: NDArray[np.bool_]
 
     def __init__(self, delta: float = 0.01) -> None:
         self.delta = probability("delta", delta)
@@ -99,14 +91,18 @@ class Evidence:
         n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
         self.base = base_of(n)
         self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
-        self.logs = np.zeros((n, 2))  # log m of all rewards, and of all successors
+        self.logs = np.zeros((n, KINDS))  # log m of all rewards, and of all successors
         self.news = np.ones(n)  # the factor by which m(successors) has changed since
         self.stale = np.zeros(n, np.bool_)
         self.old_counts = np.zeros((AGES, KEPT, n, 2 + self.width))
-        self.old_logs = np.zeros((AGES, KEPT, n, 2))
+        self.old_logs = np.zeros((AGES, KEPT, n, KINDS))
         self.old_steps = np.zeros((AGES, KEPT), np.int64)
         self.none = np.zeros(self.width)
         self.shots = np.zeros(AGES, np.int64)
+        self.factors = np.zeros((n, KINDS))  # log b, as weighed last; 0 where nothing is known
+        self.products = np.ones((KINDS, len(SHARES)))
+        self.sums = np.zeros((KINDS, len(SHARES)))
+        self.accused = np.zeros(n, np.bool_)
         self.steps, self.seen, self.clock, self.keeps = 0, 0, 1, -1
 
     def grow(self, pairs: Pairs, place: Any) -> None:
@@ -119,10 +115,11 @@ class Evidence:
         """Raise a ValueError where the arrays are not what machine code relies on."""
         width = min(n_states, WIDEST)
         sizes = {
-            "counts": (n_pairs, 2 + width), "logs": (n_pairs, 2), "stale": (n_pairs,),
-            "news": (n_pairs,),
-            "old_counts": (AGES, KEPT, n_pairs, 2 + width), "old_logs": (AGES, KEPT, n_pairs, 2),
-            "old_steps": (AGES, KEPT), "none": (width,), "shots": (AGES,),
+            "counts": (n_pairs, 2 + width), "logs": (n_pairs, KINDS), "stale": (n_pairs,),
+            "news": (n_pairs,), "factors": (n_pairs, KINDS), "accused": (n_pairs,),
+            "products": (KINDS, len(SHARES)), "sums": (KINDS, len(SHARES)),
+            "old_counts": (AGES, KEPT, n_pairs, 2 + width), "old_steps": (AGES, KEPT),
+            "old_logs": (AGES, KEPT, n_pairs, KINDS), "none": (width,), "shots": (AGES,),
         }  # fmt: skip
         for name, shape in sizes.items():
             if getattr(self, name).shape != shape:
@@ -176,7 +173,7 @@ class Evidence:
                 break  # nor is it the turn of any older one
             at = self.shots[age] % KEPT
             if self.shots[age] >= KEPT and self.weigh(age, at) > threshold:
-                self.forget_before_change()
+                self.accuse()
                 return
             self.old_counts[age, at, :, :] = self.counts
             self.old_logs[age, at, :, :] = self.logs
@@ -197,40 +194,37 @@ class Evidence:
         self.logs[pair, 1] += math.log(self.news[pair])
         self.news[pair] = 1.0
 
-    def recount(self) -> None:
-        """log m of all successors, from nothing but the counts."""
-        for pair in range(self.stale.size):
-            counts = self.counts[pair]
-            self.logs[pair, 1] = log_moves(counts[0], counts[2:], self.none)
-            self.news[pair], self.stale[pair] = 1.0, True
-
     def weigh(self, age: int, at: int) -> float:
-        """Λ of a change at that snapshot."""
-        counts, logs = self.counts, self.logs
+        """Λ of a change at that snapshot; `factors` and `sums` are left as they were for it."""
+        counts, logs, factors = self.counts, self.logs, self.factors
         old, old_logs = self.old_counts[age, at], self.old_logs[age, at]
-        total, product = 0.0, 1.0
+        rewards, moves = self.products[0], self.products[1]
+        of_rewards, of_moves = self.sums[0], self.sums[1]
+        for i in range(len(SHARES)):
+            of_rewards[i], of_moves[i] = 0.0, 0.0
+        met = 0
         for pair in range(counts.shape[0]):
             before = old[pair, 0]
             since = counts[pair, 0] - before
             if since == 0.0 or before == 0.0:
+                factors[pair, 0], factors[pair, 1] = 0.0, 0.0
                 continue
-            for kind in range(2):
-                if kind == 0:
-                    log_b = log_rewards(since, counts[pair, 1] - old[pair, 1])
-                else:
-                    log_b = log_moves(since, counts[pair, 2:], old[pair, 2:])
-                log_b += old_logs[pair, kind] - logs[pair, kind]
-                if log_b > LARGE:
-                    total += log_b - LOG_2
-                else:
-                    product *= 0.5 + 0.5 * math.exp(log_b)
-            if not 1e-100 < product < 1e100:
-                total += math.log(product)
-                product = 1.0
-        return total + math.log(product)
+            log_b = log_rewards(since, counts[pair, 1] - old[pair, 1])
+            factors[pair, 0] = log_b + old_logs[pair, 0] - logs[pair, 0]
+            multiply(rewards, of_rewards, factors[pair, 0])
+            log_b = log_moves(since, counts[pair, 2:], old[pair, 2:])
+            factors[pair, 1] = log_b + old_logs[pair, 1] - logs[pair, 1]
+            multiply(moves, of_moves, factors[pair, 1])
+            met += 1
+            if met % 16 == 0:
+                settle(rewards, of_rewards)
+                settle(moves, of_moves)
+        settle(rewards, of_rewards)
+        settle(moves, of_moves)
+        return log_mean(of_rewards) + log_mean(of_moves)
 
-    def forget_before_change(self) -> None:
-        """Choose the likeliest of all snapshots, and keep only what came since."""
+    def accuse(self) -> None:
+        """Take the likeliest of all snapshots for the change, and forget the suspects' past."""
         best, best_age, best_at = -np.inf, 0, 0
         for age in range(AGES):
             for at in range(min(self.shots[age], KEPT)):
@@ -238,23 +232,59 @@ class Evidence:
                     found = self.weigh(age, at)
                     if found > best:
                         best, best_age, best_at = found, age, at
+        self.weigh(best_age, best_at)
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        self.counts[:, :] -= self.old_counts[best_age, best_at]
-        self.recount()
+        past = self.old_counts[best_age, best_at].copy()
+        of_rewards, of_moves = share(self.sums[0]), share(self.sums[1])
+        least, likeliest = 1.0, 0
+        for pair in range(self.accused.size):
+            same = unchanged(of_rewards, self.factors[pair, 0])
+            same *= unchanged(of_moves, self.factors[pair, 1])
+            self.accused[pair] = 1.0 - same > DOUBT or past[pair, 0] == 0.0
+            if past[pair, 0] > 0.0 and same < least:
+                least, likeliest = same, pair
+        self.accused[likeliest] = True
+        for pair in range(self.accused.size):
+            if self.accused[pair] and past[pair, 0] > 0.0:
+                self.forget(pair, past[pair])
+
+    def forget(self, pair: int, past: Any) -> None:
+        """Take what was counted of a pair until some moment out of all counts."""
+        self.counts[pair, :] -= past
+        self.logs[pair, 0] = log_rewards(self.counts[pair, 0], self.counts[pair, 1])
+        self.logs[pair, 1] = log_moves(self.counts[pair, 0], self.counts[pair, 2:], self.none)
+        self.news[pair] = 1.0
+        for age in range(AGES):
+            for at in range(min(self.shots[age], KEPT)):
+                old, logs = self.old_counts[age, at, pair], self.old_logs[age, at, pair]
+                if old[0] <= past[0]:
+                    old[:] = 0.0
+                else:
+                    old[:] -= past
+                logs[0] = log_rewards(old[0], old[1])
+                logs[1] = log_moves(old[0], old[2:], self.none)
 
     def alarmed(self) -> bool:
-        """Whether to start over now."""
+        """Whether to forget something now."""
         return self.keeps >= 0
 
-    def start_over(self) -> int:
-        """The agent starts over: how many of its last steps it may keep.
+    def suspect(self, suspects: Any) -> int:
+        """Mark the pairs that seem to have changed; how many steps ago that was."""
+        for pair in range(suspects.size):
+            suspects[pair] = self.accused[pair]
+        return max(0, self.keeps)
 
-        A memory that can't keep as many keeps fewer; the evidence still begins with the change.
+    def start_over(self, suspects: Any) -> None:
+        """The agent forgets what it knew of these pairs.
+
+        If it was this rule that raised the alarm, it has done so already.
         """
-        keeps = max(0, self.keeps)
-        if self.keeps < 0:  # another's decision
-            self.counts[:, :] = 0.0
-            self.recount()
-        self.steps, self.keeps = keeps, -1
-        self.shots[:] = 0
-        return keeps
+        mine, everyone = self.keeps >= 0, True
+        for pair in range(suspects.size):
+            everyone &= suspects[pair]
+            if suspects[pair] and not mine:
+                self.forget(pair, self.counts[pair].copy())
+        if everyone:
+            self.steps = max(0, self.keeps)
+            self.shots[:] = 0
+        self.keeps = -1

@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import compiled, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import increasing_steps, whole
 
 NEVER = 2**62
+
+
+@jit
+def everyone(suspects: Any) -> int:
+    """All pairs are suspected, of having changed just now."""
+    for pair in range(suspects.size):
+        suspects[pair] = True
+    return 0
 
 
 @compiled
@@ -36,9 +44,12 @@ class Schedule:
         """Whether to start over now."""
         return False
 
-    def start_over(self) -> int:
-        """The agent starts over: how many of its last steps it may keep."""
-        return 0
+    def suspect(self, suspects: Any) -> int:
+        """Mark the pairs that have changed; how many steps ago that was."""
+        return everyone(suspects)
+
+    def start_over(self, suspects: Any) -> None:
+        """The agent forgets what it knew of these pairs."""
 
 
 @compiled

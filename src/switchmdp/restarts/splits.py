@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.schedules import NEVER
+from switchmdp.restarts.schedules import NEVER, everyone
 
 LOWEST, KEPT, LEVELS = 2, 16, 12  # level 0 is every 2² visits
 LOW_BITS = (1 << LOWEST) - 1
@@ -148,13 +148,16 @@ class Splits:
         """Whether to start over now."""
         return self.alarm
 
-    def start_over(self) -> int:
-        """The agent starts over: how many of its last steps it may keep."""
+    def suspect(self, suspects: Any) -> int:
+        """Mark the pairs that have changed: as its papers have it, all of them, and just now."""
+        return everyone(suspects)
+
+    def start_over(self, suspects: Any) -> None:
+        """The agent forgets what it knew of these pairs: all are watched anew."""
         self.visits[:] = 0
         self.now[:] = 0.0
         self.past[:] = 0.0
         self.steps, self.found, self.alarm = 0, False, False
-        return 0
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Know more pairs: all pairs are watched anew."""

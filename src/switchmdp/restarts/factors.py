@@ -1,0 +1,113 @@
+"""How strongly the data of pairs speak for a change: Bayes factors, and their sum over all pairs.
+
+Take the rewards of one pair, or its successors, before some moment and since. Under a uniform prior
+on means and rows, the data of a stretch have the probability
+
+    m(rewards) = B(1 + R, 1 + N - R),       m(successors) = Γ(S) Π_j Γ(1 + P_j) / Γ(S + N),
+
+and a change of this one thing at that moment the Bayes factor  b = m(before) m(since) / m(both).
+
+Which things have changed is not known. If each has with probability q on its own, all that is known
+of one kind (rewards, or successors) weighs
+
+    Λ_q = Σ over pairs of  log(1 - q + q b)
+
+for "some have changed". Nor is q known: it is one of `SHARES`, each as likely as any other, and for
+each kind apart. So a change of everything is seen after a few visits to each pair, as all of them
+add up; and one of a single pair once that pair alone speaks clearly, as the others cost next to
+nothing where q is small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np  # noqa: F401  # for the examples
+
+from switchmdp.compiled import jit
+from switchmdp.restarts.special import log_factorial, log_gamma
+
+SHARES = (7 / 8, 1 / 2, 1 / 8, 1 / 32, 1 / 128)
+LARGE = 40.0  # from b = e⁴⁰ on 1 - q + q b is q b
+
+
+@jit
+def log_rewards(n: float, total: float) -> float:
+    """log B(1 + R, 1 + N - R)."""
+    failures = max(0.0, n - total)  # a sum of parts may be rounded up
+    return log_gamma(1.0 + total) + log_gamma(1.0 + failures) - log_gamma(2.0 + n)
+
+
+@jit
+def log_moves(n: float, now: Any, old: Any) -> float:
+    """log Γ(S) Π Γ(1 + P_j) / Γ(S + N) of the successors counted between `old` and `now`."""
+    total = log_gamma(float(now.size)) - log_gamma(now.size + n)
+    for j in range(now.size):
+        if now[j] > old[j]:
+            total += log_factorial(now[j] - old[j])
+    return total
+
+
+@jit
+def multiply(products: Any, sums: Any, log_b: float) -> None:
+    """Let every 1 - q + q b take part in the product of its share."""
+    b = math.exp(min(log_b, LARGE))
+    for i in range(len(SHARES)):
+        products[i] *= 1.0 - SHARES[i] + SHARES[i] * b
+        sums[i] += max(0.0, log_b - LARGE)
+
+
+@jit
+def settle(products: Any, sums: Any) -> None:
+    """Move the products into the sums of their logarithms: at most 16 factors each fit a double."""
+    for i in range(len(SHARES)):
+        sums[i] += math.log(products[i])
+        products[i] = 1.0
+
+
+@jit
+def largest(sums: Any) -> float:
+    """The largest of the sums."""
+    top = sums[0]
+    for i in range(1, len(SHARES)):
+        top = max(top, sums[i])
+    return float(top)
+
+
+@jit
+def log_mean(sums: Any) -> float:
+    """log of the mean of e^Λ_q over the shares.
+
+    >>> log_mean(np.zeros(5))
+    0.0
+    """
+    top, total = largest(sums), 0.0
+    for i in range(len(SHARES)):
+        total += math.exp(sums[i] - top)
+    return top + math.log(total / len(SHARES))
+
+
+@jit
+def share(sums: Any) -> float:
+    """The expected share q of what has changed, given all that is known: ∝ e^Λ_q.
+
+    >>> round(share(np.zeros(5)), 4), round(share(np.array([90.0, 0, 0, 0, 0])), 4)
+    (0.3078, 0.875)
+    """
+    top, total, weighted = largest(sums), 0.0, 0.0
+    for i in range(len(SHARES)):
+        weight = math.exp(sums[i] - top)
+        total += weight
+        weighted += weight * SHARES[i]
+    return weighted / total
+
+
+@jit
+def unchanged(q: float, log_b: float) -> float:
+    """The probability that one thing has not changed, where a share q has.
+
+    >>> unchanged(0.5, 0.0), unchanged(0.25, 800.0) < 1e-17
+    (0.5, True)
+    """
+    return (1.0 - q) / (1.0 - q + q * math.exp(min(log_b, LARGE)))
