@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Results, Setting
+from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.reports import measures
 from switchmdp.reports.against import fixed_values
-from switchmdp.reports.measures import as_setting
 
 NAN = float("nan")
 

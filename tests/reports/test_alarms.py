@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from switchmdp.experiments.results import Setting
+from switchmdp.experiments.results import Setting, as_setting
 from switchmdp.reports.alarms import detection
-from switchmdp.reports.curves import as_setting
 
 
 def restarted(changes: Sequence[int], *runs: Sequence[int] | None) -> Setting:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Setting
+from switchmdp.experiments.results import Setting, as_setting
 from switchmdp.reports import measures
 from switchmdp.reports.curves import MOST_SEGMENTS, curves
-from switchmdp.reports.measures import as_setting
 from switchmdp.reports.resampling import Interval
 
 NAN = float("nan")

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.experiments.results import Results
+from switchmdp.experiments.results import Results, as_setting
 from switchmdp.experiments.spec import Claim
 from switchmdp.reports.claims import FEWEST, Verdict, by_sentence, judge, judge_all
-from switchmdp.reports.measures import as_setting
 
 NAN = float("nan")
 NOISE = np.linspace(-1.0, 1.0, 20)

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from switchmdp.experiments.campaign import Standing
-from switchmdp.experiments.results import Results, Runs
+from switchmdp.experiments.results import Results, Runs, as_setting
 from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
-from switchmdp.reports.curves import as_setting
 from switchmdp.reports.leaderboard import Leaderboard, document, summary, write_leaderboard
 from switchmdp.reports.leaderboard_tables import (
     adaptivity_table,

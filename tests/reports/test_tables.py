@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from switchmdp.experiments.results import Results, Setting
+from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.measures import as_setting
 from switchmdp.reports.numbers import number, percent, with_interval
 from switchmdp.reports.resampling import Interval
 from switchmdp.reports.tables import (

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
-from switchmdp.restarts.evidence import WIDEST
 from switchmdp.restarts.factors import log_moves, log_rewards
+from switchmdp.restarts.snapshots import WIDEST
 
 NOBODY = -1
 

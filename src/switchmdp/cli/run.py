@@ -101,8 +101,9 @@ def _go(
             store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop, watch=show
         )
 
+    part = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
     tally, code = attend(
-        work, store.experiment.horizon, store.path, again=command("resume", store.path),
+        work, store.experiment.horizon, store.path, again=command("resume", store.path) + part,
         tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
     )  # fmt: skip
     if tally.complete and shard == (1, 1):

@@ -6,12 +6,12 @@ belongs to its i-th problem, which every agent met with the same randomness. Rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 HARDNESS = ("diameter", "span", "gap", "reward_variation", "transition_variation")
 
@@ -85,3 +85,29 @@ class Results:
         """Every agent's name, in order of appearance."""
         names = [name for setting in self.settings.values() for name in setting.agents]
         return tuple(dict.fromkeys(names))
+
+
+def as_setting(
+    times: ArrayLike, regret: Mapping[str, ArrayLike], change_points: Sequence[int] = ()
+) -> Setting:
+    """Curves from anywhere as a setting: for each agent an array (problems, points).
+
+    A row that is NaN anywhere is a failed run. Regret stands for pseudo-regret too, and all
+    problems change at the same steps.
+
+    >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
+    3
+    """
+    agents = {}
+    n = 0
+    for name, rows in regret.items():
+        curve: NDArray[np.float64] = np.array(rows, dtype=np.float64)
+        n = len(curve)
+        unknown = np.full(n, np.nan)
+        uncounted = np.full(n, -1, dtype=np.int64)
+        failed = np.isnan(curve).sum(axis=1) > 0
+        agents[name] = Runs(curve, curve, uncounted, uncounted, unknown, failed, unknown, base=name)
+    points = np.array(change_points, dtype=np.int64)
+    gains = np.full(len(points) + 1, np.nan)
+    steps = np.array(times, dtype=np.int64)
+    return Setting("curves", steps, (points,) * n, (gains,) * n, {}, agents)

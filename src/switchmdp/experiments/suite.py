@@ -178,7 +178,7 @@ def trials(tuned: Results) -> dict[str, dict[float, float]]:
     NaN for a value with which a run failed.
 
     >>> from dataclasses import replace
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([9], {"a 10": [[4.0], [6.0]], "a 20": [[3.0], [np.nan]]})
     >>> values = zip(setting.agents.items(), (10, 20))
     >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}
@@ -199,7 +199,7 @@ def choose(tuned: Results) -> Choices:
     """The value of lowest mean pseudo-regret; one with which a run failed only if all did.
 
     >>> from dataclasses import replace
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([9], {"a 10": [[5.0]], "a 20": [[3.0]], "a 30": [[3.0]]})
     >>> values = zip(setting.agents.items(), (10, 20, 30))
     >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}

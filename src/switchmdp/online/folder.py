@@ -33,7 +33,7 @@ KEY_SIZE = 16
 try:
     import fcntl
 except ImportError:  # not there on Windows, where nobody keeps a second process out
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module that is not there
 
 
 def claim(folder: Path) -> int:

@@ -86,9 +86,10 @@ def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, f
         budget = n_states**3 // stored if n_states <= DENSE else SWEEPS_FOR_LARGE
         found = iterate_values(mdp.model, choice, bias, tolerance, max(32, budget))
         if found[2] == DONE:
-            return found  # type: ignore[no-any-return]
+            return found  # type: ignore[no-any-return]  # machine code has no types
     if n_states <= DENSE:
-        return iterate_policies(mdp.model, choice, bias, tolerance)  # type: ignore[no-any-return]
+        solved: tuple[float, float, int] = iterate_policies(mdp.model, choice, bias, tolerance)
+        return solved
     return iterate_large_policies(mdp.model, choice, bias, tolerance)
 
 
@@ -205,7 +206,8 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(given)])
     if mdp.n_states > DENSE:
         return gains_of_large_chain(mdp.model, choice)
-    return _gains_of_policy(mdp.model, choice)  # type: ignore[no-any-return]
+    gains: NDArray[np.float64] = _gains_of_policy(mdp.model, choice)
+    return gains
 
 
 @entry

@@ -48,7 +48,7 @@ def against(results: Results, parameter: str) -> dict[str, dict[str, Band]]:
     is taken.
 
     >>> from dataclasses import replace
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10], {"a [w=8]": [[3]], "a [w=4]": [[5]]})
     >>> agents = {
     ...     name: replace(setting.agents[name], base="a", swept={"w": w})
@@ -94,7 +94,7 @@ def against_hardness(setting: Setting, name: str = "diameter", bins: int = 8) ->
     its median hardness. Problems of unknown or infinite hardness are left out.
 
     >>> from dataclasses import replace
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10], {"a": [[5], [1], [7], [3]]})
     >>> setting = replace(setting, hardness={"diameter": np.array([30.0, 10.0, 40.0, 20.0])})
     >>> line = against_hardness(setting, bins=2)["a"]

@@ -32,7 +32,7 @@ def detection(setting: Setting, agent: str) -> Detection | None:
     """The agent's restarts against the problems' changes; None where they are not known.
 
     >>> from dataclasses import replace
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([50_000, 100_000], {"a": [[0, 0]]}, change_points=[100, 60_000])
     >>> runs = replace(setting.agents["a"], restarts=(np.array([50, 107, 900]),))
     >>> found = detection(replace(setting, agents={"a": runs}), "a")

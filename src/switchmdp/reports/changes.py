@@ -32,7 +32,7 @@ def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tup
     Segment j covers the steps from change point c_j to c_{j+1} - 1, and so earns
     R(c_{j+1} - 1) - R(c_j - 1). Regret after a step that is not recorded is interpolated linearly.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
     >>> [found.middle for found in segment_regret(setting, "a")]
     [1.0, 4.0]
@@ -47,7 +47,7 @@ def bumps(setting: Setting, agent: str, span: int) -> dict[int, Interval]:
 
     A change that was measured on no problem is left out; see `bump_rows`.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> bumps(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", span=10)
     {1: Interval(middle=3.0, low=3.0, high=3.0)}
     """
@@ -60,7 +60,7 @@ def bump_rows(setting: Setting, agent: str, span: int) -> Floats:
 
     NaN unless there are `span` steps from the change to its neighbours and to the run's ends.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> bump_rows(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", 11).tolist()
     [[nan]]
     """
@@ -84,7 +84,7 @@ def adaptation_times(setting: Setting, agent: str, epsilon: float) -> Floats:
     that lie within the segment count. NaN where a segment is not there, the run failed, or no such
     stretch fits in.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([1000, 2000, 3000], {"a": [[300, 310, 320]], "b": [[0, 10, 310]]})
     >>> [adaptation_times(setting, agent, epsilon=0.1).tolist() for agent in "ab"]
     [[[1000.0]], [[inf]]]
@@ -113,7 +113,7 @@ def adaptation_times(setting: Setting, agent: str, epsilon: float) -> Floats:
 def adaptation(setting: Setting, agent: str, epsilon: float) -> tuple[Adaptation, ...]:
     """For each segment the median adaptation time and the share of problems where it is infinite.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> adaptation(as_setting([1000, 2000], {"a": [[300, 310], [0, 0], [0, 999]]}), "a", 0.1)
     (Adaptation(median=1000.0, never=0.3333333333333333),)
     """

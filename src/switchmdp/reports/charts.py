@@ -32,7 +32,7 @@ ENOUGH = 40  # problems, to show regret against their hardness
 def regret_chart(results: Results, setting: Setting) -> Chart:
     """Regret over time, as it is, without the luck of the draws, and anew from every change.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
     >>> chart = regret_chart(Results("", 0.1, {"s": setting}), setting)
     >>> chart["x"], chart["views"][2]["curves"][0][0]
@@ -113,7 +113,7 @@ def _points_chart(
 def shared_changes(setting: Setting) -> tuple[int, ...] | None:
     """The change points felt, where all problems have the same, few enough to mark.
 
-    >>> from switchmdp.reports.curves import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> shared_changes(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[11, 99]))
     (11,)
     """

@@ -78,7 +78,7 @@ def _overall(outcomes: set[Outcome]) -> str:
 def judge(results: Results, claim: Claim) -> Verdict:
     """The verdict on one claim.
 
-    >>> from switchmdp.reports.measures import as_setting
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10], {"a": [[9.0]] * 6, "b": [[10.0]] * 6})
     >>> claim = Claim(
     ...     quote="a beats b", reading="lower final regret", measure="better",

@@ -7,42 +7,14 @@ is c - 1, the number of steps taken when it strikes. Those past the horizon are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.results import Runs, Setting
 from switchmdp.reports.resampling import Floats
 
 MOST_SEGMENTS = 64  # of a problem; those after them are not measured one by one
-
-
-def as_setting(
-    times: ArrayLike, regret: Mapping[str, ArrayLike], change_points: Sequence[int] = ()
-) -> Setting:
-    """Curves from anywhere as a setting: for each agent an array (problems, points).
-
-    A row that is NaN anywhere is a failed run. Regret stands for pseudo-regret too, and all
-    problems change at the same steps.
-
-    >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
-    3
-    """
-    agents = {}
-    n = 0
-    for name, rows in regret.items():
-        curve: Floats = np.array(rows, dtype=np.float64)
-        n = len(curve)
-        unknown = np.full(n, np.nan)
-        uncounted = np.full(n, -1, dtype=np.int64)
-        failed = np.isnan(curve).sum(axis=1) > 0
-        agents[name] = Runs(curve, curve, uncounted, uncounted, unknown, failed, unknown, base=name)
-    points = np.array(change_points, dtype=np.int64)
-    gains = np.full(len(points) + 1, np.nan)
-    steps = np.array(times, dtype=np.int64)
-    return Setting("curves", steps, (points,) * n, (gains,) * n, {}, agents)
 
 
 def runs_of(setting: Setting, agent: str) -> Runs:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.experiments.results import Setting
+from switchmdp.experiments.results import Setting, as_setting
 from switchmdp.reports.against import against, against_hardness, swept_parameters
 from switchmdp.reports.changes import (
     Adaptation,
@@ -24,7 +24,7 @@ from switchmdp.reports.changes import (
     bumps,
     segment_regret,
 )
-from switchmdp.reports.curves import as_setting, curves, final, runs_of, segments
+from switchmdp.reports.curves import curves, final, runs_of, segments
 from switchmdp.reports.resampling import (
     Band,
     Interval,

@@ -7,7 +7,7 @@ told has no rank; equals share theirs.
 
 >>> from switchmdp.experiments.results import Results
 >>> from switchmdp.experiments.suite import Row
->>> from switchmdp.reports.curves import as_setting
+>>> from switchmdp.experiments.results import as_setting
 >>> row = Row("r", "random")
 >>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle", told=True)))
 >>> setting = as_setting([100], {"a": [[6.0], [9.0]], "b": [[4.0], [6.0]]})

@@ -42,7 +42,7 @@ from typing import Any
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
-from switchmdp.restarts.evidence import log_rewards
+from switchmdp.restarts.factors import log_rewards
 from switchmdp.restarts.special import log_factorial, log_gamma
 from switchmdp.restarts.splits import FIRST, REWARD, Splits
 

@@ -15,9 +15,7 @@ successors have changed with probability above 1/5, given its own data and, thro
 others: a pair that was not met since is suspected where many others have changed, and spared where
 few have. What came before the change is forgotten of suspects, and of no other pair.
 
-The ages m are b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots of the
-counts are kept, taken every m/2 steps: a look costs O(1) pairs a step, amortised, whatever n.
-Successors of problems with more than 64 states are put together in 64 classes, by their number.
+The moments are those of `snapshots`, 32 and more steps ago.
 """
 
 from __future__ import annotations
@@ -41,43 +39,19 @@ from switchmdp.restarts.factors import (
     unchanged,
 )  # fmt: skip
 from switchmdp.restarts.schedules import NEVER
+from switchmdp.restarts.snapshots import AGES, KEPT, KINDS, Snapshots
 
-WIDEST = 64
-SHORTEST, AGES, KEPT = 32, 13, 2
-KINDS = 2  # rewards and successors
 DOUBT = 0.2
-TINY = 1e-100
-
-
-def base_of(n_pairs: int) -> int:
-    """The shortest age that is looked at: a multiple of KEPT, lest the turns of ages fall apart.
-
-    >>> base_of(15), base_of(45)
-    (32, 46)
-    """
-    return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
 
 
 @compiled
-class Evidence:
+class Evidence(Snapshots):
     """Alarms by Bayes factors over all pairs."""
 
     delta: float
-    width: int
-    base: int
-    steps: int
     seen: int
     clock: int
     keeps: int
-    counts: NDArray[np.float64]
-    logs: NDArray[np.float64]
-    news: NDArray[np.float64]
-    stale: NDArray[np.bool_]
-    old_counts: NDArray[np.float64]
-    old_logs: NDArray[np.float64]
-    old_steps: NDArray[np.int64]
-    none: NDArray[np.float64]
-    shots: NDArray[np.int64]
     factors: NDArray[np.float64]
     products: NDArray[np.float64]
     sums: NDArray[np.float64]
@@ -88,22 +62,12 @@ class Evidence:
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
-        n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
-        self.base = base_of(n)
-        self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
-        self.logs = np.zeros((n, KINDS))  # log m of all rewards, and of all successors
-        self.news = np.ones(n)  # the factor by which m(successors) has changed since
-        self.stale = np.zeros(n, np.bool_)
-        self.old_counts = np.zeros((AGES, KEPT, n, 2 + self.width))
-        self.old_logs = np.zeros((AGES, KEPT, n, KINDS))
-        self.old_steps = np.zeros((AGES, KEPT), np.int64)
-        self.none = np.zeros(self.width)
-        self.shots = np.zeros(AGES, np.int64)
-        self.factors = np.zeros((n, KINDS))  # log b, as weighed last; 0 where nothing is known
+        self.make_room(pairs)
+        self.factors = np.zeros((pairs.n_pairs, KINDS))  # log b of the last weighing, 0: unknown
         self.products = np.ones((KINDS, len(SHARES)))
         self.sums = np.zeros((KINDS, len(SHARES)))
-        self.accused = np.zeros(n, np.bool_)
-        self.steps, self.seen, self.clock, self.keeps = 0, 0, 1, -1
+        self.accused = np.zeros(pairs.n_pairs, np.bool_)
+        self.seen, self.clock, self.keeps = 0, 1, -1
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; the evidence is gathered anew."""
@@ -113,23 +77,18 @@ class Evidence:
 
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError where the arrays are not what machine code relies on."""
-        width = min(n_states, WIDEST)
+        self.check_room(n_states, n_pairs)
         sizes = {
-            "counts": (n_pairs, 2 + width), "logs": (n_pairs, KINDS), "stale": (n_pairs,),
-            "news": (n_pairs,), "factors": (n_pairs, KINDS), "accused": (n_pairs,),
+            "factors": (n_pairs, KINDS), "accused": (n_pairs,),
             "products": (KINDS, len(SHARES)), "sums": (KINDS, len(SHARES)),
-            "old_counts": (AGES, KEPT, n_pairs, 2 + width), "old_steps": (AGES, KEPT),
-            "old_logs": (AGES, KEPT, n_pairs, KINDS), "none": (width,), "shots": (AGES,),
         }  # fmt: skip
         for name, shape in sizes.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Evidence.{name} is not consistent")
-        if self.width != width or self.base != base_of(n_pairs):
-            raise ValueError("Evidence.width or base is not consistent")
-        if not (0.0 < self.delta < 1.0 and self.steps >= 0 and self.seen >= 0 <= self.clock):
+        if not (0.0 < self.delta < 1.0 and self.seen >= 0 <= self.clock):
             raise ValueError("Evidence is not consistent")
-        if (self.shots < 0).any() or not ((self.news > 0.0) & (self.news <= 1.0)).all():
-            raise ValueError("Evidence.shots or news is not consistent")
+        if not (self.products == 1.0).all():
+            raise ValueError("Evidence.products is not consistent")
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""
@@ -142,22 +101,14 @@ class Evidence:
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Take in the steps of a log that were not seen yet."""
-        stretch, width, counts, news = self.base // KEPT, self.width, self.counts, self.news
+        stretch = self.base // KEPT
         for i in range(self.seen, n):
-            pair, column = pairs[i], 2 + nexts[i] % width
-            news[pair] *= (counts[pair, column] + 1.0) / (counts[pair, 0] + width)
-            counts[pair, 0] += 1.0
-            counts[pair, 1] += rewards[i]
-            counts[pair, column] += 1.0
-            self.stale[pair] = True
-            if news[pair] < TINY:
-                self.hear(pair)
-            self.steps += 1
-            self.clock += 1
+            self.count(pairs[i], nexts[i], rewards[i])
             if self.keeps >= 0:
                 self.keeps += 1  # what follows an alarm is kept
             elif self.steps % stretch == 0:
                 self.look()
+        self.clock += n - self.seen
         self.seen = n
 
     def log_emptied(self) -> None:
@@ -171,28 +122,11 @@ class Evidence:
         for age in range(AGES):
             if self.steps % ((self.base << age) // KEPT) != 0:
                 break  # nor is it the turn of any older one
-            at = self.shots[age] % KEPT
-            if self.shots[age] >= KEPT and self.weigh(age, at) > threshold:
+            oldest = self.shots[age] % KEPT
+            if self.shots[age] >= KEPT and self.weigh(age, oldest) > threshold:
                 self.accuse()
-                return
-            self.old_counts[age, at, :, :] = self.counts
-            self.old_logs[age, at, :, :] = self.logs
-            self.old_steps[age, at] = self.steps
-            self.shots[age] += 1
-
-    def refresh(self) -> None:
-        """log m of the pairs visited since the last look."""
-        counts, logs, stale = self.counts, self.logs, self.stale
-        for pair in range(stale.size):
-            if stale[pair]:
-                logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
-                self.hear(pair)
-                stale[pair] = False
-
-    def hear(self, pair: int) -> None:
-        """log m of a pair's successors: by Laplace's rule from step to step, as m is a product."""
-        self.logs[pair, 1] += math.log(self.news[pair])
-        self.news[pair] = 1.0
+                break
+            self.take(age)
 
     def weigh(self, age: int, at: int) -> float:
         """Λ of a change at that snapshot; `factors` and `sums` are left as they were for it."""
@@ -247,22 +181,6 @@ class Evidence:
         for pair in range(self.accused.size):
             if self.accused[pair] and past[pair, 0] > 0.0:
                 self.forget(pair, past[pair])
-
-    def forget(self, pair: int, past: Any) -> None:
-        """Take what was counted of a pair until some moment out of all counts."""
-        self.counts[pair, :] -= past
-        self.logs[pair, 0] = log_rewards(self.counts[pair, 0], self.counts[pair, 1])
-        self.logs[pair, 1] = log_moves(self.counts[pair, 0], self.counts[pair, 2:], self.none)
-        self.news[pair] = 1.0
-        for age in range(AGES):
-            for at in range(min(self.shots[age], KEPT)):
-                old, logs = self.old_counts[age, at, pair], self.old_logs[age, at, pair]
-                if old[0] <= past[0]:
-                    old[:] = 0.0
-                else:
-                    old[:] -= past
-                logs[0] = log_rewards(old[0], old[1])
-                logs[1] = log_moves(old[0], old[2:], self.none)
 
     def alarmed(self) -> bool:
         """Whether to forget something now."""
