@@ -74,6 +74,39 @@ def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
     assert sum(found) >= 4
 
 
+def test_what_a_probe_finds_changed_is_forgotten_and_nothing_else() -> None:
+    agent = EvidencePSRL(2, 2, gap=100)
+    sm.simulate(agent, hidden(), HORIZON, seed=0)
+    assert agent.since > 10_000
+    others = agent.visits.sum() - agent.visits[0, 1]
+    assert others > 9_000
+    assert agent.visits[0, 1] <= agent.t - agent.since
+    assert agent.reward_estimates[0, 1] == 1.0  # no reward from before the change is left
+
+
+def test_where_one_pair_has_changed_the_others_are_remembered() -> None:
+    first = sm.problems.random_mdp(5, 3, seed=3)
+    policy = sm.optimal_gain(first).policy
+    rewards = first.rewards.copy()
+    rewards[0, policy[0]] = 0.0
+    second = sm.MDP(dense(first), rewards)
+    agent = EvidencePSRL(5, 3)
+    sm.simulate(agent, sm.SwitchingMDP([first, second], [HORIZON // 2]), HORIZON, seed=0)
+    assert HORIZON // 2 - 100 <= agent.since <= HORIZON // 2 + 2000
+    assert agent.visits[1:].sum() > 0.7 * HORIZON
+    assert agent.visits[0, policy[0]] < 0.1 * HORIZON
+
+
+def dense(mdp: sm.MDP) -> Any:
+    """P(s, a, ·) as an array."""
+    table = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
+    for s in range(mdp.n_states):
+        for a in range(mdp.n_actions):
+            targets, row = mdp.successors(s, a)
+            table[s, a, targets] = row
+    return table
+
+
 def test_an_unchanged_pair_is_closed_after_a_few_probes() -> None:
     pairs = Pairs.of(2, 2)
     counts, rng = Counts(pairs), np.random.default_rng(0)
