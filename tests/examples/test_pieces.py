@@ -23,7 +23,7 @@ OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
     "without restarts": {"restarts"},
-    "all pairs alike": {"memory"},
+    "all pairs alike": {"restarts"},
     "nothing kept": {"memory"},
     "ratios for evidence": {"restarts", "memory"},
     "optimism for posterior": {"plausible", "episodes"},

@@ -11,7 +11,7 @@ import pytest
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts import Evidence
-from switchmdp.restarts.factors import SHARES, log_mean, log_moves, multiply, settle
+from switchmdp.restarts.factors import SHARES, log_mean, log_moves, log_rewards, multiply, settle
 from switchmdp.restarts.snapshots import KEPT, SHORTEST
 
 Steps = tuple[Any, Any, Any]
@@ -106,19 +106,33 @@ def test_what_is_compared_is_as_old_as_it_should_be_whatever_the_number_of_pairs
     assert ages == {age: {rule.base << age} for age in range(6)}
 
 
-def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say() -> None:
+@pytest.mark.parametrize("changed", [1, 6])
+def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say(changed: int) -> None:
     rng = np.random.default_rng(5)
-    rule = detector()
+    rule, (rewards, rows) = detector(), world(rng)
+    suspects = np.zeros(6, bool)
     for _ in range(2):  # through a change, after which some steps are kept
-        rule.watch(*steps_of(rng, 3000, *world(rng)), 3000)
+        rule.watch(*steps_of(rng, 3000, rewards, rows), 3000)
         rule.log_emptied()
         if rule.alarmed():
-            rule.start_over(rule.accused)
-    assert 0 < rule.steps < 3300
+            rule.suspect(suspects)
+            rule.start_over(suspects)
+        rewards = np.where(np.arange(6) < changed, 1.0 - rewards, rewards)
+    assert suspects[0]
+    assert suspects.all() == (changed == 6)
+    assert rule.steps == 6000 if changed == 1 else 0 < rule.steps < 3300
+    rule.watch(*steps_of(rng, 1000, rewards, rows), 1000)
     rule.refresh()
-    for counts, logs in zip(rule.counts, rule.logs, strict=True):
-        expected = log_moves(counts[0], counts[2:], np.zeros(rule.width))
-        assert logs[1] == pytest.approx(expected, abs=1e-9)
+    taken = [(rule.counts, rule.logs)]
+    for age, shots in enumerate(rule.shots.tolist()):
+        for at in range(min(shots, KEPT)):
+            taken.append((rule.old_counts[age, at], rule.old_logs[age, at]))
+    assert len(taken) > 5
+    for all_counts, all_logs in taken:
+        for counts, logs in zip(all_counts, all_logs, strict=True):
+            moves = log_moves(counts[0], counts[2:], np.zeros(rule.width))
+            assert logs[0] == pytest.approx(log_rewards(counts[0], counts[1]), abs=1e-9)
+            assert logs[1] == pytest.approx(moves, abs=1e-9)
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 64, 1000])
@@ -133,7 +147,8 @@ def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(pieces: i
         parts.watch(pairs[here], nexts[here], rewards[here], len(pairs[here]))
         parts.log_emptied()
     assert whole.keeps == parts.keeps >= 0
-    np.testing.assert_array_equal(whole.counts, parts.counts)
+    for name in ("counts", "accused", "past", "old_counts", "shots"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
 
 
 def test_a_change_of_everything_is_seen_within_a_few_visits_to_each_pair() -> None:

@@ -117,6 +117,8 @@ class Episodic(Following):
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        if self.exploration.alarmed():
+            return 1
         due: int = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
         return min(max(1, due), self.log_pair.size - self.logged)  # an episode has a first step
 
@@ -133,6 +135,7 @@ class Episodic(Following):
             raise InvalidParameter("memory", self.memory, "one that can grow")
         place = self.enlarge(n_states, n_actions, available)
         self.absorb()
+        self.forget_if_due()  # an alarm names pairs by the numbers that they have had
         pairs = self.pairs
         self.memory.grow(pairs, place)
         self.plausible.allocate(pairs)

@@ -15,10 +15,10 @@ data before, by the Bayes factor b of its rewards and successors together (as in
 Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times, where the
 priors are right (Ville's inequality, summed).
 
-The k-th time is step gap·√n·k² after the last change that was noticed, and the first only notes
-what was visited. So after t steps about √t rounds were made, and the last was about √t steps ago:
-the price and the delay grow alike. More pairs make a round dearer, hence √n; the gap is the only
-thing to choose. As nothing but the one pair is forgotten, a false alarm costs little.
+The k-th time is step gap·√n·k² after the last change that was noticed. So after t steps about √t
+rounds were made, and the last was about √t steps ago: the price and the delay grow alike. More
+pairs make a round dearer, hence √n; the gap is the only thing to choose. As nothing but the one
+pair is forgotten, a false alarm costs little.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
 from switchmdp.restarts.factors import log_moves, log_rewards
-from switchmdp.restarts.snapshots import WIDEST
+from switchmdp.restarts.snapshots import WIDEST, lies_between
 
 NOBODY = -1
 
@@ -55,7 +55,7 @@ class AsPlanned:
         """An episode was planned at time t."""
 
     def alarmed(self) -> bool:
-        """Whether to start over now."""
+        """Whether to forget something now."""
         return False
 
     def suspect(self, suspects: Any, t: int) -> int:
@@ -101,6 +101,7 @@ class Probes:
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; what was open is closed."""
         self.allocate(pairs)
+        self.found = NOBODY
 
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError where the arrays are not what machine code relies on."""
@@ -114,7 +115,10 @@ class Probes:
                 raise ValueError(f"Probes.{name} is not consistent")
         if self.width != width or not self.period == period_of(self.gap, n_pairs) >= 1.0:
             raise ValueError("Probes.width or period is not consistent")
-        if not (NOBODY <= self.found < n_pairs and 1 <= self.turn < 2**31 and self.opened >= 0):
+        if not lies_between(self.before, np.full(self.before.shape, 2.0**53)):
+            raise ValueError("Probes.before is not consistent")
+        good = 0.0 < self.delta < 1.0 and 1 <= self.turn < 2**31 and 0 <= self.opened < 2**53
+        if not (good and NOBODY <= self.found < n_pairs):
             raise ValueError("Probes is not consistent")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
@@ -123,6 +127,8 @@ class Probes:
         looks = self.open.size * (self.turn - 1.0) * self.turn
         threshold = math.log(max(1.0, looks) / self.delta)
         for pair in range(self.open.size):
+            if self.found != NOBODY:
+                return  # first things first: what else is open is tried another time
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
         if t >= self.period * self.turn * self.turn:
@@ -158,9 +164,10 @@ class Probes:
         self.read(counts, pair)
         now, before = self.now, self.before[pair]
         since = now[0] - before[0]
-        if since < 0.0:  # a window has forgotten some of it
-            self.open[pair] = False
-            return
+        for j in range(now.size):
+            if now[j] < before[j]:  # the memory has forgotten some of it
+                self.open[pair] = False
+                return
         log_b = log_rewards(before[0], before[1]) - log_rewards(now[0], now[1])
         log_b += log_rewards(since, now[1] - before[1])
         log_b += log_moves(before[0], before[2:], self.none)
@@ -171,7 +178,7 @@ class Probes:
             self.open[pair] = False
 
     def alarmed(self) -> bool:
-        """Whether to start over now."""
+        """Whether to forget something now."""
         return self.found != NOBODY
 
     def suspect(self, suspects: Any, t: int) -> int:
@@ -184,5 +191,6 @@ class Probes:
         """What was known of these pairs is forgotten."""
         self.turn, self.found, self.opened = 1, NOBODY, 0
         for pair in range(suspects.size):
+            self.open[pair] = False
             if suspects[pair]:
-                self.open[pair], self.last[pair] = False, 0
+                self.last[pair] = 0

@@ -6,7 +6,7 @@ took: a change that v visits to a pair brought to light is about as large as v v
 that what was known before is worth about v visits. And where all drifts, knowledge loses its worth
 with age a: what is m steps old is worth v, what is older m v / a. So
 
-    of the visits before the change a pair's j-th last, a steps ago, is kept if  j a <= m v / 4
+    a pair's j-th last visit, a steps ago and before the change, is kept if  j a <= m v / 4
 
 and j <= 4: enough not to start from nothing, too few to stand in the way of what is new. The change
 was m steps ago, and since then v = m / (pairs met) visits fell to each pair that was met. After a
@@ -119,11 +119,11 @@ class Since:
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError where the arrays are not what machine code relies on."""
         ring = (self.pairs, self.nexts, self.rewards)
-        where = (self.at - self.size + np.arange(self.size)) % self.room
-        right = (
-            all(array.shape == (self.room,) for array in ring)
-            and 0 <= self.at < self.room and 0 <= self.size <= self.room
-            and (self.pairs[where] < n_pairs).all() and (self.nexts[where] < n_states).all()
+        right = all(array.shape == (self.room,) for array in ring)
+        right = right and 0 <= self.at < self.room and 0 <= self.size <= self.room
+        where = (self.at - self.size + np.arange(self.size if right else 0)) % max(1, self.room)
+        right = bool(
+            right and (self.pairs[where] < n_pairs).all() and (self.nexts[where] < n_states).all()
             and ((self.rewards[where] >= 0.0) & (self.rewards[where] <= 1.0)).all()
             and self.first.shape == (n_pairs,) and 0 <= self.total < 2**53
             and ((self.first >= 0) & (self.first <= self.total)).all()

@@ -13,7 +13,8 @@ ours.)
 Then the likeliest moment is taken for the change, and a pair is *suspected* if its rewards or
 successors have changed with probability above 1/5, given its own data and, through q, those of all
 others: a pair that was not met since is suspected where many others have changed, and spared where
-few have. What came before the change is forgotten of suspects, and of no other pair.
+few have. The likeliest pair of all is a suspect in any case. What came before the change is
+forgotten of suspects, and of no other pair.
 
 The moments are those of `snapshots`, 32 and more steps ago.
 """
@@ -39,7 +40,7 @@ from switchmdp.restarts.factors import (
     unchanged,
 )  # fmt: skip
 from switchmdp.restarts.schedules import NEVER
-from switchmdp.restarts.snapshots import AGES, KEPT, KINDS, Snapshots
+from switchmdp.restarts.snapshots import AGES, KEPT, KINDS, Snapshots, lies_between
 
 DOUBT = 0.2
 
@@ -56,6 +57,8 @@ class Evidence(Snapshots):
     products: NDArray[np.float64]
     sums: NDArray[np.float64]
     accused: NDArray[np.bool_]
+    past: NDArray[np.float64]
+    heard: bool
 
     def __init__(self, delta: float = 0.01) -> None:
         self.delta = probability("delta", delta)
@@ -67,7 +70,8 @@ class Evidence(Snapshots):
         self.products = np.ones((KINDS, len(SHARES)))
         self.sums = np.zeros((KINDS, len(SHARES)))
         self.accused = np.zeros(pairs.n_pairs, np.bool_)
-        self.seen, self.clock, self.keeps = 0, 1, -1
+        self.past = np.zeros_like(self.counts)  # as it was when the likeliest change came
+        self.seen, self.clock, self.keeps, self.heard = 0, 1, -1, False
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; the evidence is gathered anew."""
@@ -79,16 +83,18 @@ class Evidence(Snapshots):
         """Raise a ValueError where the arrays are not what machine code relies on."""
         self.check_room(n_states, n_pairs)
         sizes = {
-            "factors": (n_pairs, KINDS), "accused": (n_pairs,),
+            "factors": (n_pairs, KINDS), "accused": (n_pairs,), "past": self.counts.shape,
             "products": (KINDS, len(SHARES)), "sums": (KINDS, len(SHARES)),
         }  # fmt: skip
         for name, shape in sizes.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Evidence.{name} is not consistent")
-        if not (0.0 < self.delta < 1.0 and self.seen >= 0 <= self.clock):
+        if not (0.0 < self.delta < 1.0 and 0 <= self.seen < 2**31 and 0 <= self.clock < 2**53):
             raise ValueError("Evidence is not consistent")
-        if not (self.products == 1.0).all():
-            raise ValueError("Evidence.products is not consistent")
+        if not (-1 <= self.keeps <= self.steps and (self.products == 1.0).all()):
+            raise ValueError("Evidence.keeps or products is not consistent")
+        if not lies_between(self.past, self.counts):
+            raise ValueError("Evidence.past is not consistent")
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""
@@ -122,10 +128,9 @@ class Evidence(Snapshots):
         for age in range(AGES):
             if self.steps % ((self.base << age) // KEPT) != 0:
                 break  # nor is it the turn of any older one
-            oldest = self.shots[age] % KEPT
-            if self.shots[age] >= KEPT and self.weigh(age, oldest) > threshold:
+            oldest, complete = self.shots[age] % KEPT, self.shots[age] >= KEPT
+            if self.keeps < 0 and complete and self.weigh(age, oldest) > threshold:
                 self.accuse()
-                break
             self.take(age)
 
     def weigh(self, age: int, at: int) -> float:
@@ -158,7 +163,7 @@ class Evidence(Snapshots):
         return log_mean(of_rewards) + log_mean(of_moves)
 
     def accuse(self) -> None:
-        """Take the likeliest of all snapshots for the change, and forget the suspects' past."""
+        """Take the likeliest of all snapshots for the change, and say who is suspected."""
         best, best_age, best_at = -np.inf, 0, 0
         for age in range(AGES):
             for at in range(min(self.shots[age], KEPT)):
@@ -168,19 +173,16 @@ class Evidence(Snapshots):
                         best, best_age, best_at = found, age, at
         self.weigh(best_age, best_at)
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        past = self.old_counts[best_age, best_at].copy()
+        self.past[:, :] = self.old_counts[best_age, best_at]
         of_rewards, of_moves = share(self.sums[0]), share(self.sums[1])
         least, likeliest = 1.0, 0
         for pair in range(self.accused.size):
             same = unchanged(of_rewards, self.factors[pair, 0])
             same *= unchanged(of_moves, self.factors[pair, 1])
-            self.accused[pair] = 1.0 - same > DOUBT or past[pair, 0] == 0.0
-            if past[pair, 0] > 0.0 and same < least:
+            self.accused[pair] = 1.0 - same > DOUBT
+            if self.past[pair, 0] > 0.0 and same < least:
                 least, likeliest = same, pair
         self.accused[likeliest] = True
-        for pair in range(self.accused.size):
-            if self.accused[pair] and past[pair, 0] > 0.0:
-                self.forget(pair, past[pair])
 
     def alarmed(self) -> bool:
         """Whether to forget something now."""
@@ -190,19 +192,16 @@ class Evidence(Snapshots):
         """Mark the pairs that seem to have changed; how many steps ago that was."""
         for pair in range(suspects.size):
             suspects[pair] = self.accused[pair]
+        self.heard = True
         return max(0, self.keeps)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets what it knew of these pairs.
-
-        If it was this rule that raised the alarm, it has done so already.
-        """
-        mine, everyone = self.keeps >= 0, True
-        for pair in range(suspects.size):
-            everyone &= suspects[pair]
-            if suspects[pair] and not mine:
-                self.forget(pair, self.counts[pair].copy())
-        if everyone:
-            self.steps = max(0, self.keeps)
+        """The agent forgets these pairs: their past, if this alarm was heard, and otherwise all."""
+        if suspects.all():
+            self.steps = self.keeps if self.heard else 0
             self.shots[:] = 0
-        self.keeps = -1
+        for pair in range(suspects.size):
+            if suspects[pair]:
+                self.forget(pair, self.past[pair] if self.heard else self.counts[pair].copy())
+        self.past[:, :] = 0.0
+        self.keeps, self.heard = -1, False

@@ -26,6 +26,7 @@ WIDEST = 64
 SHORTEST, AGES, KEPT = 32, 13, 2
 KINDS = 2  # rewards and successors
 TINY = 1e-100
+NOISE = 1e-6  # sums of rewards are rounded
 
 
 def base_of(n_pairs: int) -> int:
@@ -35,6 +36,19 @@ def base_of(n_pairs: int) -> int:
     (32, 46)
     """
     return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
+
+
+def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64]) -> bool:
+    """Whether visits, rewards and successors of pairs fit together, and are not above `most`.
+
+    >>> lies_between(np.array([[2.0, 0.5, 1.0, 1.0]]), np.array([[3.0, 0.5, 2.0, 1.0]]))
+    True
+    """
+    if not ((counts >= -NOISE) & (counts <= most + NOISE)).all():
+        return False
+    visits, rewards, moves = counts[..., 0], counts[..., 1], counts[..., 2:]
+    whole = (moves == np.floor(moves)).all() and (moves.sum(axis=-1) == visits).all()
+    return bool(whole and (rewards <= visits + NOISE).all())
 
 
 @compiled
@@ -83,10 +97,19 @@ class Snapshots:
                 raise ValueError(f"Snapshots.{name} is not consistent")
         if self.width != width or self.base != base_of(n_pairs):
             raise ValueError("Snapshots.width or base is not consistent")
-        if self.steps < 0 or (self.shots < 0).any():
+        if not (0 <= self.steps < 2**53 and (self.shots >= 0).all()):
             raise ValueError("Snapshots.steps or shots is not consistent")
         if not ((self.news > 0.0) & (self.news <= 1.0)).all():
             raise ValueError("Snapshots.news is not consistent")
+        taken = np.arange(KEPT) < self.shots[:, None]
+        if not ((self.old_steps >= 0) & (self.old_steps <= self.steps))[taken].all():
+            raise ValueError("Snapshots.old_steps is not consistent")
+        if not (np.isfinite(self.logs).all() and np.isfinite(self.old_logs).all()):
+            raise ValueError("Snapshots.logs is not consistent")
+        if not lies_between(self.counts, np.full(self.counts.shape, 2.0**53)):
+            raise ValueError("Snapshots.counts is not consistent")
+        if not lies_between(self.old_counts[taken], self.counts):
+            raise ValueError("Snapshots.old_counts is not consistent")
 
     def count(self, pair: int, successor: int, reward: float) -> None:
         """One step more."""

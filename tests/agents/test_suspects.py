@@ -1,0 +1,119 @@
+"""EvidencePSRL forgets the right pairs: however it is run, while it grows, and from any file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.agents import EvidencePSRL
+from switchmdp.agents.consistency import must_be_consistent
+
+HORIZON = 9_000
+
+
+def hidden() -> sm.SwitchingMDP:
+    """Action 1 of state 0 becomes the best; a settled policy never takes it."""
+    rows = np.array([[[0.1, 0.9], [0.9, 0.1]], [[0.9, 0.1], [0.9, 0.1]]])
+    before, after = np.array([[0.6, 0.1], [0.6, 0.2]]), np.array([[0.6, 1.0], [0.6, 0.2]])
+    return sm.SwitchingMDP([sm.MDP(rows, before), sm.MDP(rows, after)], [3000])
+
+
+def teach(agent: EvidencePSRL, rng: np.random.Generator, n: int, rewards: Any, upto: int) -> None:
+    """n steps anywhere among the first pairs; every pair leads anywhere."""
+    for _ in range(n):
+        agent.forget_if_due()
+        pair = int(rng.integers(upto))
+        state, action = int(agent.pairs.states[pair]), int(agent.pairs.actions[pair])
+        gained = float(rng.random() < rewards[pair])
+        agent.observe(state, action, gained, int(rng.integers(agent.n_states)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_probes_find_comes_at_the_same_step_however_the_run_is_cut(seed: int) -> None:
+    def run(**how: Any) -> tuple[Any, ...]:
+        agent = EvidencePSRL(2, 2, gap=20, seed=seed)
+        record = sm.simulate(agent, hidden(), HORIZON, seed=seed, episodes=True, **how)
+        assert record.episodes is not None
+        return (record.pseudo_regret[-1], agent.since, agent.visits.tolist(),
+                record.episodes.restarts.tolist())  # fmt: skip
+
+    whole = run(every=HORIZON)
+    assert whole[-1], "no probe found anything: the test is blind"
+    assert whole == run(every=1) == run(every=HORIZON, interpreted=True)
+
+
+def test_what_is_found_just_before_it_grows_keeps_its_name() -> None:
+    agent, rng = EvidencePSRL(2, 2), np.random.default_rng(0)
+    teach(agent, rng, 400, np.full(4, 0.5), 4)
+    before = agent.visits
+    agent.exploration.found, agent.exploration.opened = agent.pairs.pair(1, 0), agent.t
+    agent.grow(2, 3)
+    assert not agent.exploration.alarmed()
+    expected = np.column_stack([before, [0, 0]])
+    expected[1, 0] = 0
+    np.testing.assert_array_equal(agent.visits, expected)
+
+
+def test_after_growing_it_still_spares_who_is_not_suspected() -> None:
+    agent, rng, rewards = EvidencePSRL(5, 3), np.random.default_rng(1), np.full(15, 0.1)
+    teach(agent, rng, 4000, rewards, 15)
+    before = agent.visits.copy()
+    agent.grow(5, 3)
+    teach(agent, rng, 1500, rewards, 10)
+    rewards[2] = 0.9
+    teach(agent, rng, 1500, rewards, 10)
+    agent.forget_if_due()
+    assert agent.since > 5000
+    assert agent.visits[0, 2] < 300
+    np.testing.assert_array_equal(agent.visits[4], before[4])  # not met since it has grown
+
+
+def test_who_starts_over_by_hand_forgets_all_even_with_an_alarm_pending() -> None:
+    agent, rng, rewards = EvidencePSRL(2, 3), np.random.default_rng(2), np.full(6, 0.1)
+    teach(agent, rng, 4000, rewards, 6)
+    rewards[2] = 0.9
+    while not agent.restarts.alarmed():
+        agent.observe(0, 2, float(rng.random() < 0.9), int(rng.integers(2)))
+        agent.restarts.watch(agent.log_pair, agent.log_next, agent.log_reward, agent.logged)
+    agent.start_over()
+    assert agent.visits.sum() == 0
+    assert not agent.restarts.counts.any()
+    assert (agent.restarts.steps, agent.since) == (0, agent.t)
+    must_be_consistent(agent)
+
+
+HOSTILE = [
+    ("restarts", "counts", -1e9), ("restarts", "counts", 1e300), ("restarts", "counts", np.nan),
+    ("restarts", "old_counts", 1e12), ("restarts", "old_counts", -5.0), ("restarts", "past", 1e12),
+    ("restarts", "logs", np.inf), ("restarts", "old_logs", np.nan), ("restarts", "old_steps", -1),
+    ("restarts", "steps", 2**62), ("restarts", "keeps", 2**40), ("restarts", "products", 0.0),
+    ("restarts", "seen", 2**40), ("restarts", "news", 0.0), ("restarts", "shots", -1),
+    ("restarts", "accused", np.ones(3, bool)), ("restarts", "factors", np.zeros((3, 2))),
+    ("exploration", "before", -1e300), ("exploration", "before", np.nan),
+    ("exploration", "delta", -1.0), ("exploration", "gap", 1e-300), ("exploration", "found", 99),
+    ("exploration", "opened", -1), ("memory", "size", 2**45), ("memory", "at", 2**20),
+    ("memory", "first", -1), ("memory", "first", 2**40), ("memory", "total", 2**60),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "field", "value"), HOSTILE)
+def test_a_state_that_would_lead_machine_code_astray_is_refused(
+    part: str, field: str, value: Any
+) -> None:
+    agent = EvidencePSRL(3, 2, gap=5)
+    teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
+    agent.act(0)
+    must_be_consistent(agent)
+    owner = getattr(agent, part)
+    old = getattr(owner, field)
+    if isinstance(old, np.ndarray) and not isinstance(value, np.ndarray):
+        new = old.copy()
+        new.flat[0] = value
+        setattr(owner, field, new)
+    else:
+        setattr(owner, field, value)
+    with pytest.raises(ValueError, match="consistent"):
+        must_be_consistent(agent)
