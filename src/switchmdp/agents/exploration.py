@@ -33,7 +33,7 @@ from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
 from switchmdp.restarts.factors import log_moves, log_rewards
-from switchmdp.restarts.snapshots import WIDEST, lies_between
+from switchmdp.restarts.snapshots import NOISE, WIDEST
 
 NOBODY = -1
 
@@ -115,7 +115,7 @@ class Probes:
                 raise ValueError(f"Probes.{name} is not consistent")
         if self.width != width or not self.period == period_of(self.gap, n_pairs) >= 1.0:
             raise ValueError("Probes.width or period is not consistent")
-        if not lies_between(self.before, np.full(self.before.shape, 2.0**53)):
+        if not ((self.before >= -NOISE) & (self.before <= 2.0**53)).all():
             raise ValueError("Probes.before is not consistent")
         good = 0.0 < self.delta < 1.0 and 1 <= self.turn < 2**31 and 0 <= self.opened < 2**53
         if not (good and NOBODY <= self.found < n_pairs):
