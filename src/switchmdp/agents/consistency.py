@@ -86,7 +86,6 @@ def _episodic(agent: Any, n_states: int, n_pairs: int) -> None:
         _require(all(hasattr(getattr(agent, name), verb) for verb in verbs), name)
     _policy_and_log(agent, n_states, n_pairs)
     _require(1 <= agent.since <= agent.clock, "the clock")
-    _require(agent.suspects.shape == (n_pairs,), "suspects")
     _require(1 <= agent.restart_at <= NEVER and 1 <= agent.end_at <= NEVER, "a time")
     rule = agent.restarts
     if type(rule) in (Never, Periodic, Cubic, Told):

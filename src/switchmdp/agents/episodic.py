@@ -64,7 +64,6 @@ class Episodic(Following):
     since: int
     restart_at: int
     end_at: int
-    suspects: NDArray[np.bool_]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -83,7 +82,6 @@ class Episodic(Following):
             if hasattr(component, "allocate"):
                 component.allocate(self.pairs)
         self.begin()
-        self.suspects = np.zeros(self.pairs.n_pairs, np.bool_)
         self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 
     def parts(self) -> list[Any]:
@@ -106,14 +104,19 @@ class Episodic(Following):
             self.start_over()
         elif self.restarts.alarmed():
             self.absorb()
-            self.forget_suspects(self.restarts.suspect(self.suspects))
+            suspects = self.nobody()
+            self.forget_suspects(suspects, self.restarts.suspect(suspects))
         elif self.exploration.alarmed():
             self.absorb()
-            t = self.clock - self.since + 1
-            self.forget_suspects(self.exploration.suspect(self.suspects, t))
+            suspects, t = self.nobody(), self.clock - self.since + 1
+            self.forget_suspects(suspects, self.exploration.suspect(suspects, t))
         else:
             return False
         return True
+
+    def nobody(self) -> NDArray[np.bool_]:
+        """No pair of those that are remembered is marked."""
+        return np.zeros(self.memory.counts.visits.size, np.bool_)
 
     def patience(self) -> int:
         """How many steps may follow before `prepare` must be asked again, quotas permitting."""
@@ -145,20 +148,17 @@ class Episodic(Following):
         choice = pairs.starts[:-1].copy()
         choice[: len(self.choice)] = place[self.choice]
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
-        self.suspects = np.zeros(pairs.n_pairs, np.bool_)
 
     def start_over(self) -> None:
         """Forget all."""
         self.absorb()
-        for pair in range(self.suspects.size):
-            self.suspects[pair] = True
-        self.forget_suspects(0)
+        self.forget_suspects(~self.nobody(), 0)
 
-    def forget_suspects(self, steps: int) -> None:
+    def forget_suspects(self, suspects: Any, steps: int) -> None:
         """Of the suspects forget all but the last steps; time starts again at 1 before those."""
-        self.exploration.start_over(self.suspects)
-        self.restarts.start_over(self.suspects)
-        self.since = self.clock - self.memory.keep(steps, self.suspects)
+        self.exploration.start_over(suspects)
+        self.restarts.start_over(suspects)
+        self.since = self.clock - self.memory.keep(steps, suspects)
         self.restart_at = self.restarts.after(self.clock)
         for s in range(self.quota.size):
             self.quota[s] = 0

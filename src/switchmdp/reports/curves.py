@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Runs, Setting
+from switchmdp.experiments.results import Runs, Setting, as_setting  # noqa: F401  # for examples
 from switchmdp.reports.resampling import Floats
 
 MOST_SEGMENTS = 64  # of a problem; those after them are not measured one by one

@@ -107,7 +107,7 @@ def share(sums: Any) -> float:
 def unchanged(q: float, log_b: float) -> float:
     """The probability that one thing has not changed, where a share q has.
 
-    >>> unchanged(0.5, 0.0), unchanged(0.25, 800.0) < 1e-17
+    >>> unchanged(0.5, 0.0), unchanged(0.25, 800.0) < 1e-16
     (0.5, True)
     """
     return (1.0 - q) / (1.0 - q + q * math.exp(min(log_b, LARGE)))
