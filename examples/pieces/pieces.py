@@ -12,6 +12,7 @@ from switchmdp.compiled import compiled
 from switchmdp.memory import Everything, Since
 from switchmdp.plausible import L1Ball, Posterior
 from switchmdp.restarts import GLR, Evidence, Never
+from switchmdp.restarts.schedules import everyone
 
 DELTA = 0.01
 
@@ -48,8 +49,7 @@ class EvidenceAgainstAll(Evidence):
     def suspect(self, suspects: Any) -> int:
         """Mark all pairs; how many steps ago the likeliest change was."""
         steps: int = self.suspect_some(suspects)
-        for pair in range(suspects.size):
-            suspects[pair] = True
+        everyone(suspects)
         return steps
 
 

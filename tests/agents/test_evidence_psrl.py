@@ -15,6 +15,7 @@ from switchmdp.agents import EvidencePSRL, Probes, Rooted
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
+from switchmdp.problems.changing import patched
 
 HORIZON = 20_000
 
@@ -56,11 +57,11 @@ def test_it_has_far_less_regret_than_sw_ucrl() -> None:
     assert ours < theirs / 5
 
 
-def hidden() -> sm.SwitchingMDP:
-    """Action 1 of state 0 becomes the best after 10 000 steps; a settled policy never takes it."""
+def hidden(change: int) -> sm.SwitchingMDP:
+    """Action 1 of state 0 becomes the best at this step; a settled policy never takes it."""
     stay = np.array([[[0.1, 0.9], [0.9, 0.1]], [[0.9, 0.1], [0.9, 0.1]]])
     before, after = np.array([[0.6, 0.1], [0.6, 0.2]]), np.array([[0.6, 1.0], [0.6, 0.2]])
-    return sm.SwitchingMDP([sm.MDP(stay, before), sm.MDP(stay, after)], [10_000])
+    return sm.SwitchingMDP([sm.MDP(stay, before), sm.MDP(stay, after)], [change])
 
 
 def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
@@ -68,7 +69,7 @@ def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
     for seed in range(5):
         with_probes, without = EvidencePSRL(2, 2, gap=100), EvidencePSRL(2, 2, gap=10**9)
         for agent in (with_probes, without):
-            sm.simulate(agent, hidden(), HORIZON, seed=seed)
+            sm.simulate(agent, hidden(10_000), HORIZON, seed=seed)
         assert without.policy[0] == 0
         found.append(with_probes.policy[0] == 1)
     assert sum(found) >= 4
@@ -76,7 +77,7 @@ def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
 
 def test_what_a_probe_finds_changed_is_forgotten_and_nothing_else() -> None:
     agent = EvidencePSRL(2, 2, gap=100)
-    sm.simulate(agent, hidden(), HORIZON, seed=0)
+    sm.simulate(agent, hidden(10_000), HORIZON, seed=0)
     assert agent.since > 10_000
     others = agent.visits.sum() - agent.visits[0, 1]
     assert others > 9_000
@@ -87,9 +88,7 @@ def test_what_a_probe_finds_changed_is_forgotten_and_nothing_else() -> None:
 def test_where_one_pair_has_changed_the_others_are_remembered() -> None:
     first = sm.problems.random_mdp(5, 3, seed=3)
     policy = sm.optimal_gain(first).policy
-    rewards = first.rewards.copy()
-    rewards[0, policy[0]] = 0.0
-    second = sm.MDP(dense(first), rewards)
+    second = patched(first, [(0, int(policy[0]), None, 0.0)])
     agent = EvidencePSRL(5, 3)
     sm.simulate(agent, sm.SwitchingMDP([first, second], [HORIZON // 2]), HORIZON, seed=0)
     assert HORIZON // 2 - 100 <= agent.since <= HORIZON // 2 + 2000
@@ -97,14 +96,18 @@ def test_where_one_pair_has_changed_the_others_are_remembered() -> None:
     assert agent.visits[0, policy[0]] < 0.1 * HORIZON
 
 
-def dense(mdp: sm.MDP) -> Any:
-    """P(s, a, ·) as an array."""
-    table = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
-    for s in range(mdp.n_states):
-        for a in range(mdp.n_actions):
-            targets, row = mdp.successors(s, a)
-            table[s, a, targets] = row
-    return table
+@pytest.mark.parametrize("seed", range(4))
+def test_a_probes_find_comes_at_the_same_step_however_the_run_is_cut(seed: int) -> None:
+    def run(**how: Any) -> tuple[Any, ...]:
+        agent = EvidencePSRL(2, 2, gap=20, seed=seed)
+        record = sm.simulate(agent, hidden(3000), 9_000, seed=seed, episodes=True, **how)
+        assert record.episodes is not None
+        return (record.pseudo_regret[-1], agent.since, agent.visits.tolist(),
+                record.episodes.restarts.tolist())  # fmt: skip
+
+    whole = run(every=9_000)
+    assert whole[-1], "no probe found anything: the test is blind"
+    assert whole == run(every=1) == run(every=9_000, interpreted=True)
 
 
 def test_an_unchanged_pair_is_closed_after_a_few_probes() -> None:

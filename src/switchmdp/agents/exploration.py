@@ -6,7 +6,7 @@ it does would show it. `Probes` look for that, at a price.
 From time to time every pair that was visited once, but not since the last time, is *opened*. An
 open pair is tried once when its state is next passed, and then weighed: the data since against the
 data before, by the Bayes factor b of its rewards and successors together (as in
-`restarts.evidence`, where they are weighed apart). Wald's sequential test (1945) says when to stop:
+`restarts.factors`, where they are weighed apart). Wald's sequential test (1945) says when to stop:
 
     b < 1                          it is as it was: closed, as a rule after one visit
     b > n k (k + 1) / δ            it has changed: forgotten (n pairs, k-th time)

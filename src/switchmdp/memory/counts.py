@@ -136,8 +136,15 @@ class Slots:
         """Forget all of a pair."""
         raise NotImplementedError
 
+    def clear(self) -> None:
+        """Forget all."""
+        raise NotImplementedError
+
     def forget_pairs(self, suspects: Any) -> None:
         """Forget all of these pairs."""
+        if suspects.all():
+            self.clear()  # which gives their slots back
+            return
         for pair in range(suspects.size):
             if suspects[pair]:
                 self.forget(pair)

@@ -171,10 +171,9 @@ class Discounted:
 
     def keep(self, steps: int, suspects: Any) -> int:
         """Of these pairs forget all but the last steps, as many as can be told apart: none."""
+        self.counts.forget_pairs(suspects)
         if suspects.all():
-            self.clear()
-        else:
-            self.counts.forget_pairs(suspects)
+            self.age = 0
         return 0
 
     def clear(self) -> None:

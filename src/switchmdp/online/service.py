@@ -104,7 +104,9 @@ class Service:
         await self._commits.done()
         return vars(decision)
 
-    async def feedback(self, id: str, reward: float, next_state: int) -> dict[str, Any]:  # noqa: A002
+    async def feedback(
+        self, id: str, reward: float, next_state: int,  # noqa: A002  # the request's own word
+    ) -> dict[str, Any]:  # fmt: skip
         """`Decisions.feedback`."""
         await self._admitted()
         try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Runs, Setting, as_setting  # noqa: F401  # for examples
+from switchmdp.experiments.results import Runs, Setting
 from switchmdp.reports.resampling import Floats
 
 MOST_SEGMENTS = 64  # of a problem; those after them are not measured one by one
@@ -27,6 +27,7 @@ def runs_of(setting: Setting, agent: str) -> Runs:
 def curves(setting: Setting, agent: str, *, pseudo: bool = False) -> Floats:
     """The agent's regret (problems, points), all NaN in the rows of failed runs.
 
+    >>> from switchmdp.experiments.results import as_setting
     >>> curves(as_setting([10], {"a": [[1], [np.nan]]}), "a").tolist()
     [[1.0], [nan]]
     """
@@ -38,6 +39,7 @@ def curves(setting: Setting, agent: str, *, pseudo: bool = False) -> Floats:
 def final(setting: Setting, agent: str) -> Floats:
     """The agent's regret at the horizon (problems,), NaN where it failed.
 
+    >>> from switchmdp.experiments.results import as_setting
     >>> final(as_setting([10, 20], {"a": [[1, 2], [3, 4]]}), "a").tolist()
     [2.0, 4.0]
     """
@@ -48,6 +50,7 @@ def final(setting: Setting, agent: str) -> Floats:
 def segments(setting: Setting, i: int) -> NDArray[np.int64]:
     """First and last step of each segment of problem i, the one before any change first.
 
+    >>> from switchmdp.experiments.results import as_setting
     >>> segments(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6, 21]), 0).tolist()
     [[1, 5], [6, 20]]
     """
@@ -58,6 +61,7 @@ def segments(setting: Setting, i: int) -> NDArray[np.int64]:
 def boundaries(setting: Setting) -> Floats:
     """For each problem the steps taken when each segment begins and when the last ends, then NaN.
 
+    >>> from switchmdp.experiments.results import as_setting
     >>> boundaries(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6])).tolist()
     [[0.0, 5.0, 20.0]]
     """
@@ -78,6 +82,7 @@ def _ends(setting: Setting, i: int) -> NDArray[np.int64]:
 def regret_at(setting: Setting, rows: Floats, steps: Floats) -> Floats:
     """Regret after so many steps, (problems, k) like `steps`; NaN where those are.
 
+    >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10, 20], {"a": [[1, 3]]})
     >>> regret_at(setting, curves(setting, "a"), np.array([[0.0, 5.0, 10.0, 15.0]])).tolist()
     [[0.0, 0.5, 1.0, 2.0]]

@@ -23,8 +23,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np  # noqa: F401  # for the examples
-
 from switchmdp.compiled import jit
 from switchmdp.restarts.special import log_factorial, log_gamma
 
@@ -55,7 +53,9 @@ def multiply(products: Any, sums: Any, log_b: float) -> None:
     b = math.exp(min(log_b, LARGE))
     for i in range(len(SHARES)):
         products[i] *= 1.0 - SHARES[i] + SHARES[i] * b
-        sums[i] += max(0.0, log_b - LARGE)
+    if log_b > LARGE:
+        for i in range(len(SHARES)):
+            sums[i] += log_b - LARGE
 
 
 @jit
@@ -79,6 +79,7 @@ def largest(sums: Any) -> float:
 def log_mean(sums: Any) -> float:
     """log of the mean of e^Λ_q over the shares.
 
+    >>> import numpy as np
     >>> log_mean(np.zeros(5))
     0.0
     """
@@ -92,6 +93,7 @@ def log_mean(sums: Any) -> float:
 def share(sums: Any) -> float:
     """The expected share q of what has changed, given all that is known: ∝ e^Λ_q.
 
+    >>> import numpy as np
     >>> round(share(np.zeros(5)), 4), round(share(np.array([90.0, 0, 0, 0, 0])), 4)
     (0.3078, 0.875)
     """

@@ -38,7 +38,7 @@ def base_of(n_pairs: int) -> int:
     return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
 
 
-def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64]) -> bool:
+def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64] | float) -> bool:
     """Whether visits, rewards and successors of pairs fit together, and are not above `most`.
 
     >>> lies_between(np.array([[2.0, 0.5, 1.0, 1.0]]), np.array([[3.0, 0.5, 2.0, 1.0]]))
@@ -106,7 +106,7 @@ class Snapshots:
             raise ValueError("Snapshots.old_steps is not consistent")
         if not (np.isfinite(self.logs).all() and np.isfinite(self.old_logs).all()):
             raise ValueError("Snapshots.logs is not consistent")
-        if not lies_between(self.counts, np.full(self.counts.shape, 2.0**53)):
+        if not lies_between(self.counts, 2.0**53):
             raise ValueError("Snapshots.counts is not consistent")
         if not lies_between(self.old_counts[taken], self.counts):
             raise ValueError("Snapshots.old_counts is not consistent")
