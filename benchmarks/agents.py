@@ -42,7 +42,6 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 SLOWER = {
     "master-ucrl": "draws for every order, at every step",
-    "r-bocpd-ucrl2": "weighs many hypotheses, at every visit",
 }
 # GLR-PSRL has the detector of GLR-UCRL2; MASTER keeps two sums and looks at no pair.
 DETECTORS = ("evidence-psrl", "glr-ucrl", "r-bocpd-ucrl2")

@@ -14,6 +14,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.restarts import BOCPD
 from switchmdp.restarts.factors import log_rewards
+from switchmdp.restarts.splits import kept_at
 
 needs_speed = pytest.mark.skipif(not JIT, reason="many visits are for machine code")
 
@@ -66,12 +67,12 @@ def test_its_weights_are_those_of_the_papers_recursion(n_symbols: int) -> None:
         assert not detector.found, x
     columns = detector.columns
     past[detector.width + 2 :: columns] = -np.inf  # weigh them all again
-    for age in range(4, 45, 4):
-        there = (12 - age // 4) % 16 * columns
-        above = logs[48 - age] - logs[0] + detector.threshold(48)
-        assert detector.differ(now, past, 0, there, 48, age, above - 1e-9)
+    for age in range(1, 12):  # times 4 visits
+        there = kept_at(0, 12 - age, columns)
+        above = logs[48 - 4 * age] - logs[0] + detector.threshold(48)
+        assert detector.differ(now, past, 0, 0, 48, 2, age, age, above - 1e-9)
         past[there + detector.width + 2] = -np.inf
-        assert not detector.differ(now, past, 0, there, 48, age, above + 1e-9)
+        assert not detector.differ(now, past, 0, 0, 48, 2, age, age, above + 1e-9)
 
 
 @needs_speed

@@ -44,7 +44,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, positive, probability
 from switchmdp.restarts.factors import log_rewards
 from switchmdp.restarts.special import log_factorial, log_gamma
-from switchmdp.restarts.splits import FIRST, REWARD, Splits
+from switchmdp.restarts.splits import FIRST, REWARD, Splits, kept_at
 
 # Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
 # spared when it was weighed last (at first nothing); and both for rewards.
@@ -97,21 +97,26 @@ class BOCPD(Splits):
             now[at + 2], now[at + 3] = loss, loss
 
     def differ(
-        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
-    ) -> bool:
-        """Whether to have started anew `age` visits ago would have been better."""
-        at, then = here + FIRST + self.width, there + FIRST + self.width
-        if now[at] - past[then + 1] > limit:
-            spared = now[at] - past[then] + self.log_start - log_factorial(self.width + age - 1)
-            for column in range(FIRST, FIRST + self.width):
-                spared += log_factorial(now[here + column] - past[there + column])
-            if spared > limit:
-                return True
-            past[then + 1] = now[at] - spared
-        if now[at + 2] - past[then + 3] > limit:
-            earned = now[here + REWARD] - past[there + REWARD]
-            spared = now[at + 2] - past[then + 2] + log_rewards(float(age), earned)
-            if spared > limit:
-                return True
-            past[then + 3] = now[at + 2] - spared
+        self, now: Any, past: Any, here: int, block: int, n: int, shift: int,
+        first: int, last: int, limit: float,
+    ) -> bool:  # fmt: skip
+        """Whether to have started anew one of the ages ago would have been better."""
+        at, tick = here + FIRST + self.width, n >> shift
+        for age in range(first, last + 1):
+            there = kept_at(block, tick - age, self.columns)
+            then, visits = there + FIRST + self.width, age << shift
+            if now[at] - past[then + 1] > limit:
+                spared = now[at] - past[then] + self.log_start
+                spared -= log_factorial(self.width + visits - 1)
+                for column in range(FIRST, FIRST + self.width):
+                    spared += log_factorial(now[here + column] - past[there + column])
+                if spared > limit:
+                    return True
+                past[then + 1] = now[at] - spared
+            if now[at + 2] - past[then + 3] > limit:
+                earned = now[here + REWARD] - past[there + REWARD]
+                spared = now[at + 2] - past[then + 2] + log_rewards(float(visits), earned)
+                if spared > limit:
+                    return True
+                past[then + 3] = now[at + 2] - spared
         return False

@@ -33,7 +33,7 @@ from typing import Any
 
 from switchmdp.compiled import compiled, jit
 from switchmdp.mdp.pairs import Pairs, probability
-from switchmdp.restarts.splits import Splits
+from switchmdp.restarts.splits import Splits, kept_at
 
 SURELY = 1.0 - 1e-9  # far below what rounding takes from the chi-squared statistic
 
@@ -87,21 +87,24 @@ class GLR(Splits):
         """Counts are all it wants."""
 
     def differ(
-        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
-    ) -> bool:
-        """Whether a stream of the pair seems to have changed `age` visits ago."""
-        since, both = float(age), float(n)
-        before = both - since
-        scale = SURELY * limit * before * since / both
-        suspect = False
-        for column in range(self.columns):
+        self, now: Any, past: Any, here: int, block: int, n: int, shift: int,
+        first: int, last: int, limit: float,
+    ) -> bool:  # fmt: skip
+        """Whether a stream of the pair seems to have changed one of the ages ago."""
+        both, tick, columns = float(n), n >> shift, self.columns
+        for column in range(columns):
             total = now[here + column]
-            gap = total * before - past[there + column] * both
-            suspect |= gap * gap > scale * total * (both - total)
-        if not suspect:
-            return False
-        for column in range(self.columns):
-            a = past[there + column]
-            if likelihood_ratio(a, before, now[here + column] - a, since) >= limit:
-                return True
+            scale = SURELY * limit * total * (both - total) / both
+            suspect = False
+            for age in range(first, last + 1):
+                since = float(age << shift)
+                before = both - since
+                gap = total * before - past[kept_at(block, tick - age, columns) + column] * both
+                suspect |= gap * gap > scale * before * since
+            if suspect:
+                for age in range(first, last + 1):
+                    since = float(age << shift)
+                    a = past[kept_at(block, tick - age, columns) + column]
+                    if likelihood_ratio(a, both - since, total - a, since) >= limit:
+                        return True
         return False

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import compiled, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.schedules import NEVER, everyone
@@ -38,13 +38,19 @@ WIDEST, ENTRIES, MOST_PAIRS = 64, 2**23, 10**5
 REWARD, FIRST = 0, 1  # columns: the sum of rewards, and the first class of successors
 
 
+@jit
+def kept_at(block: int, tick: int, columns: int) -> int:
+    """Where a level's counts at the visit that is `tick` times its unit begin."""
+    return (block + (tick & (KEPT - 1))) * columns
+
+
 @compiled
 class Splits:
     """Base of the detectors that compare a pair's visits before and since.
 
     A detector says how many columns `more` than rewards and successors it wants kept (`allocate`),
-    fills them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether it
-    does (`differ`).
+    fills them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether one
+    of a level's does (`differ`).
     """
 
     width: int
@@ -89,9 +95,15 @@ class Splits:
         raise NotImplementedError
 
     def differ(
-        self, now: Any, past: Any, here: int, there: int, n: int, age: int, limit: float
-    ) -> bool:
-        """Whether past[there:] and what was added to it until now[here:] differ by the limit."""
+        self, now: Any, past: Any, here: int, block: int, n: int, shift: int,
+        first: int, last: int, limit: float,
+    ) -> bool:  # fmt: skip
+        """Whether a pair's n visits, counted in now[here:], split at one of a level's ages.
+
+        The ages are first … last, in units of 2^shift visits; a level at once, since a call for
+        each costs more than the comparison. What was counted before the last `age` units begins at
+        past[kept_at(block, (n >> shift) - age, columns)].
+        """
         raise NotImplementedError
 
     def look_at(self) -> int:
@@ -131,11 +143,10 @@ class Splits:
             tick, block = n >> shift, (pair * LEVELS + level) * KEPT
             if tick << shift != n:
                 break
-            for j in range(1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1) + 1):
-                there = (block + ((tick - j) & (KEPT - 1))) * columns
-                if self.differ(now, past, here, there, n, j << shift, limit):
-                    return True
-            there = (block + (tick & (KEPT - 1))) * columns
+            first, last = 1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1)
+            if self.differ(now, past, here, block, n, shift, first, last, limit):
+                return True
+            there = kept_at(block, tick, columns)
             for column in range(columns):
                 past[there + column] = now[here + column]
         return False
