@@ -108,7 +108,7 @@ ROWS = (
     *_rows("S = 20", MIDDLE, large=True),
 )  # fmt: skip
 
-SUITE = Suite("Leaderboard", ROWS, CONTENDERS, tuning_seed=20_180_525, seed=20_260_101)
+SUITE = Suite("Leaderboard", ROWS, CONTENDERS, tuning_seed=20_261_126, seed=20_261_127)
 
 _BRIEFLY = ("paper, 4 changes", "rewards only, S = 5", "hidden improvement, S = 5",
             "RiverSwim flips, S = 6", "random walk, S = 5", "no change, S = 5")  # fmt: skip
