@@ -162,6 +162,38 @@ def test_a_changed_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough()
     assert log_b(since - 1) < math.log(4 * 1 * 2 / 0.01) < log_b(since)
 
 
+def watched(visits: int, rewards: int) -> tuple[Pairs, Counts, Probes]:
+    """Four pairs that went to state 0 so often and had so many rewards: a round opens them all."""
+    pairs = Pairs.of(2, 2)
+    counts, probes = Counts(pairs), Probes(gap=5, delta=0.01)
+    n = 4 * visits
+    numbers = np.repeat(np.arange(4), visits).astype(np.uint32)
+    counts.add(numbers, np.zeros(n, np.uint32), (np.arange(n) % visits < rewards) * 1.0, 0, n)
+    probes.allocate(pairs)
+    probes.last[:] = counts.visits
+    probes.adjust(pairs.starts, counts, 10, np.array([0, 2]), np.array([9, 9]))
+    assert probes.open.all()
+    return pairs, counts, probes
+
+
+def test_a_sum_of_rewards_that_is_rounded_down_is_nothing_forgotten() -> None:
+    """(1/49)·49 is below 1, as (1/48)·48 is not; the successor is new, and the pair stays open."""
+    pairs, counts, probes = watched(48, 1)
+    counts.add(np.zeros(1, np.uint32), np.ones(1, np.uint32), np.zeros(1), 0, 1)
+    assert counts.mean(0) * 49 < 1.0
+    probes.adjust(pairs.starts, counts, 11, np.array([0, 2]), np.array([9, 9]))
+    assert probes.open.all()
+
+
+@pytest.mark.parametrize("pair", [0, 3])
+def test_a_find_comes_before_the_next_round_whichever_pair_it_is(pair: int) -> None:
+    pairs, counts, probes = watched(100, 0)
+    n, quota = 12, np.array([9, 9])
+    counts.add(np.full(n, pair, np.uint32), np.ones(n, np.uint32), np.ones(n), 0, n)
+    probes.adjust(pairs.starts, counts, 1000, np.array([0, 2]), quota)
+    assert (probes.found, probes.opened, quota.tolist()) == (pair, 10, [9, 9])
+
+
 def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=4000, seed=2)
     one = EvidencePSRL(5, 3, gap=100)

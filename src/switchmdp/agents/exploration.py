@@ -127,10 +127,10 @@ class Probes:
         looks = self.open.size * (self.turn - 1.0) * self.turn
         threshold = math.log(max(1.0, looks) / self.delta)
         for pair in range(self.open.size):
-            if self.found != NOBODY:
-                return  # first things first: what else is open is tried another time
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
+                if self.found != NOBODY:
+                    return  # first things first: what else is open is tried another time
         if t >= self.period * self.turn * self.turn:
             while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
                 self.turn += 1
@@ -165,7 +165,7 @@ class Probes:
         now, before = self.now, self.before[pair]
         since = now[0] - before[0]
         for j in range(now.size):
-            if now[j] < before[j]:  # the memory has forgotten some of it
+            if now[j] < before[j] - NOISE:  # the memory has forgotten some of it
                 self.open[pair] = False
                 return
         log_b = log_rewards(before[0], before[1]) - log_rewards(now[0], now[1])
