@@ -96,7 +96,7 @@ class OptimismForPosterior(Episodic):
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Since(), plausible=L1Ball(0.1),
-            restarts=Evidence(DELTA), exploration=Probes(delta=DELTA),
+            episodes=Rooted(), restarts=Evidence(DELTA), exploration=Probes(delta=DELTA),
         )  # fmt: skip
 
 

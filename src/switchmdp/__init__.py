@@ -26,7 +26,7 @@ _NAMES = {
     "MDP": "mdp", "SwitchingMDP": "mdp", "Bernoulli": "mdp", "Beta": "mdp", "Deterministic": "mdp",
     "optimal_gain": "planning", "optimal_gains": "planning", "policy_gain": "planning",
     "diameter": "planning", "is_communicating": "planning", "hardness": "planning",
-    "extended_value_iteration": "planning",
+    "extended_value_iteration": "planning", "clairvoyant_reward": "planning",
     "simulate": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
     "Experiment": "experiments", "compare": "reports.compare",
@@ -34,10 +34,10 @@ _NAMES = {
 
 __all__ = [
     "MDP", "Bernoulli", "Beta", "Deterministic", "Experiment", "Record", "SwitchingMDP",
-    "__version__", "agents", "check_agent", "check_problem", "compare", "diameter", "errors",
-    "experiments", "extended_value_iteration", "gym", "hardness", "is_communicating", "memory",
-    "online", "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems",
-    "reports", "restarts", "simulate", "theory",
+    "__version__", "agents", "check_agent", "check_problem", "clairvoyant_reward", "compare",
+    "diameter", "errors", "experiments", "extended_value_iteration", "gym", "hardness",
+    "is_communicating", "memory", "online", "optimal_gain", "optimal_gains", "planning",
+    "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from switchmdp.experiments import Experiment
     from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, SwitchingMDP
     from switchmdp.planning import (
+        clairvoyant_reward,
         diameter,
         extended_value_iteration,
         hardness,

@@ -69,6 +69,19 @@ def test_the_policy_and_its_quota_are_put_back_after_a_probe() -> None:
     assert agent.turn.sum() == 699 // 7
 
 
+def test_started_over_by_hand_in_the_midst_of_a_probe_it_forgets_the_policy_too() -> None:
+    agent, state = GLRUCRL(3, 2, explore=0.1), 0
+    for t in range(1, 50):
+        agent.observe(state, agent.act(state), 0.5, t % 3)
+        state = t % 3
+    agent.act(state)
+    assert agent.probed == 50
+    assert agent.held_quota > 0
+    agent.start_over()
+    assert agent.probed == 0
+    assert not agent.quota.any()
+
+
 def test_without_exploration_it_is_the_agent_without_probes() -> None:
     problem = swapped(1001, 3000)
     plain = sm.simulate(GLRUCRL(2, 2), problem, 3000, seed=1, trajectory=True)

@@ -212,6 +212,28 @@ def test_growth_that_makes_no_sense_is_refused_and_changes_nothing(what: str) ->
     assert agent.logged == 50
 
 
+@pytest.mark.parametrize(
+    ("make", "larger"),
+    [
+        (lambda: sm.agents.GLRUCRL(3, 2), (60_000, 2)),
+        (lambda: sm.agents.RBOCPDUCRL2(3, 2), (60_000, 2)),
+        (lambda: sm.agents.EvidencePSRL(3, 2), (3000, 2)),
+    ],
+)
+def test_growth_beyond_what_a_component_has_room_for_changes_nothing(
+    make: Any, larger: tuple[int, int]
+) -> None:
+    agent = make()
+    rng = np.random.default_rng(0)
+    for step in steps_among(np.ones((3, 2), bool), 50, rng):
+        agent.observe(*step)
+    before = repr(pack(agent))
+    with pytest.raises(InvalidParameter, match="at most"):
+        agent.grow(*larger)
+    assert repr(pack(agent)) == before
+    assert agent.act(0) in (0, 1)
+
+
 def test_after_growth_the_door_lets_the_new_in() -> None:
     agent = sm.agents.SWUCRL(2, 2, window=100)
     with pytest.raises(InvalidState):
@@ -243,9 +265,6 @@ class Forgetful:
 
     def keep(self, steps: int, suspects: Any) -> int:
         return 0
-
-    def clear(self) -> None:
-        return
 
 
 def test_a_memory_that_can_not_grow_is_refused_before_anything_has_changed() -> None:

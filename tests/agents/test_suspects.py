@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.agents import EvidencePSRL
+from switchmdp.agents import GLRUCRL, EvidencePSRL
 from switchmdp.agents.consistency import must_be_consistent
 
 
@@ -67,6 +67,7 @@ HOSTILE = [
     ("restarts", "logs", np.inf), ("restarts", "old_logs", np.nan), ("restarts", "old_steps", -1),
     ("restarts", "steps", 2**62), ("restarts", "keeps", 2**40), ("restarts", "products", 0.0),
     ("restarts", "seen", 2**40), ("restarts", "news", 0.0), ("restarts", "shots", -1),
+    ("restarts", "news", 5e-324), ("restarts", "none", -1e300), ("exploration", "none", -1e300),
     ("restarts", "accused", np.ones(3, bool)), ("restarts", "factors", np.zeros((3, 2))),
     ("exploration", "before", -1e300), ("exploration", "before", np.nan),
     ("exploration", "delta", -1.0), ("exploration", "gap", 1e-300), ("exploration", "found", 99),
@@ -91,5 +92,32 @@ def test_a_state_that_would_lead_machine_code_astray_is_refused(
         setattr(owner, field, new)
     else:
         setattr(owner, field, value)
-    with pytest.raises(ValueError, match="consistent"):
+    with pytest.raises(ValueError, match="Since is" if part == "memory" else rf"\b{field}\b"):
         must_be_consistent(agent)
+
+
+def test_a_past_that_a_later_snapshot_does_not_contain_is_refused() -> None:
+    """Taken out of that snapshot it would leave less than no rewards."""
+    agent = EvidencePSRL(3, 2)
+    teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
+    rule = agent.restarts
+    age = int(np.flatnonzero(rule.shots)[0])
+    rule.counts[0, :3] += (9.0, 9.0, 9.0)
+    rule.past[0, :3] += (1.0, 1.0, 1.0)
+    rule.old_counts[age, 0, 0, :] = 0.0
+    rule.old_counts[age, 0, 0, :3] = (5.0, 0.0, 5.0)
+    with pytest.raises(ValueError, match="past"):
+        must_be_consistent(agent)
+
+
+@pytest.mark.parametrize("make", [EvidencePSRL, GLRUCRL])
+def test_a_restart_rule_has_seen_what_the_agent_has_lived(make: Any) -> None:
+    agent = make(3, 2)
+    teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
+    for field, value in (("seen", agent.logged + 1), ("clock", agent.restarts.clock + 1)):
+        old = getattr(agent.restarts, field)
+        setattr(agent.restarts, field, value)
+        with pytest.raises(ValueError, match="restart rule"):
+            must_be_consistent(agent)
+        setattr(agent.restarts, field, old)
+    must_be_consistent(agent)

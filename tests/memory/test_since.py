@@ -72,7 +72,7 @@ def test_a_window_keeps_the_last_steps_of_those_that_are_in_it(asked: int) -> No
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 170)
     kept = memory.keep(asked, ALL)
-    assert kept <= min(asked, 40)
+    assert kept == min(asked, 40)
     same(memory.counts, counted(lived, 170 - kept))
 
 

@@ -259,7 +259,7 @@ def test_states_beyond_64_are_put_into_classes() -> None:
     nexts = np.arange(64, 164).astype(np.uint32)
     rule.watch(np.zeros(100, np.uint32), nexts, np.zeros(100), 100)
     assert rule.counts.shape == (200, 66)
-    assert rule.counts[0, 2:].sum() == 100
+    np.testing.assert_array_equal(rule.counts[0, 2:], np.bincount(nexts % 64, minlength=64))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1, "x", None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,58 @@ def test_any_memory_or_set_can_be_restarted_by_it(name: str, other: str) -> None
             episodes=episodes,
         )  # fmt: skip
 
+    agent = make()
+    sm.simulate(agent, problem, 2000, seed=0)
+    assert agent.since > 1, "it was never restarted: the test is blind"
     sm.check_agent(make, problem=problem, steps=1500, memory_steps=5000)
+
+
+@EACH
+def test_an_agent_whose_detector_has_found_a_change_is_saved_and_goes_on(
+    name: str, tmp_path: Path
+) -> None:
+    agent = Episodic(
+        2, 1, memory=Everything(), plausible=L1Ball(0.1), restarts=DETECTORS[name]()
+    )  # fmt: skip
+    step = 0
+    while not agent.restarts.found:
+        agent.observe(step % 2, 0, float(step >= 600), (step + 1) % 2)
+        agent.visits  # noqa: B018  # lets it look, in the midst of a stretch
+        step += 1
+    assert 600 < step < 700
+    assert not agent.restarts.alarmed()
+    agent.save(tmp_path / "agent")
+    again = sm.agents.load(tmp_path / "agent")
+    assert state_of(again.restarts) == state_of(agent.restarts)
+    for one in (agent, again):
+        for later in range(step, step + 20):
+            one.act(later % 2)
+            one.observe(later % 2, 0, 1.0, (later + 1) % 2)
+    assert agent.since == again.since > step
+
+
+@EACH
+def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
+    """Machine code would write the detector's own columns behind the end."""
+    detector = DETECTORS[name]()
+    detector.allocate(Pairs.of(3, 2))
+    detector.check_sizes(3, 6)
+    for columns in (4, 5, 9):
+        if columns != detector.columns:
+            detector.columns = columns
+            detector.now = np.zeros(6 * columns)
+            detector.past = np.zeros(6 * LEVELS * KEPT * columns)
+            with pytest.raises(ValueError, match="consistent"):
+                detector.check_sizes(3, 6)
+
+
+@EACH
+@pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
+def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> None:
+    detector = DETECTORS[name]()
+    detector.delta = delta
+    with pytest.raises(ValueError, match="delta"):
+        detector.check_state()
 
 
 @EACH

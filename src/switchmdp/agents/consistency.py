@@ -29,7 +29,8 @@ from switchmdp.compiled import fields_of
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import MAX_PAIRS
 from switchmdp.memory import HIGH, Counts, Window
-from switchmdp.restarts import NEVER, Cubic, Never, Periodic, Told
+from switchmdp.restarts import NEVER, Cubic, Evidence, Never, Periodic, Told
+from switchmdp.restarts.splits import Splits
 
 MOST_STEPS = 2**53  # a century at almost three million a second
 MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
@@ -88,6 +89,9 @@ def _episodic(agent: Any, n_states: int, n_pairs: int) -> None:
     _require(1 <= agent.since <= agent.clock, "the clock")
     _require(1 <= agent.restart_at <= NEVER and 1 <= agent.end_at <= NEVER, "a time")
     rule = agent.restarts
+    if isinstance(rule, (Evidence, Splits)):
+        _require(rule.seen <= agent.logged, "the steps that the restart rule has seen")
+        _require(rule.clock + agent.logged - rule.seen == agent.clock, "the restart rule's clock")
     if type(rule) in (Never, Periodic, Cubic, Told):
         _require(agent.since < agent.restart_at == _due(rule, agent.since), "restart_at")
 

@@ -13,6 +13,7 @@ the policy and the quotas are fixed by then, so nothing of the episode depends o
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -133,13 +134,19 @@ class Episodic(Following):
         self.logged = 0
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions, and forget nothing; an episode starts at the next visit."""
+        """Know more states or actions, and keep what the memory holds; the next visit plans anew.
+
+        What detectors and probes have gathered is gathered anew.
+        """
         if not hasattr(self.memory, "grow"):
             raise InvalidParameter("memory", self.memory, "one that can grow")
-        place = self.enlarge(n_states, n_actions, available)
+        pairs, place = self.larger(n_states, n_actions, available)
+        for component in (self.plausible, self.restarts, self.exploration):
+            if hasattr(component, "allocate"):
+                copy(component).allocate(pairs)  # one that has no room refuses before all is moved
         self.absorb()
         self.forget_if_due()  # an alarm names pairs by the numbers that they have had
-        pairs = self.pairs
+        self.know(pairs)
         self.memory.grow(pairs, place)
         self.plausible.allocate(pairs)
         for component in (self.restarts, self.exploration):

@@ -3,17 +3,19 @@
 An agent that has settled on a policy never sees that another action has become better: nothing that
 it does would show it. `Probes` look for that, at a price.
 
-From time to time every pair that was visited once, but not since the last time, is *opened*. An
-open pair is tried once when its state is next passed, and then weighed: the data since against the
-data before, by the Bayes factor b of its rewards and successors together (as in
-`restarts.factors`, where they are weighed apart). Wald's sequential test (1945) says when to stop:
+From time to time every pair that was visited once, but not since the last time (at the first time,
+none), is *opened*. An open pair is tried once when its state is next passed, and then weighed: the
+data since against the data before, by the Bayes factor b of its rewards and successors together (as
+in `restarts.factors`, where they are weighed apart). Wald's sequential test (1945) says when to
+stop:
 
     b < 1                          it is as it was: closed, as a rule after one visit
-    b > n k (k + 1) / δ            it has changed: forgotten (n pairs, k-th time)
+    b > n k (k + 1) / δ            it has changed: its past is forgotten (n pairs, k-th time)
     otherwise                      tried again, up to 2 + 4 log b visits
 
-Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times, where the
-priors are right (Ville's inequality, summed).
+Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times until a restart,
+where the priors are right (Ville's inequality, summed). Where the memory fades, what is open is
+closed as soon as it has faded: probes want a memory that counts whole visits.
 
 The k-th time is step gap·√n·k² after the last change that was noticed. So after t steps about √t
 rounds were made, and the last was about √t steps ago: the price and the delay grow alike. More
@@ -114,12 +116,12 @@ class Probes:
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Probes.{name} is not consistent")
         if self.width != width or not self.period == period_of(self.gap, n_pairs) >= 1.0:
-            raise ValueError("Probes.width or period is not consistent")
-        if not ((self.before >= -NOISE) & (self.before <= 2.0**53)).all():
-            raise ValueError("Probes.before is not consistent")
+            raise ValueError("Probes.width, gap or period is not consistent")
+        if not ((self.before >= -NOISE) & (self.before <= 2.0**53)).all() or self.none.any():
+            raise ValueError("Probes.before or none is not consistent")
         good = 0.0 < self.delta < 1.0 and 1 <= self.turn < 2**31 and 0 <= self.opened < 2**53
         if not (good and NOBODY <= self.found < n_pairs):
-            raise ValueError("Probes is not consistent")
+            raise ValueError("Probes.delta, turn, opened or found is not consistent")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
         """Judge what was tried, and send the new episode through the pairs that are open."""

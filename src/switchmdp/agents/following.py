@@ -99,7 +99,7 @@ class Following(Agent):
 
     @property
     def gain(self) -> float:
-        """The optimistic gain of the current policy's plan; NaN before the first."""
+        """The gain that the current policy's plan promises; NaN before the first."""
         return float(self.plausible.gain()) if self.episode_count else math.nan
 
     @property

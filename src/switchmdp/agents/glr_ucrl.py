@@ -53,6 +53,7 @@ class ForcedExploration(Episodic):
     prepare_episode = Episodic.prepare
     patience_in_episode = Episodic.patience
     grow_episodic = Episodic.grow
+    start_over_episodic = Episodic.start_over
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -97,8 +98,13 @@ class ForcedExploration(Episodic):
             return 1
         return min(self.patience_in_episode(), self.interval - self.clock % self.interval)
 
+    def start_over(self) -> None:
+        """Forget all, the policy in a probe's place too."""
+        self.settle()
+        self.start_over_episodic()
+
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions, and forget nothing; an episode starts at the next visit."""
+        """Know more states or actions; an episode starts at the next visit."""
         self.settle()
         self.grow_episodic(n_states, n_actions, available)
         turn = np.zeros(self.n_states, np.int64)

@@ -214,9 +214,11 @@ class MASTER(Following):
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions, and forget nothing; all instances plan anew."""
+        pairs, place = self.larger(n_states, n_actions, available)
+        self.memory.rows(pairs)  # refuses before anything is moved
         self.absorb()
-        place = self.enlarge(n_states, n_actions, available)
-        self.memory.grow(self.pairs, place)
+        self.know(pairs)
+        self.memory.grow(pairs, place)
         self.plausible.allocate(self.pairs)
         self.tests.n_states, self.tests.n_actions = self.n_states, self.n_actions
         self.instances.rho = self.rates(self.memory.orders)

@@ -74,12 +74,12 @@ class Agent:
     actions: NDArray[np.int64]
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
-        pairs = Pairs.of(n_states, n_actions, available)
-        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
-        self.starts, self.actions = pairs.starts, pairs.actions
+        self.know(Pairs.of(n_states, n_actions, available))
 
-    def enlarge(self, n_states: Any, n_actions: Any, available: Any = None) -> NDArray[np.int64]:
-        """Know more pairs: where each of those known so far has gone.
+    def larger(
+        self, n_states: Any, n_actions: Any, available: Any = None
+    ) -> tuple[Pairs, NDArray[np.int64]]:
+        """So many pairs, and where each of those known so far will be among them.
 
         `available` is a mask of the new size, which may not lack a pair that is known; without it
         new states have all actions, and new actions are available in all states.
@@ -95,10 +95,13 @@ class Agent:
         before, after = (p.states * n_actions + p.actions for p in (old, pairs))
         if not np.isin(before, after, assume_unique=True).all():
             raise InvalidParameter("available", available, "true for all pairs known so far")
+        place: NDArray[np.int64] = np.searchsorted(after, before)
+        return pairs, place
+
+    def know(self, pairs: Pairs) -> None:
+        """These are the pairs that there are."""
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.starts, self.actions = pairs.starts, pairs.actions
-        place: NDArray[np.int64] = np.searchsorted(after, before)
-        return place
 
     @property
     def pairs(self) -> Pairs:

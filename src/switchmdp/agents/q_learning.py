@@ -106,7 +106,8 @@ class QLearning(Agent):
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions, and forget nothing."""
         q, ceiling, visits = self.q, self.ceiling, self.visits
-        place = self.enlarge(n_states, n_actions, available)
+        pairs, place = self.larger(n_states, n_actions, available)
+        self.know(pairs)
         self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
         self.value = np.zeros(self.n_states)
         self.visits = np.zeros(self.actions.size, np.int64)

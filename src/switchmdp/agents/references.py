@@ -87,7 +87,7 @@ class Random(Agent):
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions."""
-        self.enlarge(n_states, n_actions, available)
+        self.know(self.larger(n_states, n_actions, available)[0])
 
     def reseed(self, seed: int | np.random.SeedSequence) -> None:
         """Start the agent's own randomness anew; `simulate` does so with the run's seed."""

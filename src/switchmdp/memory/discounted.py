@@ -176,10 +176,6 @@ class Discounted:
             self.age = 0
         return 0
 
-    def clear(self) -> None:
-        self.counts.clear()
-        self.age = 0
-
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it can go on from here."""
         good = 0.0 < self.discount < 1.0 and 0.0 < self.keeps < 1.0

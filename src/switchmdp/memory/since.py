@@ -112,10 +112,6 @@ class Since:
         first[place] = self.first
         self.first = first
 
-    def clear(self) -> None:
-        self.counts.clear()
-        self.size = 0
-
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError where the arrays are not what machine code relies on."""
         ring = (self.pairs, self.nexts, self.rewards)
@@ -125,7 +121,7 @@ class Since:
         right = bool(
             right and (self.pairs[where] < n_pairs).all() and (self.nexts[where] < n_states).all()
             and ((self.rewards[where] >= 0.0) & (self.rewards[where] <= 1.0)).all()
-            and self.first.shape == (n_pairs,) and 0 <= self.total < 2**53
+            and self.first.shape == (n_pairs,) and self.size <= self.total < 2**53
             and ((self.first >= 0) & (self.first <= self.total)).all()
         )  # fmt: skip
         if not right:

@@ -43,9 +43,6 @@ class Everything:
         self.counts.forget_pairs(suspects)
         return 0
 
-    def clear(self) -> None:
-        self.counts.clear()
-
 
 @compiled
 class Window:

@@ -1,8 +1,9 @@
 """How detectors do: which changes they find, how late, and how often they cry for nothing.
 
 A change at step c, felt until step c' (the next change, or the end), is *found* if the agent starts
-over in c < t < c'; its delay is then t - c for the first such t. All other restarts are false
-alarms, so that a second one in a segment is one too. A change at the very last step is none.
+over, or forgets a part, in c < t < c'; its delay is then t - c for the first such t. All other
+restarts are false alarms, so that a second one in a segment is one too. A change at the very last
+step is none.
 """
 
 from __future__ import annotations

@@ -129,8 +129,9 @@ def detector_table(suite: Suite, standings: Sequence[Standing]) -> Table:
     columns = ("row", "agent", "changes found", "median delay in steps",
                "false alarms in 100 000 steps")  # fmt: skip
     note = (
-        "Found: the agent starts over before the next change. The delay is the median over all "
-        "changes, a missed one being infinitely late. Any other restart is a false alarm."
+        "Found: the agent starts over, or forgets a part, before the next change. The delay is the "
+        "median over all changes, a missed one being infinitely late. Any other restart is a false "
+        "alarm."
     )
     return Table("Detectors", columns, tuple(rows), note)
 

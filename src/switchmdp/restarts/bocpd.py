@@ -76,10 +76,20 @@ class BOCPD(Splits):
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
-        self.make_room(pairs, MORE)
+        self.make_room(pairs)
         self.log_start = log_gamma(float(self.width))
         streams = pairs.n_pairs * (2 if self.rewards else 1)
         self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        probability("delta", self.delta)
+        if self.weight != 0.0:
+            positive("weight", self.weight)
+
+    def more(self) -> int:
+        """How many columns of its own it wants."""
+        return MORE
 
     def threshold(self, n: int) -> float:
         """log(1 / η)."""

@@ -16,7 +16,8 @@ others: a pair that was not met since is suspected where many others have change
 few have. The likeliest pair of all is a suspect in any case. What came before the change is
 forgotten of suspects, and of no other pair.
 
-The moments are those of `snapshots`, 32 and more steps ago.
+The moments are those of `snapshots`: for b = max(32, pairs) evidence is looked for b, 2b, 4b, …
+steps ago, and the likeliest moment may be b/2 steps ago.
 """
 
 from __future__ import annotations
@@ -90,10 +91,12 @@ class Evidence(Snapshots):
             if getattr(self, name).shape != shape:
                 raise ValueError(f"Evidence.{name} is not consistent")
         if not (0.0 < self.delta < 1.0 and 0 <= self.seen < 2**31 and 0 <= self.clock < 2**53):
-            raise ValueError("Evidence is not consistent")
+            raise ValueError("Evidence.delta, seen or clock is not consistent")
         if not (-1 <= self.keeps <= self.steps and (self.products == 1.0).all()):
             raise ValueError("Evidence.keeps or products is not consistent")
-        if not lies_between(self.past, self.counts):
+        old = self.old_counts[self.held()]
+        later = np.where(old[..., :1] > self.past[:, :1], old - self.past, 0.0)
+        if not (lies_between(self.past, self.counts) and lies_between(later, self.counts)):
             raise ValueError("Evidence.past is not consistent")
 
     def after(self, t: int) -> int:

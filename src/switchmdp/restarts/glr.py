@@ -35,7 +35,7 @@ from switchmdp.compiled import compiled, jit
 from switchmdp.mdp.pairs import Pairs, probability
 from switchmdp.restarts.splits import Splits, kept_at
 
-SURELY = 1.0 - 1e-9  # far below what rounding takes from the chi-squared statistic
+SURELY = 1.0 - 1e-9  # a margin far above what rounding takes from the chi-squared statistic
 
 
 @jit
@@ -76,8 +76,12 @@ class GLR(Splits):
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
-        self.make_room(pairs, 0)
+        self.make_room(pairs)
         self.log_share = math.log(3.0 * pairs.n_pairs * (self.width + 1) / self.delta)
+
+    def check_state(self) -> None:
+        """What a file may say."""
+        probability("delta", self.delta)
 
     def threshold(self, n: int) -> float:
         """log(3 n^{3/2} / δ')."""

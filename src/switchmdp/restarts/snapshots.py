@@ -99,17 +99,21 @@ class Snapshots:
             raise ValueError("Snapshots.width or base is not consistent")
         if not (0 <= self.steps < 2**53 and (self.shots >= 0).all()):
             raise ValueError("Snapshots.steps or shots is not consistent")
-        if not ((self.news > 0.0) & (self.news <= 1.0)).all():
-            raise ValueError("Snapshots.news is not consistent")
-        taken = np.arange(KEPT) < self.shots[:, None]
+        if not ((self.news >= TINY) & (self.news <= 1.0)).all() or self.none.any():
+            raise ValueError("Snapshots.news or none is not consistent")
+        taken = self.held()
         if not ((self.old_steps >= 0) & (self.old_steps <= self.steps))[taken].all():
             raise ValueError("Snapshots.old_steps is not consistent")
         if not (np.isfinite(self.logs).all() and np.isfinite(self.old_logs).all()):
-            raise ValueError("Snapshots.logs is not consistent")
+            raise ValueError("Snapshots.logs or old_logs is not consistent")
         if not lies_between(self.counts, 2.0**53):
             raise ValueError("Snapshots.counts is not consistent")
         if not lies_between(self.old_counts[taken], self.counts):
             raise ValueError("Snapshots.old_counts is not consistent")
+
+    def held(self) -> NDArray[np.bool_]:
+        """Which snapshots there are."""
+        return np.arange(KEPT) < self.shots[:, None]
 
     def count(self, pair: int, successor: int, reward: float) -> None:
         """One step more."""
@@ -120,7 +124,7 @@ class Snapshots:
         counts[pair, column] += 1.0
         self.stale[pair] = True
         if self.news[pair] < TINY:
-            self.hear(pair)
+            self.carry(pair)
         self.steps += 1
 
     def take(self, age: int) -> None:
@@ -137,11 +141,11 @@ class Snapshots:
         for pair in range(stale.size):
             if stale[pair]:
                 logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
-                self.hear(pair)
+                self.carry(pair)
                 stale[pair] = False
 
-    def hear(self, pair: int) -> None:
-        """log m of a pair's successors: see above."""
+    def carry(self, pair: int) -> None:
+        """Bring log m of a pair's successors up to date, by Laplace's rule."""
         self.logs[pair, 1] += math.log(self.news[pair])
         self.news[pair] = 1.0
 

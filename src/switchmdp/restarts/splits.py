@@ -48,8 +48,8 @@ def kept_at(block: int, tick: int, columns: int) -> int:
 class Splits:
     """Base of the detectors that compare a pair's visits before and since.
 
-    A detector says how many columns `more` than rewards and successors it wants kept (`allocate`),
-    fills them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether one
+    A detector says how many columns beside rewards and successors it wants kept (`more`), fills
+    them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether one
     of a level's does (`differ`).
     """
 
@@ -64,9 +64,13 @@ class Splits:
     now: NDArray[np.float64]
     past: NDArray[np.float64]
 
-    def make_room(self, pairs: Pairs, more: int) -> None:
-        """Room for these pairs, with so many columns more."""
-        n = pairs.n_pairs
+    def more(self) -> int:
+        """How many columns of its own the detector wants."""
+        return 0
+
+    def make_room(self, pairs: Pairs) -> None:
+        """Room for these pairs."""
+        n, more = pairs.n_pairs, self.more()
         if n > MOST_PAIRS:
             raise InvalidParameter("n_states * n_actions", n, f"at most {MOST_PAIRS} pairs")
         most = ENTRIES // (n * LEVELS * KEPT) - FIRST - more
@@ -135,7 +139,7 @@ class Splits:
 
     def look(self, now: Any, past: Any, pair: int, n: int) -> bool:
         """Compare at the splits whose turn it is; keep the counts where they will be wanted."""
-        columns, limit = self.columns, self.threshold(n)
+        columns, limit, found = self.columns, self.threshold(n), False
         here = pair * columns
         self.note(now, here, n)
         for level in range(LEVELS):
@@ -144,12 +148,11 @@ class Splits:
             if tick << shift != n:
                 break
             first, last = 1 if level == 0 else KEPT // 2 + 1, min(KEPT, tick - 1)
-            if self.differ(now, past, here, block, n, shift, first, last, limit):
-                return True
+            found = found or self.differ(now, past, here, block, n, shift, first, last, limit)
             there = kept_at(block, tick, columns)
             for column in range(columns):
                 past[there + column] = now[here + column]
-        return False
+        return found
 
     def log_emptied(self) -> None:
         """The log starts again at 0."""
@@ -179,7 +182,7 @@ class Splits:
     def check_sizes(self, n_states: int, n_pairs: int) -> None:
         """Raise a ValueError unless it belongs to an agent of this size, and can go on."""
         columns, counted = self.columns, FIRST + self.width
-        good = 2 <= counted <= columns and self.width <= min(n_states, WIDEST)
+        good = 1 <= self.width <= min(n_states, WIDEST) and columns == counted + self.more()
         good = good and self.visits.shape == (n_pairs,) and self.now.shape == (n_pairs * columns,)
         good = good and self.past.shape == (n_pairs * LEVELS * KEPT * columns,)
         good = good and bool(((self.visits >= 0) & (self.visits < 2**53)).all())

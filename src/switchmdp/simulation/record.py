@@ -24,7 +24,7 @@ class Episodes:
 
     @property
     def restarts(self) -> NDArray[np.int64]:
-        """The steps at which the agent started over."""
+        """The steps at which the agent started over, or forgot a part."""
         steps: NDArray[np.int64] = self.start[np.diff(self.since, prepend=1) != 0]
         return steps
 
