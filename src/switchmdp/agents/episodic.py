@@ -26,6 +26,7 @@ from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.restarts import NEVER
+from switchmdp.restarts.schedules import everyone
 
 PARTS = {
     "memory": ("allocate", "absorb", "keep", "counts"),
@@ -103,16 +104,17 @@ class Episodic(Following):
             self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
         if self.clock >= self.restart_at:
             self.start_over()
-        elif self.restarts.alarmed():
-            self.absorb()
-            suspects = self.nobody()
-            self.forget_suspects(suspects, self.restarts.suspect(suspects))
-        elif self.exploration.alarmed():
-            self.absorb()
-            suspects, t = self.nobody(), self.clock - self.since + 1
-            self.forget_suspects(suspects, self.exploration.suspect(suspects, t))
-        else:
+            return True
+        alarm = self.restarts.alarmed()
+        if not alarm and not self.exploration.alarmed():
             return False
+        self.absorb()
+        suspects = self.nobody()
+        if alarm:
+            steps = self.restarts.suspect(suspects)
+        else:
+            steps = self.exploration.suspect(suspects, self.clock - self.since + 1)
+        self.forget_suspects(suspects, steps)
         return True
 
     def nobody(self) -> NDArray[np.bool_]:
@@ -159,7 +161,8 @@ class Episodic(Following):
     def start_over(self) -> None:
         """Forget all."""
         self.absorb()
-        self.forget_suspects(~self.nobody(), 0)
+        suspects = self.nobody()
+        self.forget_suspects(suspects, everyone(suspects))
 
     def forget_suspects(self, suspects: Any, steps: int) -> None:
         """Of the suspects forget all but the last steps; time starts again at 1 before those."""

@@ -129,10 +129,10 @@ class Window:
         """Forget all but the last steps, of all pairs; how many those are."""
         if steps < self.size:
             self.forget(self.size - steps)
-            where = (self.head + np.arange(steps)) % self.pairs.size
-            self.pairs[:steps] = self.pairs[where]
-            self.slots[:steps] = self.slots[where]
-            self.rewards[:steps] = self.rewards[where]
+            pairs, slots, rewards = self.pairs.copy(), self.slots.copy(), self.rewards.copy()
+            for i in range(steps):
+                k = (self.head + i) % pairs.size
+                self.pairs[i], self.slots[i], self.rewards[i] = pairs[k], slots[k], rewards[k]
             self.head = 0  # as long as there are fewer than W it starts there: see `reserve`
         return self.size
 
