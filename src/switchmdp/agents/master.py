@@ -219,7 +219,7 @@ class MASTER(Following):
         self.absorb()
         self.know(pairs)
         self.memory.grow(pairs, place)
-        self.plausible.allocate(self.pairs)
+        self.plausible.allocate(pairs)
         self.tests.n_states, self.tests.n_actions = self.n_states, self.n_actions
         self.instances.rho = self.rates(self.memory.orders)
         choice, self.choice = self.choice, self.starts[:-1].copy()

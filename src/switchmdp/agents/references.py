@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
-from switchmdp.errors import InvalidParameter
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import whole
 from switchmdp.planning.gain import optimal_policies
 from switchmdp.randomness import below, stream
@@ -37,9 +36,7 @@ class Omniscient(Agent):
     clock: int
 
     def __init__(self, problem: SwitchingMDP | MDP) -> None:
-        problem = SwitchingMDP([problem]) if isinstance(problem, MDP) else problem
-        if not isinstance(problem, SwitchingMDP):
-            raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+        problem = as_switching(problem)
         Agent.__init__(self, problem.n_states, problem.n_actions, problem.available)
         self.policies = optimal_policies(problem)
         self.change_points = problem.change_points.copy()

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.laws import BERNOULLI, RewardLaw, variance_of
 from switchmdp.mdp.pairs import integer
 from switchmdp.planning.gain import optimal_gains
@@ -42,10 +42,7 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
         self, problem: SwitchingMDP | MDP, *, expose_truth: bool = False, initial_state: int = 0,
         render_mode: str | None = None,
     ) -> None:  # fmt: skip
-        if isinstance(problem, MDP):
-            problem = SwitchingMDP([problem])
-        if not isinstance(problem, SwitchingMDP):
-            raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+        problem = as_switching(problem)
         if not isinstance(expose_truth, (bool, np.bool_)):
             raise InvalidParameter("expose_truth", expose_truth, "True or False")
         if render_mode is not None:

@@ -129,10 +129,13 @@ class Window:
         """Forget all but the last steps, of all pairs; how many those are."""
         if steps < self.size:
             self.forget(self.size - steps)
-            pairs, slots, rewards = self.pairs.copy(), self.slots.copy(), self.rewards.copy()
+            pairs, slots = np.empty(steps, np.uint32), np.empty(steps, np.uint32)
+            rewards = np.empty(steps)
             for i in range(steps):
-                k = (self.head + i) % pairs.size
-                self.pairs[i], self.slots[i], self.rewards[i] = pairs[k], slots[k], rewards[k]
+                k = (self.head + i) % self.pairs.size
+                pairs[i], slots[i], rewards[i] = self.pairs[k], self.slots[k], self.rewards[k]
+            for i in range(steps):
+                self.pairs[i], self.slots[i], self.rewards[i] = pairs[i], slots[i], rewards[i]
             self.head = 0  # as long as there are fewer than W it starts there: see `reserve`
         return self.size
 

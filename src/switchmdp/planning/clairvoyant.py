@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
-from switchmdp.errors import InvalidParameter
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import whole
 
 
@@ -35,10 +34,7 @@ def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.
     >>> clairvoyant_reward(SwitchingMDP([first, second], [6]), horizon=10).tolist()
     [9.0, 8.0]
     """
-    if isinstance(problem, MDP):
-        problem = SwitchingMDP([problem])
-    if not isinstance(problem, SwitchingMDP):
-        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    problem = as_switching(problem)
     horizon = whole("horizon", horizon, 1)
     last = problem.active(horizon)
     model = problem.configuration(last).model

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry, jit
-from switchmdp.errors import InvalidParameter
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.diameter import diameter
 from switchmdp.planning.gain import Plan, optimal_gain
 
@@ -64,10 +63,7 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
     reward variation      0.5
     transition variation  0
     """
-    if isinstance(problem, MDP):
-        problem = SwitchingMDP([problem])
-    if not isinstance(problem, SwitchingMDP):
-        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    problem = as_switching(problem)
     diameters, gains, spans, gaps = [], [], [], []
     plan = None
     for mdp in problem.configurations():

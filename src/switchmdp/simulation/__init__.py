@@ -16,7 +16,7 @@ import numpy as np
 
 from switchmdp.compiled import JIT, is_compiled, machine, pack, unpack
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import Pairs, integer, whole
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import stream
@@ -67,10 +67,7 @@ def simulate(
     >>> record.horizon, len(record.times)
     (2000, 1000)
     """
-    if isinstance(problem, MDP):
-        problem = SwitchingMDP([problem])
-    if not isinstance(problem, SwitchingMDP):
-        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    problem = as_switching(problem)
     horizon = whole("horizon", horizon, 1)
     _must_fit(agent, problem)
     if progress is not None and not callable(progress):
