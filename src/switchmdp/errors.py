@@ -84,6 +84,29 @@ class PrecisionNotReached(SwitchmdpError, ArithmeticError):
         return f"{self.reason}; certified so far: [{self.lower!r}, {self.upper!r}]"
 
 
+class SharedAgent(SwitchmdpError, RuntimeError):
+    """Two threads use one agent at the same time."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a simulation. `record` holds the steps done; `resume=record` continues it.
+
+    The agent is consistent: it has learned from exactly the steps in the record. In a notebook,
+    `sys.last_value.record` is the record of the run that was interrupted last.
+    """
+
+    def __init__(self, record: Any, horizon: int) -> None:
+        super().__init__(record, horizon)
+        self.record = record
+        self.horizon = horizon
+
+    def __str__(self) -> str:
+        return (
+            f"interrupted after {self.record.horizon:,} of {self.horizon:,} steps; to continue: "
+            "simulate(agent, problem, horizon, resume=error.record)"
+        )
+
+
 class OutsideValidity(SwitchmdpError, ValueError):
     """A theorem's conditions do not hold for the numbers it was asked about."""
 

@@ -32,6 +32,14 @@ def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.ui
     return sequence.generate_state(4, np.uint64).astype(np.uint64)
 
 
+def run_seeds(seed: int) -> list[np.random.SeedSequence]:
+    """The seeds of a run's rewards, of its moves and of its agent, all from one.
+
+    >>> rewards, moves, agent = run_seeds(0)
+    """
+    return np.random.SeedSequence(seed).spawn(3)
+
+
 @jit
 def uniform(words: Any) -> float:
     """A number in [0, 1), a multiple of 2⁻⁵³; advances the words.

@@ -24,6 +24,7 @@ from switchmdp.agents.exploration import AsPlanned
 from switchmdp.agents.following import Following
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
+from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
 from switchmdp.restarts import NEVER
 from switchmdp.restarts.schedules import everyone
@@ -231,8 +232,9 @@ class Episodic(Following):
         return {target: count / visits for target, count in counts.items()}
 
     def _counts(self) -> Any:
-        self.absorb()
-        return self.memory.counts
+        with exclusive(self):
+            self.absorb()
+            return self.memory.counts
 
     def _radii(self, name: str) -> NDArray[np.float64]:
         if not hasattr(self.plausible, name):

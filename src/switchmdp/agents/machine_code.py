@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.compiled import JIT, freeze, is_compiled, machine, pack, thaw, unpack
+from switchmdp.compiled import JIT, call_machine_code, freeze, is_compiled, thaw
+from switchmdp.concurrency import exclusive
 
 
 def absorb(agent: Any) -> None:
@@ -30,12 +31,13 @@ def start_episode(agent: Any) -> None:
 
 
 def _catch_up(agent: Any, planning: bool) -> None:
-    if JIT and is_compiled(agent):
-        unpack(agent, machine(_run, agent)(pack(agent), planning))
-    elif planning:
-        agent.start_episode()
-    else:
-        agent.absorb()
+    with exclusive(agent):
+        if JIT and is_compiled(agent):
+            call_machine_code(_run, agent, planning)
+        elif planning:
+            agent.start_episode()
+        else:
+            agent.absorb()
 
 
 def _run(state: Any, planning: bool) -> Any:
@@ -45,4 +47,4 @@ def _run(state: Any, planning: bool) -> Any:
         agent.start_episode()
     else:
         agent.absorb()
-    return freeze(agent)
+    return freeze(agent), 0

@@ -9,7 +9,8 @@ fit. One that draws random numbers also has `reseed(seed_sequence)`. States and 
 
 A class of ours is decorated with `@compiled` and derives from `Agent`. Its verbs then stand behind
 a door: called from Python they check what they are given, and refuse it before anything has
-changed. Machine code, which has checked already, calls them bare.
+changed; while one thread is inside, any other is refused. Machine code, which has checked already,
+calls them bare.
 """
 
 from __future__ import annotations
@@ -63,10 +64,25 @@ def check_observe(
     return state, action, float(reward), next_state
 
 
+def as_given(agent: Any, *arguments: Any) -> tuple[Any, ...]:
+    """The door of methods that check their arguments themselves."""
+    return arguments
+
+
+def grow_as_given(
+    agent: Any, n_states: Any, n_actions: Any, available: Any = None
+) -> tuple[Any, Any, Any]:
+    """The door of `grow`, which checks its arguments itself."""
+    return n_states, n_actions, available
+
+
 class Agent:
     """Base of the compiled agents: the pairs they know, and the door before their verbs."""
 
-    __doors__: ClassVar[dict[str, Any]] = {"act": check_act, "observe": check_observe}
+    __doors__: ClassVar[dict[str, Any]] = {
+        "act": check_act, "observe": check_observe, "grow": grow_as_given,
+        "reseed": as_given, "start_over": as_given,
+    }  # fmt: skip
 
     n_states: int
     n_actions: int

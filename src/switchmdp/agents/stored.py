@@ -26,6 +26,7 @@ import numpy as np
 from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import ArrayOf, classes_of, fields_of
+from switchmdp.concurrency import exclusive
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
@@ -42,13 +43,14 @@ class NotKnown(DamagedFile):
 
 def save_agent(agent: Any, path: str | os.PathLike[str]) -> None:
     """Write an agent to a file, all of it or nothing; the one that was there is kept."""
-    fields, arrays = described(agent)
-    try:
-        must_be_consistent(agent)
-    except WRONG as error:
-        raise InvalidParameter("agent", agent, f"consistent in itself ({error})") from None
-    _keep(Path(path))
-    save_arrays(path, KIND, fields, arrays)
+    with exclusive(agent):
+        fields, arrays = described(agent)
+        try:
+            must_be_consistent(agent)
+        except WRONG as error:
+            raise InvalidParameter("agent", agent, f"consistent in itself ({error})") from None
+        _keep(Path(path))
+        save_arrays(path, KIND, fields, arrays)
 
 
 def described(agent: Any) -> tuple[dict[str, Any], Arrays]:

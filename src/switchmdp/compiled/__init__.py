@@ -3,7 +3,7 @@
 - `@jit` on a function: machine code when called from machine code or from Python.
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
-- `machine(function, instance)`: that function as machine code for that combination of classes.
+- `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
 
 With `NUMBA_DISABLE_JIT=1` all of it is the plain Python that it looks like.
 """
@@ -30,11 +30,12 @@ from switchmdp.compiled.structs import (
     thaw,
     unpack,
 )
+from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "JIT", "ArrayOf", "classes_in", "classes_of", "compiled", "entry", "fields_of", "freeze",
-    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "pack", "specialised",
-    "thaw", "unpack",
+    "JIT", "ArrayOf", "call_machine_code", "classes_in", "classes_of", "compile_for", "compiled",
+    "entry", "fields_of", "freeze", "inlined", "interpreted", "is_compiled", "is_on_disk", "jit",
+    "machine", "pack", "specialised", "thaw", "unpack",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -79,8 +80,9 @@ def compiled(cls: C) -> C:
 
     Every field is annotated on the class: `int`, `float`, `bool`, `np.ndarray` or another compiled
     class. The methods stay within what Numba compiles, use no `super()`, and are called by
-    interpreted code exactly as they are. Where the class names `__doors__`, {verb: check}, callers
-    from Python pass through the check, which cleans the arguments or raises; machine code does not.
+    interpreted code exactly as they are. Where the class names `__doors__`, {method: check},
+    callers from Python pass through the check, which cleans the arguments or raises, and only one
+    thread at a time may be inside (`concurrency.exclusive`). Machine code needs neither.
     """
     if JIT:
         register(cls)
@@ -101,7 +103,8 @@ def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callabl
 
     @functools.wraps(verb)
     def checked(self: Any, *given: Any, **named: Any) -> Any:
-        return verb(self, *check(self, *given, **named))
+        with exclusive(self):
+            return verb(self, *check(self, *given, **named))
 
     return checked
 
@@ -125,6 +128,30 @@ def machine(function: F, instance: Any) -> F:
         sources = None if local else digest_for(modules)
         _machines[key] = _cached(copy, label, sources)
     return cast("F", _machines[key])
+
+
+def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:
+    """Run `function(state, *arguments)` as machine code on an instance, which it changes.
+
+    The function thaws the state, and returns (the frozen state, a result). Signals wait until the
+    instance has been updated, so that Ctrl-C can't leave it half changed.
+    """
+    dispatcher = compile_for(function, instance, *arguments)
+    with delayed_signals():
+        state, result = dispatcher(pack(instance), *arguments)
+        unpack(instance, state)
+    return result
+
+
+def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:
+    """Compile what `call_machine_code` needs, where that was not done before.
+
+    Compiling takes seconds. It changes nothing, so unlike a call it may be interrupted.
+    """
+    dispatcher: Any = machine(function, instance)
+    if not dispatcher.overloads:
+        dispatcher.compile(tuple(map(dispatcher.typeof_pyval, (pack(instance), *arguments))))
+    return dispatcher
 
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:

@@ -1,9 +1,12 @@
 """One source, interpreted or machine code: what `@compiled` teaches Numba about a class.
 
 A compiled class is a plain Python class with annotated fields. Its instances cross the border to
-machine code as a tree of named tuples and come back the same way:
+machine code as a tree of named tuples and come back as tuples:
 
-    object --pack--> named tuples --thaw--> structs ... run ... --freeze--> named tuples --unpack-->
+    object --pack--> named tuples --thaw--> structs ... run ... --freeze--> tuples --unpack-->
+
+(What comes back are plain tuples. Python makes a named tuple by running bytecode, where a signal's
+handler may raise; Numba does not expect that there, and crashes.)
 
 In machine code an instance is a mutable struct (Numba's `structref`) whose type is made of its
 fields' types, so one generic class is specialised for every combination of the components it
@@ -97,13 +100,10 @@ def _thawed(kind: Any) -> Any:
 
 
 def _frozen(kind: Any) -> Any:
-    """The named tuple's type that describes a struct type; any other type as it is."""
+    """The type of a tuple of a struct's fields; any other type as it is."""
     if not isinstance(kind, types.StructRef):
         return kind
-    return types.NamedTuple(
-        [_frozen(k) for k in kind.field_dict.values()],
-        _class_of_struct(kind).__state__,
-    )
+    return types.Tuple([_frozen(k) for k in kind.field_dict.values()])
 
 
 def _build_struct(context: Any, builder: Any, state: Any, kind: Any, value: Any) -> Any:
@@ -129,7 +129,7 @@ def _build_struct(context: Any, builder: Any, state: Any, kind: Any, value: Any)
 
 
 def _build_tuple(context: Any, builder: Any, kind: Any, state: Any, value: Any) -> Any:
-    """The named tuple of a struct's fields, and of those below it."""
+    """The tuple of a struct's fields, and of those below it."""
     struct = cgutils.create_struct_proxy(kind)(context, builder, value=value)
     payload = kind.get_data_type()
     layout = context.data_model_manager[payload].get_value_type()
@@ -137,7 +137,7 @@ def _build_tuple(context: Any, builder: Any, kind: Any, state: Any, value: Any) 
     pointer = builder.bitcast(data, layout.as_pointer())
     fields = cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
     items = []
-    for name, field in zip(state.fields, state.types, strict=True):
+    for name, field in zip(kind.field_dict, state.types, strict=True):
         item = getattr(fields, name)
         if kind.field_dict[name] is field:
             context.nrt.incref(builder, field, item)
@@ -169,7 +169,7 @@ def thaw(state: Any) -> Any:
 
 
 def freeze(struct: Any) -> Any:
-    """In machine code the tree of named tuples that describes a struct; else nothing."""
+    """In machine code the tree of tuples that holds a struct's fields; else nothing."""
     return struct
 
 
@@ -221,9 +221,9 @@ def _packed(value: Any, kind: Any) -> Any:
 
 
 def unpack(instance: Any, state: Any) -> None:
-    """Write a tree of named tuples back into the instance that it came from."""
-    for name, value in zip(state._fields, state, strict=True):
-        if hasattr(type(value), "_fields"):
+    """Write a tree of tuples back into the instance whose fields they are."""
+    for name, value in zip(type(instance).__fields__, state, strict=True):
+        if isinstance(value, tuple):
             unpack(getattr(instance, name), value)
         else:
             setattr(instance, name, value)

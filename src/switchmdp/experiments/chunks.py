@@ -6,6 +6,7 @@ kept apart.
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from dataclasses import dataclass, field
@@ -43,12 +44,14 @@ class Outcome:
     seconds: list[float] = field(default_factory=list)
 
 
-def compute(plan: Plan, chunk: Chunk) -> Outcome:
-    """The content of a chunk."""
-    return _facts(plan, chunk) if chunk.agent is None else _runs(plan, chunk, chunk.agent)
+def compute(plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None) -> Outcome:
+    """The content of a chunk. Raises KeyboardInterrupt soon after `cancelled` is set."""
+    if chunk.agent is None:
+        return _facts(plan, chunk)
+    return _runs(plan, chunk, chunk.agent, cancelled or threading.Event())
 
 
-def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
+def _runs(plan: Plan, chunk: Chunk, lane: int, cancelled: threading.Event) -> Outcome:
     experiment, variant = plan.experiment, plan.agents[lane]
     factory, n = plan.factories[variant.source], len(chunk)
     arrays: Arrays = no_runs(n, experiment.points)
@@ -65,7 +68,7 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
 
     def run(row: int, problem: SwitchingMDP, agent: Any) -> tuple[SwitchingMDP, Any, Record]:
         began = time.perf_counter()
-        record = _run(agent, problem, plan, seed(row))
+        record = _run(agent, problem, plan, seed(row), cancelled)
         seconds[row] = time.perf_counter() - began
         return problem, agent, record
 
@@ -73,7 +76,7 @@ def _runs(plan: Plan, chunk: Chunk, lane: int) -> Outcome:
         bad = count_bad_steps(record, problem, experiment.epsilon)
         if bad is None and experiment.horizon <= LONGEST:
             agent, _ = make_agent(variant, factory, problem, experiment.horizon, seed(row))
-            record = _run(agent, problem, plan, seed(row), trajectory=True)
+            record = _run(agent, problem, plan, seed(row), cancelled, trajectory=True)
             bad = count_bad_steps(record, problem, experiment.epsilon)
         _write(arrays, row, record, agent, bad)
         if record.episodes is not None and len(record.episodes):
@@ -114,12 +117,19 @@ def _clear(arrays: Arrays, row: int) -> None:
 
 
 def _run(
-    agent: Any, problem: SwitchingMDP, plan: Plan, seed: int, *, trajectory: bool = False
-) -> Record:
+    agent: Any, problem: SwitchingMDP, plan: Plan, seed: int, cancelled: threading.Event, *,
+    trajectory: bool = False,
+) -> Record:  # fmt: skip
     experiment = plan.experiment
+
+    def stop_if_cancelled(done: int, horizon: int) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+
     return simulate(
         agent, problem, experiment.horizon, seed=seed, initial_state=experiment.initial_state,
         every=experiment.grid, episodes=problem.n_states <= LARGEST, trajectory=trajectory,
+        progress=stop_if_cancelled,
     )  # fmt: skip
 
 

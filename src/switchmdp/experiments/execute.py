@@ -15,6 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,11 +25,12 @@ from switchmdp.experiments.check import Plan
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
 from switchmdp.experiments.warm import warm_up
-from switchmdp.experiments.worker import Account, work
+from switchmdp.experiments.worker import STOPPED, Account, work
 from switchmdp.mdp.pairs import whole
 
 ATTEMPTS = 3
 GRACE = 10.0  # seconds for running chunks to end once a stop is asked for
+LEAVING = 2.0  # seconds for cancelled ones to end
 EXECUTORS = ("auto", "threads", "processes")
 
 Executor = Callable[[list[Chunk], threading.Event], Iterator[Account]]
@@ -126,11 +128,14 @@ def in_threads(store: Store, plan: Plan, jobs: int) -> Executor:
     """Chunks computed here, in threads of this process."""
 
     class Hand:
+        def __init__(self) -> None:
+            self.cancelled = threading.Event()
+
         def __call__(self, chunk: Chunk) -> Account:
-            return work(store, plan, chunk)
+            return work(store, plan, chunk, self.cancelled)
 
         def close(self) -> None:
-            pass
+            self.cancelled.set()
 
     return lambda chunks, stop: _hands(Hand, chunks, jobs, stop)
 
@@ -150,7 +155,7 @@ class _Process:
         self.lock = threading.Lock()  # no worker is started once this is closed
 
     def __call__(self, chunk: Chunk) -> Account:
-        how = "stopped"
+        how = STOPPED
         for _ in range(ATTEMPTS):
             process = self._running()
             if process is None:
@@ -166,7 +171,7 @@ class _Process:
             if reply.endswith("\n"):
                 return Account(**json.loads(reply))
             how = f"its worker ended with code {process.wait()}"
-        return Account(chunk.id, error="stopped" if self.closed else how)
+        return Account(chunk.id, error=STOPPED if self.closed else how)
 
     def _running(self) -> subprocess.Popen[str] | None:
         with self.lock:
@@ -215,8 +220,9 @@ def _hands(
             accounts.put(error)
         accounts.put(None)
 
-    for hand in hands:
-        threading.Thread(target=take, args=(hand,), daemon=True).start()
+    threads = [threading.Thread(target=take, args=(hand,), daemon=True) for hand in hands]
+    for thread in threads:
+        thread.start()
     working, waited = len(hands), 0.0
     try:
         while working and waited < GRACE:
@@ -229,7 +235,7 @@ def _hands(
                 working -= 1
             elif isinstance(account, BaseException):
                 raise account
-            elif not (stop.is_set() and account.error == "stopped"):
+            elif not (stop.is_set() and account.error == STOPPED):
                 yield account
     finally:
         stopping = stop.is_set() or working
@@ -237,3 +243,6 @@ def _hands(
             stop.set()
         for hand in hands:
             hand.close()
+        patience = time.monotonic() + LEAVING
+        for thread in threads:  # one that still runs when Python ends may crash it
+            thread.join(max(0.0, patience - time.monotonic()))

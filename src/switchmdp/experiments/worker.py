@@ -25,6 +25,7 @@ from switchmdp.experiments.chunks import compute
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store, open_store
 
+STOPPED = "stopped"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -39,12 +40,16 @@ class Account:
     disk_full: bool = False
 
 
-def work(store: Store, plan: Plan, chunk: Chunk) -> Account:
-    """Compute a chunk and commit it."""
+def work(
+    store: Store, plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None
+) -> Account:
+    """Compute a chunk and commit it, unless it is cancelled before."""
     runs = 0 if chunk.agent is None else len(chunk)
     try:
-        outcome = compute(plan, chunk)
+        outcome = compute(plan, chunk, cancelled)
         store.commit(chunk, outcome)
+    except KeyboardInterrupt:
+        return Account(chunk.id, error=STOPPED)
     except (OSError, MemoryError) as error:
         full = isinstance(error, OSError) and error.errno in FULL
         return Account(chunk.id, error=f"{type(error).__name__}: {error}", disk_full=full)

@@ -22,8 +22,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.concurrency import whole_steps
 from switchmdp.errors import InvalidAction, InvalidEnvironment, InvalidParameter, Mismatch
 from switchmdp.mdp.pairs import integer, real, whole
+from switchmdp.randomness import run_seeds
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ def play(
 
     `reward_range` is what rewards may be; one outside it is an error, or set to the nearer end with
     `clip=True` (the agent then learns another problem: its means are those of the clipped rewards).
-    `seed` is given to the first `reset`. `progress(done, steps)` is called every 1000 steps and at
-    the end. Masks in `info` are not read: where states lack actions, make the agent with
-    `available=`.
+    `seed` is given to the first `reset`, and the agent's own draws follow from it as in `simulate`;
+    without a seed the agent keeps the random state it has. `progress(done, steps)` is called every
+    1000 steps and at the end. Ctrl-C stops between two steps. Masks in `info` are not read: where
+    states lack actions, make the agent with `available=`.
 
     >>> import switchmdp as sm
     >>> from switchmdp.gym import make_env
@@ -65,21 +68,24 @@ def play(
     _must_fit(agent, env, observations, actions)
     n_actions, first_action = int(actions.n), int(actions.start)
     rewards, resets = np.zeros(steps), []
+    if seed is not None and hasattr(agent, "reseed"):
+        agent.reseed(run_seeds(seed)[2])
     state = _reset(env, observations, seed)
-    for i in range(steps):
-        action = integer(agent.act(state), n_actions, "the agent's action", InvalidAction)
-        found = _call("step", env.step, first_action + action)
-        observation, raw, terminated, truncated = _unpacked(found)
-        next_state = _state(observation, observations)
-        reward = scale(raw)
-        fresh = _reset(env, observations, None) if terminated or truncated else next_state
-        agent.observe(state, action, reward, fresh if terminated else next_state)
-        rewards[i] = raw
-        state = fresh
-        if terminated or truncated:
-            resets.append(i + 1)
-        if progress is not None and ((i + 1) % 1000 == 0 or i + 1 == steps):
-            progress(i + 1, steps)
+    with whole_steps(steps) as counter:
+        for i in counter:
+            action = integer(agent.act(state), n_actions, "the agent's action", InvalidAction)
+            found = _call("step", env.step, first_action + action)
+            observation, raw, terminated, truncated = _unpacked(found)
+            next_state = _state(observation, observations)
+            reward = scale(raw)
+            fresh = _reset(env, observations, None) if terminated or truncated else next_state
+            agent.observe(state, action, reward, fresh if terminated else next_state)
+            rewards[i] = raw
+            state = fresh
+            if terminated or truncated:
+                resets.append(i + 1)
+            if progress is not None and ((i + 1) % 1000 == 0 or i + 1 == steps):
+                progress(i + 1, steps)
     return Played(rewards, np.array(resets, np.int64))
 
 

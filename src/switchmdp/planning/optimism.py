@@ -26,15 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import (
-    JIT,
-    compiled,
-    freeze,
-    machine,
-    pack,
-    thaw,
-    unpack,
-)
+from switchmdp.compiled import JIT, call_machine_code, compiled, freeze, thaw
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
@@ -212,9 +204,7 @@ def prepare(estimate: MDP, reward_radius: Any, transition_radius: Any) -> tuple[
 def _iterate(work: Optimism, *arguments: Any) -> bool:
     if not JIT:
         return bool(work.iterate(*arguments))
-    done, state = machine(_run, work)(pack(work), *arguments)
-    unpack(work, state)
-    return bool(done)
+    return bool(call_machine_code(_run, work, *arguments))
 
 
 def _run(
@@ -223,7 +213,7 @@ def _run(
 ) -> Any:  # fmt: skip
     work = thaw(state)
     done = work.iterate(starts, offset, used, target, full, reward, radius, precision, choice)
-    return done, freeze(work)
+    return freeze(work), done
 
 
 def _per_pair(field: str, radius: Any, mdp: MDP) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import html
 import os
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -108,16 +109,18 @@ def compare(
     compile_agents(plan, [a for a, compiled in enumerate(plan.compiled) if compiled])
     outcomes: dict[Chunk, Outcome] = {}
     done = 0
+    ended = threading.Event()
     pool = ThreadPoolExecutor(jobs)
     try:
-        found = pool.map(lambda chunk: compute(plan, chunk), chunks)
+        found = pool.map(lambda chunk: compute(plan, chunk, ended), chunks)
         for chunk, outcome in zip(chunks, found, strict=True):
             outcomes[chunk] = outcome
             done += 0 if chunk.agent is None else len(chunk)
             if progress is not None:
                 progress(done, plan.n_runs)
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # a notebook's Ctrl-C must not wait
+        ended.set()  # after Ctrl-C, runs that are under way stop within half a second
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody waits for them
     return Comparison(_results(plan, outcomes))
 
 

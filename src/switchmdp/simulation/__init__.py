@@ -13,23 +13,31 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from switchmdp.compiled import JIT, is_compiled, machine, pack, unpack
-from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
+from switchmdp import compiled
+from switchmdp.compiled import JIT, call_machine_code, compile_for, is_compiled
+from switchmdp.concurrency import delayed_signals, exclusive, pulse
+from switchmdp.errors import (
+    Interrupted,
+    InvalidAction,
+    InvalidParameter,
+    InvalidState,
+    Mismatch,
+)
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import Pairs, integer, whole
 from switchmdp.planning.gain import optimal_gains
-from switchmdp.randomness import stream
+from switchmdp.randomness import run_seeds, stream
 from switchmdp.simulation import loop
-from switchmdp.simulation.loop import EpisodeLog, Position, Trace, World
+from switchmdp.simulation.loop import EpisodeLog, Position, Settled, Trace, World
 from switchmdp.simulation.record import Episodes, Record, Trajectory
 from switchmdp.simulation.resume import grid_to_continue, joined
 
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
 GRID_POINTS = 1000
-PIECE_SECONDS = 0.5
-FIRST_PIECE = 200_000
+PROGRESS_SECONDS = 0.5
 FIRST_LOG = 20_480  # policies' entries: room for the first episodes
 
 
@@ -61,6 +69,18 @@ def simulate(
     a later horizon with the agent that made it: pieces equal the whole, bit for bit, where `every`
     is the same. `progress(done, horizon)` is called about twice a second.
 
+    Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps: the agent is
+    consistent, `error.record` holds the steps done, and `resume=error.record` continues the run to
+    exactly the record of one that was not interrupted. Machine code notices it within a twentieth
+    of a second, or when the agent's current plan is done.
+
+    Raises:
+        InvalidParameter: an argument is of the wrong type or out of range.
+        Mismatch: the agent does not fit the problem, or the record the run to resume.
+        InvalidAction: the agent chose an action that does not exist.
+        SharedAgent: another thread is using the agent.
+        Interrupted: Ctrl-C.
+
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)
     >>> record = sm.simulate(sm.agents.SWUCRL(5, 3, window=500), problem, horizon=2000, seed=0)
@@ -72,98 +92,117 @@ def simulate(
     _must_fit(agent, problem)
     if progress is not None and not callable(progress):
         raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
-    role = None
-    if resume is None:
-        if is_compiled(agent) and getattr(agent, "t", 1) != 1 and not experienced:
-            raise Mismatch(
-                f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
-                "resume=record to go on, or experienced=True to start with what it knows"
-            )
-        seed = 0 if seed is None else whole("seed", seed, 0)
-        start = 0 if initial_state is None else initial_state
-        every = max(1, horizon // GRID_POINTS) if every is None else whole("every", every, 1)
-        position = Position(
-            1, integer(start, problem.n_states, "initial_state", InvalidState),
-            0, 1, 0.0, 0.0, 0.0,
+    with exclusive(agent):
+        role = None
+        if resume is None:
+            if is_compiled(agent) and getattr(agent, "t", 1) != 1 and not experienced:
+                raise Mismatch(
+                    f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
+                    "resume=record to continue, or experienced=True to start with what it knows"
+                )
+            seed = 0 if seed is None else whole("seed", seed, 0)
+            start = 0 if initial_state is None else initial_state
+            every = max(1, horizon // GRID_POINTS) if every is None else whole("every", every, 1)
+            position = Position(
+                1, integer(start, problem.n_states, "initial_state", InvalidState),
+                0, 1, 0.0, 0.0, 0.0, Settled(),
+            )  # fmt: skip
+            rewards, moves, role = run_seeds(seed)
+            words = (stream(rewards), stream(moves))
+        else:
+            if initial_state is not None or seed not in (None, getattr(resume, "seed", None)):
+                raise Mismatch("a resumed run keeps its seed and continues from where it stopped")
+            every = grid_to_continue(resume, agent, problem, horizon, every, episodes, trajectory)
+            if horizon == resume.horizon:
+                return resume
+            seed, position = resume.seed, resume.position
+            words = (resume.words[0].copy(), resume.words[1].copy())
+
+        last = int(np.searchsorted(problem.change_points, horizon, side="right"))
+        world = World(
+            model=problem.configuration(position.change).model,
+            actions=problem.pairs.actions,
+            patches=problem.patches,
+            change_points=problem.change_points[:last].copy(),
+            gains=optimal_gains(problem, last),
+            law=problem.law.code,
+            parameter=problem.law.parameter,
+            reward_words=words[0],
+            move_words=words[1],
+        )
+        first = position.t
+        steps = horizon + 1 - first if trajectory else 0
+        times = _grid(first, horizon, every)
+        trace = Trace(
+            np.zeros(len(times)), np.zeros(len(times)),
+            np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
         )  # fmt: skip
-        rewards, moves, role = np.random.SeedSequence(seed).spawn(3)
-        words = (stream(rewards), stream(moves))
-    else:
-        if initial_state is not None or seed not in (None, getattr(resume, "seed", None)):
-            raise Mismatch("a resumed run keeps its seed and goes on from where it stands")
-        every = grid_to_continue(resume, agent, problem, horizon, every, episodes, trajectory)
-        if horizon == resume.horizon:
-            return resume
-        seed, position = resume.seed, resume.position
-        words = (resume.words[0].copy(), resume.words[1].copy())
+        seen = 0 if resume is None else getattr(agent, "episode", 0)
+        room = max(256, FIRST_LOG // problem.n_states) if episodes else 0
+        log = _empty_log(room, problem.n_states, seen)
+        if role is not None and hasattr(agent, "reseed"):
+            agent.reseed(role)
+        as_machine = JIT and is_compiled(agent) and not interpreted
+        runner = _MachineRunner(agent) if as_machine else _InterpretedRunner(agent, problem)
+        position, log, interrupted = _run_in_pieces(
+            runner, world, log, trace, position, horizon, every, progress
+        )
 
-    last = int(np.searchsorted(problem.change_points, horizon, side="right"))
-    world = World(
-        model=problem.configuration(position.change).model,
-        actions=problem.pairs.actions,
-        patches=problem.patches,
-        change_points=problem.change_points[:last].copy(),
-        gains=optimal_gains(problem, last),
-        law=problem.law.code,
-        parameter=problem.law.parameter,
-        reward_words=words[0],
-        move_words=words[1],
-    )
-    first = position.t
-    steps = horizon + 1 - first if trajectory else 0
-    times = _grid(first, horizon, every)
-    trace = Trace(
-        np.zeros(len(times)), np.zeros(len(times)),
-        np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
-    )  # fmt: skip
-    seen = 0 if resume is None else getattr(agent, "episode", 0)
-    room = max(256, FIRST_LOG // problem.n_states) if episodes else 0
-    log = _empty_log(room, problem.n_states, seen)
-    if role is not None and hasattr(agent, "reseed"):
-        agent.reseed(role)
-    as_machine = JIT and is_compiled(agent) and not interpreted
-    runner = _machine_runner(agent) if as_machine else _interpreted_runner(agent, problem)
-    position, log = _run_in_pieces(runner, world, log, trace, position, horizon, every, progress)
-
-    fresh = Record(
-        times=times,
-        regret=trace.regret,
-        pseudo_regret=trace.pseudo_regret,
-        episodes=_episodes(log, horizon) if episodes else None,
-        trajectory=Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None,
-        agent=type(agent).__qualname__, agent_t=getattr(agent, "t", None),
-        seed=seed, every=every, final_state=position.state,
-        position=position, words=words, problem=problem,
-    )  # fmt: skip
-    return fresh if resume is None else joined(resume, fresh)
+        done = position.t - 1
+        if interrupted:
+            times, trace = _cut(times, trace, world, position, first)
+        fresh = Record(
+            times=times,
+            regret=trace.regret,
+            pseudo_regret=trace.pseudo_regret,
+            episodes=_episodes(log, done) if episodes else None,
+            trajectory=(
+                Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None
+            ),
+            agent=type(agent).__qualname__, agent_t=getattr(agent, "t", None),
+            seed=seed, every=every, final_state=position.state,
+            position=position, words=words, problem=problem,
+        )  # fmt: skip
+    record = fresh if resume is None else joined(resume, fresh) if done >= first else resume
+    if interrupted:
+        raise Interrupted(record, horizon) from None
+    return record
 
 
-Runner = Callable[[EpisodeLog, World, Trace, Position, int, int], Position]
+class _MachineRunner:
+    """Runs a compiled agent as machine code."""
+
+    can_hang = False
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+
+    def prepare(self, *arguments: Any) -> None:
+        compile_for(loop.run, self._agent, *arguments)
+
+    def __call__(self, *arguments: Any) -> Position:
+        return _position(call_machine_code(loop.run, self._agent, *arguments))
 
 
-def _machine_runner(agent: Any) -> Runner:
-    function = machine(loop.run, agent)
+class _InterpretedRunner:
+    """Runs any agent with the two verbs."""
 
-    def run(
-        log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
-    ) -> Position:
-        state, position = function(pack(agent), log, world, trace, at, stop, every)
-        unpack(agent, state)
-        return Position(*position)
+    can_hang = True
 
-    return run
+    def __init__(self, agent: Any, problem: SwitchingMDP) -> None:
+        self._agent = _Checked(agent, problem)
 
+    def prepare(self, *arguments: Any) -> None:
+        pass
 
-def _interpreted_runner(agent: Any, problem: SwitchingMDP) -> Runner:
-    checked = _Checked(agent, problem)
-
-    def run(
-        log: EpisodeLog, world: World, trace: Trace, at: Position, stop: int, every: int
-    ) -> Position:
+    def __call__(self, *arguments: Any) -> Position:
         with np.errstate(over="ignore"):  # the random words wrap around on purpose
-            return Position(*loop.run(checked, log, world, trace, at, stop, every)[1])
+            return _position(loop.run(self._agent, *arguments)[1])
 
-    return run
+
+def _position(found: Any) -> Position:
+    *numbers, settled = found
+    return Position._make([*numbers, Settled._make(settled)])
 
 
 class _Checked:
@@ -188,36 +227,70 @@ class _Checked:
 
 
 def _run_in_pieces(
-    runner: Runner, world: World, log: EpisodeLog, trace: Trace, position: Position, horizon: int,
-    every: int, progress: Callable[[int, int], None] | None,
-) -> tuple[Position, EpisodeLog]:  # fmt: skip
-    """Pieces of about half a second, so that a long run can be watched and interrupted."""
-    first = position.t
-    size = FIRST_PIECE if len(world.actions) <= 1000 else FIRST_PIECE // 100
-    while position.t <= horizon:
-        began = time.perf_counter()
-        # A piece ends at a grid point, or its own last point would enter the record.
-        stop = min(horizon, -(-(position.t + size - 1) // every) * every)
-        done = (position.t - 1) // every - (first - 1) // every
-        step = position.t - first
-        part = Trace(
-            trace.regret[done:], trace.pseudo_regret[done:],
-            trace.states[step:], trace.actions[step:], trace.rewards[step:],
-        )  # fmt: skip
-        position = runner(log, world, part, position, stop, every)
-        if position.state < 0:
-            s = -1 - position.state
-            known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
-            where = f"the agent's action in state {s} at step {position.t}"
-            raise InvalidAction(where, "an action that does not exist there", f"one of {known}")
-        if position.t <= stop:
-            log = _with_twice_the_room(log)
-            continue
-        if progress is not None:
-            progress(position.t - 1, horizon)
-        seconds = max(1e-4, time.perf_counter() - began)
-        size = int(min(10 * size, max(1000, size * PIECE_SECONDS / seconds)))
-    return position, log
+    runner: _MachineRunner | _InterpretedRunner, world: World, log: EpisodeLog, trace: Trace,
+    position: Position, horizon: int, every: int, progress: Callable[[int, int], None] | None,
+) -> tuple[Position, EpisodeLog, bool]:  # fmt: skip
+    """Run in short pieces, so that a long run can be watched and interrupted.
+
+    Returns the position, the log, and whether Ctrl-C stopped the run there.
+    """
+    first, reported = position.t, time.monotonic()
+    between_steps = True  # whether the agent and the position agree
+    with pulse() as due:
+        runner.prepare(log, world, trace, position, horizon, every, due)
+        try:
+            while position.t <= horizon:
+                done = (position.t - 1) // every - (first - 1) // every
+                step = position.t - first
+                part = Trace(
+                    trace.regret[done:], trace.pseudo_regret[done:],
+                    trace.states[step:], trace.actions[step:], trace.rewards[step:],
+                )  # fmt: skip
+                due[0] = False
+                with delayed_signals(until_repeated=runner.can_hang):
+                    between_steps = False
+                    position = runner(log, world, part, position, horizon, every, due)
+                    between_steps = True
+                if position.state < 0:
+                    _refuse_action(world, position)
+                if compiled.interpreted(loop.is_full)(log):
+                    log = _with_twice_the_room(log)
+                ended = position.t > horizon
+                if progress is not None and (
+                    ended or time.monotonic() - reported >= PROGRESS_SECONDS
+                ):
+                    reported = time.monotonic()
+                    progress(position.t - 1, horizon)
+        except KeyboardInterrupt:
+            if not between_steps:
+                raise
+            return position, log, True
+    return position, log, False
+
+
+def _refuse_action(world: World, position: Position) -> None:
+    s = -1 - position.state
+    known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
+    where = f"the agent's action in state {s} at step {position.t}"
+    raise InvalidAction(where, "an action that does not exist there", f"one of {known}")
+
+
+def _cut(
+    times: NDArray[np.int64], trace: Trace, world: World, position: Position, first: int
+) -> tuple[NDArray[np.int64], Trace]:
+    """The grid and the trace up to a position, with a point there."""
+    done = position.t - 1
+    n, steps = int(np.searchsorted(times, done, side="right")), done + 1 - first
+    times, regret, pseudo = times[:n], trace.regret[:n], trace.pseudo_regret[:n]
+    if done >= first and (n == 0 or times[-1] != done):
+        here = position.gains + world.gains[position.change] * (position.t - position.segment)
+        last = compiled.interpreted(loop.regret_of)(
+            position.settled, here, position.rewards, position.means
+        )
+        times = np.append(times, done)
+        regret, pseudo = np.append(regret, last[0]), np.append(pseudo, last[1])
+    steps_done = (trace.states[:steps], trace.actions[:steps], trace.rewards[:steps])
+    return times, Trace(regret, pseudo, *steps_done)
 
 
 def _empty_log(room: int, n_states: int, seen: int) -> EpisodeLog:

@@ -7,6 +7,13 @@ and meanwhile their policy, quotas and log are local variables: "execute the pol
 
 Regret at step t is Σρ* - Σr. The sum of gains is kept as a sum over finished segments plus the
 current one's gain times its length, so that it does not depend on where a run was cut into pieces.
+
+Adding up a billion rewards one by one loses digits: each addition rounds, and with a constant
+reward all roundings go the same way. So the sums of the steps since the last *settling* are added,
+with their rounding errors, to sums that carry 106 bits (`add_exactly`). The first million steps are
+settled together, and from then on every 4096.
+
+The loop returns early when the caller's flag `due` is set; the next call continues from there.
 """
 
 from __future__ import annotations
@@ -39,16 +46,28 @@ class World(NamedTuple):
     move_words: NDArray[np.uint64]
 
 
+class Settled(NamedTuple):
+    """Sums over all steps before the last settling, each with the part that a float can't hold."""
+
+    gains: float = 0.0
+    gains_rest: float = 0.0
+    rewards: float = 0.0
+    rewards_rest: float = 0.0
+    means: float = 0.0
+    means_rest: float = 0.0
+
+
 class Position(NamedTuple):
-    """Where a run stands before step t."""
+    """Where a run stands before step t. The sums are over the steps since the last settling."""
 
     t: int
     state: int
     change: int  # change points passed
-    segment: int  # the step at which the current configuration took over
-    gains: float  # sum of gains over the segments before
+    segment: int  # the step from which on the current configuration's gains are not in `gains`
+    gains: float
     rewards: float
     means: float
+    settled: Settled
 
 
 class Trace(NamedTuple):
@@ -70,6 +89,34 @@ class EpisodeLog(NamedTuple):
     policy: NDArray[np.int32]
     since: NDArray[np.int64]  # the step from which on the agent remembered
     seen: NDArray[np.int64]  # the last episode's number, and how many are recorded
+
+
+FIRST_SETTLING = 2**20
+SETTLE_EVERY = 2**12
+
+
+@jit
+def next_settling(t: int) -> int:
+    """The last step, from t on, of those that are settled together."""
+    return max(FIRST_SETTLING, -(-t // SETTLE_EVERY) * SETTLE_EVERY)
+
+
+@jit
+def add_exactly(total: float, rest: float, term: float) -> Any:
+    """(total, rest) of total + rest + term (Knuth's two-sum, twice)."""
+    added = total + term
+    part = added - total
+    rest += (total - (added - part)) + (term - part)
+    result = added + rest
+    return result, rest - (result - added)
+
+
+@jit
+def regret_of(settled: Any, gains: float, rewards: float, means: float) -> Any:
+    """(regret, pseudo-regret) from the settled sums and those of the steps since."""
+    sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
+    regret = (sg - sr) + (sg_rest - sr_rest) + (gains - rewards)
+    return regret, (sg - sm) + (sg_rest - sm_rest) + (gains - means)
 
 
 @jit
@@ -125,12 +172,12 @@ def _note_nothing(agent: Any, log: Any, t: int) -> None:
 @specialised
 def stretch(
     agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
-    rewards: float, means: float,
+    rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
     """Steps t..stop, asking the agent at every one. A last state of -1 - s: a bad action in s."""
     model, actions = world.model, world.actions
     keep = trace.states.size > 0
-    while t <= stop and not is_full(log):
+    while t <= stop and not is_full(log) and not due[0]:
         action = agent.act(state)
         pair = find_pair(model.starts, actions, state, action)
         if pair < 0:
@@ -192,12 +239,12 @@ def _follows_its_policy(cls: type) -> bool:
 @stretch.when(_follows_its_policy)
 def _stretch_by_policy(
     agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
-    rewards: float, means: float,
+    rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
     """Steps t..stop, asking the agent only when its policy is used up."""
     actions = world.actions
     keep = trace.states.size > 0
-    while t <= stop and not is_full(log):
+    while t <= stop and not is_full(log) and not due[0]:
         agent.prepare(state)
         if log.start.size > 0:
             note_episode(agent, log, t)
@@ -228,14 +275,18 @@ def _stretch_by_policy(
 
 
 def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int,
-        every: int) -> Any:  # fmt: skip
-    """From a position to the horizon, or until the log is full: the agent and the position then."""
+        every: int, due: Any) -> Any:  # fmt: skip
+    """From a position to the horizon, or until the log is full or the flag `due` is set.
+
+    Returns the agent and the position then.
+    """
     agent = thaw(agent_state)
     patches, change_points, gains = world.patches, world.change_points, world.gains
     row = world.model.row
-    t, state, change, segment, before, rewards, means = at
+    t, state, change, segment, before, rewards, means, sums = at
+    settled = (sums[0], sums[1], sums[2], sums[3], sums[4], sums[5])  # a plain tuple of floats
     first, point = t, 0
-    while t <= horizon:
+    while t <= horizon and not due[0]:
         while change < change_points.size and change_points[change] <= t:
             before += gains[change] * (t - segment)
             segment = t
@@ -243,18 +294,27 @@ def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: in
                 row[patches.pair[k]] = patches.new[k]
             change += 1
         grid = min(((t - 1) // every + 1) * every, horizon)
-        stop = grid
+        settling = next_settling(t)
+        stop = min(grid, settling)
         if change < change_points.size:
             stop = min(stop, change_points[change] - 1)
         t, state, rewards, means = stretch(
-            agent, world, log, trace, t, state, stop, first, rewards, means
+            agent, world, log, trace, t, state, stop, first, rewards, means, due
         )
         if t <= stop:
             break
+        earned = before + gains[change] * (t - segment)
         if t > grid:
-            earned = before + gains[change] * (t - segment)
-            trace.regret[point] = earned - rewards
-            trace.pseudo_regret[point] = earned - means
+            trace.regret[point], trace.pseudo_regret[point] = regret_of(
+                settled, earned, rewards, means
+            )
             point += 1
-    position = (t, state, change, segment, before, rewards, means)
+        if t > settling:
+            sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
+            sg, sg_rest = add_exactly(sg, sg_rest, earned)
+            sr, sr_rest = add_exactly(sr, sr_rest, rewards)
+            sm, sm_rest = add_exactly(sm, sm_rest, means)
+            settled = (sg, sg_rest, sr, sr_rest, sm, sm_rest)
+            before, rewards, means, segment = 0.0, 0.0, 0.0, t
+    position = (t, state, change, segment, before, rewards, means, settled)
     return freeze(agent), position

@@ -76,4 +76,5 @@ class Record:
     @property
     def total_reward(self) -> float:
         """The sum of all rewards."""
-        return self.position.rewards
+        settled = self.position.settled
+        return settled.rewards + settled.rewards_rest + self.position.rewards
