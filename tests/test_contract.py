@@ -11,47 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.every_agent import PARAMETERS, new_agent
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS
 from switchmdp.errors import ContractViolation
 
-PARAMETERS: dict[str, dict[str, Any]] = {
-    "sw-ucrl": {"window": 300},
-    "ucrl2": {},
-    "ucrl2-r": {"changes": 2},
-    "ucrl2-rw": {"period": 400},
-    "ucrl2b": {},
-    "ucrl3": {"window": 300},
-    "kl-ucrl": {},
-    "swucrl2-cw": {"horizon": 1000, "window": 150},
-    "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05, "diameter": 2},
-    "oracle": {"change_points": [500, 900]},
-    "fading-psrl": {"steps": 300},
-    "told-ucrl2b": {"change_points": [500, 900]},
-    "told-ucrl3": {"change_points": [500, 900]},
-    "told-kl-ucrl": {"change_points": [500, 900]},
-    "random": {"seed": 3},
-    "glr-ucrl": {"explore": 0.05},
-    "glr-psrl": {},
-    "r-bocpd-ucrl2": {},
-    "psrl": {},
-    "sw-psrl": {"window": 300},
-    "oracle-psrl": {"change_points": [500, 900]},
-    "q-learning": {"period": 400},
-    "evidence-psrl": {"gap": 100},
-    "borl": {"horizon": 100},
-    "borl-full-grid": {"horizon": 100},
-    "master-ucrl": {"horizon": 1500, "diameter": 2},
-}
 SHARED = sm.problems.random_switching(4, 3, changes=2, horizon=1500, seed=2, law=sm.Beta(share=0.5))
 
 
 def maker(name: str) -> Callable[[], Any]:
-    cls: Any = AGENTS[name]
-    if name == "omniscient":
-        return lambda: cls(SHARED)
-    return lambda: cls(4, 3, **PARAMETERS[name])
+    return lambda: new_agent(name, SHARED)
 
 
 @pytest.mark.parametrize("name", AGENTS)

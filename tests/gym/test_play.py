@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -396,6 +397,61 @@ def test_one_seed_means_one_play() -> None:
     ]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+class Seeded:
+    """Remembers what it is seeded with."""
+
+    n_states, n_actions = 6, 2
+
+    def __init__(self) -> None:
+        self.seeds: list[np.random.SeedSequence] = []
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        self.seeds.append(seed)
+
+    def act(self, state: int) -> int:
+        return 0
+
+    def observe(self, *step: Any) -> None: ...
+
+
+def test_the_agent_is_seeded_as_in_a_simulation() -> None:
+    played, simulated, unseeded = Seeded(), Seeded(), Seeded()
+    play(played, make_env("riverswim"), 1, seed=5)
+    sm.simulate(simulated, sm.problems.riverswim(), 1, seed=5)
+    play(unseeded, make_env("riverswim"), 1)
+    states = [agent.seeds[0].generate_state(4).tolist() for agent in (played, simulated)]
+    assert states[0] == states[1]
+    assert len(played.seeds) == 1
+    assert unseeded.seeds == []
+
+
+def test_replications_of_an_agent_that_draws_differ() -> None:
+    """The environment always does the same, so that only the agent's own draws differ."""
+
+    def actions(seed: int) -> list[Any]:
+        env = Scripted(fine())
+        play(sm.agents.Random(4, 2, seed=0), env, 50, seed=seed)
+        return env.actions
+
+    assert actions(1) == actions(1)
+    assert actions(1) != actions(2)
+
+
+def test_ctrl_c_stops_between_two_steps() -> None:
+    agent = sm.agents.UCRL2(6, 2)
+    steps = 0
+
+    def interrupt(done: int, steps_in_all: int) -> None:
+        nonlocal steps
+        steps = done
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        play(agent, make_env("riverswim"), 10**7, seed=0, progress=interrupt)
+    assert agent.t - 1 >= steps == 1000
+    assert agent.visits.sum() == agent.t - 1
 
 
 def test_sw_ucrl_learns_to_cross_a_small_lake() -> None:

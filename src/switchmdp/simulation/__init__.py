@@ -72,7 +72,8 @@ def simulate(
     Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps: the agent is
     consistent, `error.record` holds the steps done, and `resume=error.record` continues the run to
     exactly the record of one that was not interrupted. Machine code notices it within a twentieth
-    of a second, or when the agent's current plan is done.
+    of a second, or when the agent's current plan is done. (Before the first step, while gains are
+    computed, it is a plain KeyboardInterrupt.)
 
     Raises:
         InvalidParameter: an argument is of the wrong type or out of range.
@@ -237,8 +238,8 @@ def _run_in_pieces(
     first, reported = position.t, time.monotonic()
     between_steps = True  # whether the agent and the position agree
     with pulse() as due:
-        runner.prepare(log, world, trace, position, horizon, every, due)
         try:
+            runner.prepare(log, world, trace, position, horizon, every, due)
             while position.t <= horizon:
                 done = (position.t - 1) // every - (first - 1) // every
                 step = position.t - first

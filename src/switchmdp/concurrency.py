@@ -1,0 +1,181 @@
+"""Signals and threads: what other code may do while an agent is at work.
+
+**Signals.** Python runs signal handlers in the main thread, between any two bytecodes. One that
+raises there (Ctrl-C does) could separate a call into machine code from the lines that store its
+result, and leave an agent half updated. `delayed_signals` makes handlers wait until a block ends.
+
+**Pulse.** Machine code can't see a signal. `pulse` sets a flag in memory every `INTERVAL` seconds
+from a thread of its own; machine code polls the flag, returns when it is set, and so gives Python a
+chance to run the handlers that are waiting.
+
+**Threads.** An agent belongs to one thread at a time. `exclusive` raises `SharedAgent` when a
+second thread enters while the first is still inside.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import SharedAgent
+
+INTERVAL = 0.05  # seconds between two pulses
+
+# The signals for which programs install handlers. Where one is missing (Windows), it is skipped.
+_NAMES = ("SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT")
+_SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+
+
+@contextmanager
+def delayed_signals(*, until_repeated: bool = False) -> Iterator[None]:
+    """Delay the handlers of signals that arrive in the block until it ends.
+
+    Only handlers written in Python are delayed, and only in the main thread: no other thread runs
+    any. With `until_repeated` the second signal of a kind is handled at once, for blocks that may
+    never end by themselves.
+
+    >>> heard = []
+    >>> before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    >>> with delayed_signals():
+    ...     signal.raise_signal(signal.SIGTERM)
+    ...     len(heard)
+    0
+    >>> len(heard)
+    1
+    >>> _ = signal.signal(signal.SIGTERM, before)
+    """
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {n: h for n in _SIGNALS if callable(h := signal.getsignal(n))}
+    arrived: list[int] = []
+
+    def remember(number: int, frame: Any) -> None:
+        if until_repeated and number in arrived:
+            arrived.clear()
+            handlers[signal.Signals(number)](number, frame)
+        else:
+            arrived.append(number)
+
+    try:
+        for number in handlers:
+            signal.signal(number, remember)
+        yield
+    finally:
+        # SIGINT comes last: once its handler is back, it may raise at any moment.
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for arrival in dict.fromkeys(arrived):
+            signal.raise_signal(arrival)
+
+
+Flag = NDArray[np.bool_]
+
+_flags: dict[int, Flag] = {}
+_wanted = threading.Event()
+_thread: threading.Thread | None = None
+
+
+@contextmanager
+def pulse() -> Iterator[Flag]:
+    """A flag, an array of one element, that is set every `INTERVAL` seconds during the block.
+
+    >>> with pulse() as flag:
+    ...     while not flag[0]:
+    ...         time.sleep(0.01)
+    """
+    global _thread
+    flag = np.zeros(1, np.bool_)
+    _flags[id(flag)] = flag
+    _wanted.set()
+    if _thread is None or not _thread.is_alive():  # after a fork, the thread is gone
+        _thread = threading.Thread(target=_beat, name="switchmdp pulse", daemon=True)
+        _thread.start()
+    try:
+        yield flag
+    finally:
+        del _flags[id(flag)]
+
+
+@contextmanager
+def whole_steps(n: int) -> Iterator[Iterator[int]]:
+    """An iterator over 0, ..., n - 1 for a loop that signals may interrupt only between two steps.
+
+    A signal that comes twice is handled at once, in case a step never ends.
+
+    >>> with whole_steps(3) as steps:
+    ...     list(steps)
+    [0, 1, 2]
+    """
+
+    def steps() -> Generator[int]:
+        i = 0
+        with pulse() as due:
+            while i < n:
+                due[0] = False
+                with delayed_signals(until_repeated=True):
+                    while i < n and not due[0]:
+                        yield i
+                        i += 1
+
+    with closing(steps()) as iterator:
+        yield iterator
+
+
+def _beat() -> None:
+    while True:
+        time.sleep(INTERVAL)
+        for flag in list(_flags.values()):
+            flag[0] = True
+        _wanted.clear()
+        if not _flags:  # a flag that comes after this line sets the event
+            _wanted.wait()
+
+
+def _forget_the_parent() -> None:
+    """A forked process has no pulse thread, and no use for its parent's flags."""
+    global _wanted, _thread
+    _flags.clear()
+    _users.clear()
+    _wanted, _thread = threading.Event(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_the_parent)
+
+
+_users: dict[int, tuple[int]] = {}  # the id of each agent at work -> the thread it works for
+
+
+@contextmanager
+def exclusive(agent: Any) -> Iterator[None]:
+    """Keep other threads out of an agent; its own thread may enter again.
+
+    Raises:
+        SharedAgent: another thread is using the agent right now.
+
+    >>> import switchmdp as sm
+    >>> agent = sm.agents.Random(2, 2)
+    >>> with exclusive(agent):
+    ...     agent.act(0) in (0, 1)
+    True
+    """
+    entry = (threading.get_ident(),)
+    holder = _users.setdefault(id(agent), entry)  # one step, which no thread can come between
+    if holder[0] != entry[0]:
+        raise SharedAgent(
+            "another thread is using this agent: give each thread its own agent "
+            "(copy.deepcopy makes one), or hold a lock around its calls"
+        )
+    try:
+        yield
+    finally:
+        if holder is entry:
+            _users.pop(id(agent), None)

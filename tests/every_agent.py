@@ -1,0 +1,45 @@
+"""Every registered agent, with parameters that suit small problems and short runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import switchmdp as sm
+from switchmdp.agents import AGENTS
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "sw-ucrl": {"window": 300},
+    "ucrl2": {},
+    "ucrl2-r": {"changes": 2},
+    "ucrl2-rw": {"period": 400},
+    "ucrl2b": {},
+    "ucrl3": {"window": 300},
+    "kl-ucrl": {},
+    "swucrl2-cw": {"horizon": 1000, "window": 150},
+    "variation-aware": {"reward_variation": 0.1, "transition_variation": 0.05, "diameter": 2},
+    "oracle": {"change_points": [500, 900]},
+    "fading-psrl": {"steps": 300},
+    "told-ucrl2b": {"change_points": [500, 900]},
+    "told-ucrl3": {"change_points": [500, 900]},
+    "told-kl-ucrl": {"change_points": [500, 900]},
+    "random": {"seed": 3},
+    "glr-ucrl": {"explore": 0.05},
+    "glr-psrl": {},
+    "r-bocpd-ucrl2": {},
+    "psrl": {},
+    "sw-psrl": {"window": 300},
+    "oracle-psrl": {"change_points": [500, 900]},
+    "q-learning": {"period": 400},
+    "evidence-psrl": {"gap": 100},
+    "borl": {"horizon": 100},
+    "borl-full-grid": {"horizon": 100},
+    "master-ucrl": {"horizon": 1500, "diameter": 2},
+}
+
+
+def new_agent(name: str, problem: sm.SwitchingMDP) -> Any:
+    """A fresh agent for a problem."""
+    cls: Any = AGENTS[name]
+    if name == "omniscient":
+        return cls(problem)
+    return cls(problem.n_states, problem.n_actions, available=problem.available, **PARAMETERS[name])
