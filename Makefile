@@ -52,7 +52,7 @@ bench: $(READY)
 	$(RUN) benchmarks/run.py --rivals $(RIVALS)/bin/python
 
 soak: $(READY)
-	$(RUN) -m pytest -m soak -v
+	$(RUN) -m pytest -m "soak or hypothesis" --hypothesis-profile=soak -v
 
 lock: $(READY)
 	$(RUN) -m pip install -q --disable-pip-version-check uv

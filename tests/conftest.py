@@ -1,4 +1,8 @@
-"""A real browser, for those who look at pages: Debian's `chromium` and `chromium-driver`."""
+"""What all tests share: how many examples Hypothesis tries, and a real browser.
+
+CI tries a tenth of the examples of `make soak`, always the same ones. The browser is Debian's
+`chromium` with `chromium-driver`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -18,6 +23,12 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+
+# The first example may compile for many seconds, so that no time limit makes sense.
+_COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("ci", max_examples=20, derandomize=True, database=None, **_COMMON)
+settings.register_profile("soak", max_examples=200, **_COMMON)
+settings.load_profile("ci")
 
 
 @pytest.fixture(scope="module")
