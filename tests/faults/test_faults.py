@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.faults.damage import damaged_files, foreign_folders
 from tests.faults.disks import failing_operations, full_disks
+from tests.faults.interrupts import interrupt_coordinators
 from tests.faults.kills import kill_coordinators, kill_workers
 from tests.faults.machine_code import sabotaged_caches
 from tests.faults.mutations import mutated_configurations
@@ -22,6 +23,10 @@ def scratch() -> Iterator[Path]:
 
 def test_killed_coordinators_are_resumed_to_the_same_bytes(scratch: Path) -> None:
     assert "5 coordinators killed" in kill_coordinators(scratch, 5)
+
+
+def test_interrupted_runs_of_compiled_agents_are_resumed_to_the_same_bytes(scratch: Path) -> None:
+    assert "4 runs interrupted" in interrupt_coordinators(scratch, 4)
 
 
 def test_killed_workers_cost_nothing_but_time(scratch: Path) -> None:

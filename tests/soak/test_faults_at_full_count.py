@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.faults.damage import damaged_files, foreign_folders
 from tests.faults.disks import failing_operations, full_disks
+from tests.faults.interrupts import interrupt_coordinators
 from tests.faults.kills import kill_coordinators, kill_workers
 from tests.faults.machine_code import sabotaged_caches
 from tests.faults.mutations import mutated_configurations
@@ -28,6 +29,7 @@ def scratch() -> Iterator[Path]:
     ("campaign", "counts"),
     [
         (kill_coordinators, [50]),
+        (interrupt_coordinators, [40]),
         (kill_workers, [50]),
         (full_disks, [20]),
         (failing_operations, [1]),
