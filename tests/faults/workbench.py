@@ -137,12 +137,13 @@ def orphans_of(folder: Path, patience: float = 20.0) -> list[int]:
     return left
 
 
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where syncing costs nothing
+
+
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for the time being; in memory where possible, so that syncing costs nothing."""
-    memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place, prefix="switchmdp-faults-") as folder:
+    """A temporary folder, in memory where possible."""
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchmdp-faults-") as folder:
         yield Path(folder)
 
 
