@@ -37,9 +37,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def new_agent(name: str, problem: sm.SwitchingMDP) -> Any:
-    """A fresh agent for a problem."""
+def new_agent(name: str, problem: sm.SwitchingMDP, **parameters: Any) -> Any:
+    """A fresh agent for a problem; `parameters` take the place of those above."""
     cls: Any = AGENTS[name]
     if name == "omniscient":
         return cls(problem)
-    return cls(problem.n_states, problem.n_actions, available=problem.available, **PARAMETERS[name])
+    sizes, given = (problem.n_states, problem.n_actions), parameters or PARAMETERS[name]
+    return cls(*sizes, available=problem.available, **given)
