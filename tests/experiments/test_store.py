@@ -242,10 +242,10 @@ def with_toys(small: Small) -> dict[str, Any]:
 
 
 def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
-    digests = {digest_of(check(parse(with_toys(small)), toys))}
+    digests = {digest_of(check(parse(with_toys(small)), toys, trust=True))}
     for file in ("toys.py", "toy_numbers.py"):
         (toys / file).write_text((toys / file).read_text() + "# edited\n")
-        digests.add(digest_of(check(parse(with_toys(small)), toys)))
+        digests.add(digest_of(check(parse(with_toys(small)), toys, trust=True)))
     assert len(digests) == 3
 
 
@@ -254,15 +254,15 @@ def test_a_users_module_edited_since_is_refused(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
-    assert open_store(store.path).plan().modules == store.modules
+    assert open_store(store.path).plan(trust=True).modules == store.modules
     text = (toys / file).read_text()
     (toys / file).write_text(text + "# edited\n")
     with pytest.raises(ForeignFolder, match=rf"other code: {file.removesuffix('.py')} changed"):
-        store.plan()
+        store.plan(trust=True)
     with pytest.raises(ForeignFolder, match="another configuration"):
         prepare(with_toys(small), tmp_path / "out", toys)
     (toys / file).write_text(text)
-    assert store.plan().modules == store.modules
+    assert store.plan(trust=True).modules == store.modules
 
 
 def test_a_users_module_used_no_more_is_named(
@@ -272,7 +272,7 @@ def test_a_users_module_used_no_more_is_named(
     text = (toys / "toys.py").read_text()
     (toys / "toys.py").write_text(text.replace("from toy_numbers import FAVOURITE", "FAVOURITE=1"))
     with pytest.raises(ForeignFolder, match="toy_numbers, toys changed since"):
-        store.plan()
+        store.plan(trust=True)
 
 
 def test_a_users_module_that_is_gone_is_a_fault(
@@ -281,7 +281,7 @@ def test_a_users_module_that_is_gone_is_a_fault(
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
     shutil.move(toys, tmp_path / "moved")
     with pytest.raises(InvalidExperiment, match=r"agents\.T\.agent: must be a module that can be"):
-        store.plan()
+        store.plan(trust=True)
 
 
 def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:

@@ -183,8 +183,8 @@ def change_dtype(content: Content, name: str, rng: Rng) -> None:
 
 
 def replace_by_another(content: Content, name: str, rng: Rng) -> None:
-    other = sorted(TYPES)[rng.integers(len(TYPES))]
-    content[1][name] = content[1].get(other, content[1][name]).copy()
+    names = sorted(content[1])
+    content[1][name] = content[1][names[rng.integers(len(names))]].copy()
 
 
 def remove_or_add(content: Content, name: str, rng: Rng) -> None:
@@ -258,7 +258,7 @@ def main(folder: Path, first: int, last: int) -> None:
     """Files first..last-1; says which one it is at, and in the end what became of them."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MOST_MEMORY, used + MOST_MEMORY))
-    os.fsync = lambda handle: None  # files that need not survive a power cut
+    os.fsync = lambda fd: None  # files that need not survive a power cut
     sound, tally = originals(folder), Counter[str]()
     for content in sound:
         save_arrays(folder / "sound", KIND, *content)

@@ -127,16 +127,18 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any]
 def _start_of_directory(file: BinaryIO) -> int:
     """Where the zip's directory starts; it and the record that describes it end the file."""
     size = file.seek(0, os.SEEK_END)
-    signature, *_, entries, length, start, comment = _END.unpack(_at(file, size - _END.size, _END))
-    if signature != b"PK\5\6" or comment:
-        raise ValueError("it does not end like an archive of ours")
     end = size - _END.size
+    record: tuple[Any, ...] = _END.unpack(_at(file, end, _END))
+    if record[0] != b"PK\5\6" or record[-1]:
+        raise ValueError("it does not end like an archive of ours")
+    entries, length, start = map(int, record[4:7])
     wide = end - _LOCATOR_64.size - _END_64.size
     if wide >= 0 and _at(file, end - _LOCATOR_64.size, _LOCATOR_64).startswith(b"PK\6\7"):
         end = wide
-        signature, _, _, entries, length, start = _END_64.unpack(_at(file, end, _END_64))
-        if signature != b"PK\6\6":
+        record = _END_64.unpack(_at(file, end, _END_64))
+        if record[0] != b"PK\6\6":
             raise ValueError("its 64-bit directory is not where it should be")
+        entries, length, start = map(int, record[3:6])
     if entries > MOST_ENTRIES or length > LARGEST_DIRECTORY:
         raise ValueError(f"{entries} entries, at most {MOST_ENTRIES} are read")
     if start + length != end:
