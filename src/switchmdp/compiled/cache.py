@@ -30,6 +30,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from os import open as open_handle
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
 PLAIN = ("contract.py", "registration.py", "gym", "online", "experiments", "reports", "cli")
 
-HANDLES = os.open in os.supports_dir_fd  # of folders; where there are some, files have owners
+HANDLES = open_handle in os.supports_dir_fd  # of folders; where there are some, files have owners
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 _BEGAN = time.time()
@@ -150,7 +151,7 @@ def _own_root() -> Iterator[int | None]:
     if not HANDLES:
         yield None
         return
-    root = os.open(_root(), FOLDER)
+    root = open_handle(_root(), FOLDER)
     try:
         _must_be_ours(root, _root())
         yield root
@@ -165,7 +166,7 @@ def _own_folder() -> Iterator[int | None]:
         if root is None:
             yield None
             return
-        folder = os.open(cache_folder().name, FOLDER | os.O_NOFOLLOW, dir_fd=root)
+        folder = open_handle(cache_folder().name, FOLDER | os.O_NOFOLLOW, dir_fd=root)
         try:
             _must_be_ours(folder, cache_folder())
             yield folder
@@ -188,7 +189,7 @@ def _read(path: Path) -> bytes:
             return path.read_bytes()
         # No link is followed and, should it be a pipe, no writer waited for.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        handle = os.open(path.name, flags, dir_fd=folder)
+        handle = open_handle(path.name, flags, dir_fd=folder)
         try:
             _must_be_ours(handle, path)
             with open(handle, "rb", closefd=False) as file:
@@ -251,7 +252,7 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             content = dumps(data._reduce())
             temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
             try:
-                handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                handle = open_handle(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with open(handle, "wb") as file:
                     file.write(hashlib.sha256(content).digest() + content)
                 temporary.replace(path)
