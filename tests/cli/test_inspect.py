@@ -78,8 +78,9 @@ def test_status_shows_each_kind_of_failure_once_with_its_traceback(call: Any) ->
 
 def test_a_problem_that_cannot_be_made_is_no_extra_run(call: Any) -> None:
     Path("own_problems.py").write_text(
-        "from switchmdp.problems import random_switching\n"
+        "from switchmdp.problems import problem_factory, random_switching\n"
         "made = []\n"
+        "@problem_factory\n"
         "def moody(seed):\n"
         "    made.append(seed)\n"
         "    if len(set(made)) == 2:\n"

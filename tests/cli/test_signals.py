@@ -129,4 +129,5 @@ def test_a_person_is_told_in_words(tmp_path: Path, program: list[str]) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err == "stopped: 6 of 12 runs are kept; go on with: switchmdp resume 'my results'\n"
+    again = "switchmdp resume 'my results' --trust"
+    assert err == f"stopped: 6 of 12 runs are kept; go on with: {again}\n"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,14 +205,58 @@ def test_a_folder_that_cannot_be_written_costs_one_warning_and_nothing_else(user
     assert "can't be kept" in said
 
 
+class Planted:
+    """What a pickle may do when it is loaded: here it makes a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.file,)
+
+
+def let_others_write(path: Path) -> None:
+    path.chmod(0o777)
+
+
+def make_a_link(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+
+
+EXPOSURES: dict[str, tuple[int, Callable[[Path], None]]] = {
+    "anybody may write to the folder": (1, let_others_write),
+    "anybody may write to the cache": (2, let_others_write),
+    "the file is a link": (0, make_a_link),
+}
+
+
 @needs_machine_code
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives away")
-def test_code_in_a_folder_of_another_user_is_not_loaded(user: User) -> None:
+@pytest.mark.parametrize("exposure", EXPOSURES)
+def test_nothing_is_loaded_that_others_may_have_written(
+    exposure: str, user: User, tmp_path: Path
+) -> None:
+    level, expose = EXPOSURES[exposure]
     user.python()
-    os.chown(user.stored()[0].parent, 12345, 12345)
+    (file,) = user.stored()
+    file.write_bytes(signed(pickle.dumps(Planted(tmp_path / "loaded"))))
+    expose((file, file.parent, user.cache)[level])
     result, said = user.python()
     assert result == "20.0"
     assert COMPILING in said
+    assert said.count("Warning") == 1
+    assert not (tmp_path / "loaded").exists()
+
+
+@needs_machine_code
+def test_what_is_planted_there_would_be_loaded_from_a_private_cache(
+    user: User, tmp_path: Path
+) -> None:
+    """Else the test above would prove nothing."""
+    user.python()
+    user.stored()[0].write_bytes(signed(pickle.dumps(Planted(tmp_path / "loaded"))))
+    user.python()
+    assert (tmp_path / "loaded").exists()
 
 
 @needs_machine_code

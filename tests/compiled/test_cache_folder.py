@@ -14,6 +14,7 @@ from switchmdp.compiled import cache
 from switchmdp.compiled.cache import (
     PACKAGE,
     PLAIN,
+    NotOurs,
     cache_folder,
     digest_for,
     digest_of_sources,
@@ -44,9 +45,84 @@ def test_the_folder_is_where_the_environment_says(
 
 
 def test_a_folder_that_others_may_read_is_made_private(root: Path) -> None:
-    cache_folder().mkdir(mode=0o755)
-    cache_folder().chmod(0o777)
+    cache_folder().mkdir()
+    cache_folder().chmod(0o755)
     assert stat.S_IMODE(make_folder().stat().st_mode) == 0o700
+
+
+def test_the_folders_that_are_made_are_private_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWITCHMDP_CACHE", str(tmp_path / "deep" / "root"))
+    before = os.umask(0)
+    try:
+        made = make_folder()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(p.stat().st_mode) for p in (made, made.parent)} == {0o700}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(
+    root: Path, mode: int
+) -> None:
+    """What lies in it may be theirs, and would be loaded if it were only made private."""
+    cache_folder().mkdir()
+    for folder in (cache_folder(), root):
+        folder.chmod(mode)
+        with pytest.raises(NotOurs, match="chmod go-w"):
+            make_folder()
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+        folder.chmod(0o700)
+    assert make_folder() == cache_folder()
+
+
+def test_a_folder_of_another_user_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_folder()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(NotOurs, match="belongs to another user"):
+        make_folder()
+    with pytest.raises(NotOurs, match="belongs to another user"):
+        cache._read(cache_folder() / "file")
+
+
+def test_files_are_read_only_where_nobody_else_may_have_written_them(root: Path) -> None:
+    file = make_folder() / "file"
+    file.write_bytes(b"code")
+    file.chmod(0o600)
+    assert cache._read(file) == b"code"
+    for exposed in (file, file.parent, root):
+        private = stat.S_IMODE(exposed.stat().st_mode)
+        for mode in (private | 0o020, private | 0o002):
+            exposed.chmod(mode)
+            with pytest.raises(NotOurs, match=f"others may write to {exposed}"):
+                cache._read(file)
+        exposed.chmod(private | 0o055)
+        assert cache._read(file) == b"code"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives away")
+def test_files_and_folders_of_another_user_are_not_read(root: Path) -> None:
+    file = make_folder() / "file"
+    file.write_bytes(b"code")
+    for given in (file, file.parent, root):
+        os.chown(given, 12345, 12345)
+        with pytest.raises(NotOurs, match=f"{given} belongs to another user"):
+            cache._read(file)
+        os.chown(given, 0, 0)
+    assert cache._read(file) == b"code"
+
+
+def test_links_in_the_cache_are_not_followed(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"planted")
+    (make_folder() / "file").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        cache._read(cache_folder() / "file")
+    cache_folder().rename(tmp_path / "moved")
+    cache_folder().symlink_to(tmp_path / "moved")
+    for refused in (make_folder, lambda: cache._read(cache_folder() / "file")):
+        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+            refused()
 
 
 def test_old_versions_are_removed_when_a_new_one_comes(root: Path) -> None:
@@ -68,9 +144,14 @@ def test_folders_that_are_not_ours_are_never_removed(root: Path) -> None:
 def test_a_folder_that_another_process_just_made_is_used(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_folder()
-    exists: Any = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda p, **kw: p.parent != root and exists(p, **kw))
+    mkdir: Any = Path.mkdir
+
+    def second(path: Path, *given: Any, **how: Any) -> None:
+        if path == cache_folder():
+            mkdir(path, *given, **how)
+        mkdir(path, *given, **how)
+
+    monkeypatch.setattr(Path, "mkdir", second)
     assert make_folder() == cache_folder()
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from switchmdp.agents import AGENTS, Probes
+from switchmdp.agents import Probes
 from switchmdp.experiments.build import expand, make_agent
 from switchmdp.experiments.check import check
-from switchmdp.experiments.sources import find
+from switchmdp.experiments.sources import AGENT, find
 from switchmdp.experiments.spec import load
 from switchmdp.memory import Since
 from switchmdp.plausible import Posterior
@@ -34,7 +34,7 @@ OTHER = {
 @pytest.mark.parametrize("name", ["pieces", "paper", "price", "stationary"])
 def test_the_configurations_are_in_order(name: str) -> None:
     experiment, _ = load(FOLDER / f"{name}.toml")
-    assert check(experiment, FOLDER).agents
+    assert check(experiment, FOLDER, trust=True).agents
 
 
 def test_each_variant_differs_in_its_piece_alone() -> None:
@@ -42,7 +42,7 @@ def test_each_variant_differs_in_its_piece_alone() -> None:
     problem = random_switching(5, 3, changes=1, horizon=100, seed=0)
     found = {}
     for variant in expand(experiment.agents):
-        kind = find("agent", variant.source, AGENTS, FOLDER)
+        kind = find("agent", variant.source, AGENT, FOLDER, trust=True)
         agent: Any = make_agent(variant, kind, problem, 100, 0)[0]
         agent.observe(0, agent.act(0), 1.0, 3)
         if variant.base != "PSRL, told the changes":

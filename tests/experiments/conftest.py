@@ -71,7 +71,7 @@ def _prepare(
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
             patch.setattr("switchmdp.experiments.layout.SECONDS", 0.0025)
-        plan = check(parse(data), modules)
+        plan = check(parse(data), modules, trust=modules is not None)
         return create(folder, plan, "", modules), plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -18,7 +19,7 @@ Small = Callable[..., dict[str, Any]]
 
 def faults(data: dict[str, Any], folder: Path | None = None) -> dict[str, str]:
     with pytest.raises(InvalidExperiment) as caught:
-        check(parse(data), folder)
+        check(parse(data), folder, trust=folder is not None)
     return {fault.path: str(fault).partition(": ")[2] for fault in caught.value.faults}
 
 
@@ -187,16 +188,19 @@ def test_wrong_parameters_of_problems_are_refused(
 
 def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path) -> None:
     (toys / "worse.py").write_text(
-        "class Exits:\n    def __init__(self, x): raise SystemExit('bye')\n"
-        "class Mute:\n    def __init__(self, x): raise E\n"
+        "from switchmdp.problems import problem_factory\n"
+        "class Agent:\n    def act(self): ...\n    def observe(self): ...\n"
+        "class Exits(Agent):\n    def __init__(self, x): raise SystemExit('bye')\n"
+        "class Mute(Agent):\n    def __init__(self, x): raise E\n"
         "class E(Exception):\n    def __str__(self): raise ValueError\n"
-        "def none(x): return None\n"
-        "def numb(x): return 5\n"
+        "class Numb(Agent):\n    def __new__(cls, x): return 5\n"
+        "class Nothing(Agent):\n    def __new__(cls, x): return None\n"
+        "@problem_factory\ndef none(x): return None\n"
     )
     data = small(
         problems=problem("worse:none", x=[1]) | {"Q": {"problem": "random"}},
         agents={name: {"agent": f"worse:{name}", "parameters": {"x": [1]}}
-                for name in ("Exits", "Mute", "numb", "none")},
+                for name in ("Exits", "Mute", "Numb", "Nothing")},
     )  # fmt: skip
     found = faults(data, toys)
     assert (
@@ -204,8 +208,41 @@ def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path
     )
     assert "something that can be made (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
     assert "(E, which can't be shown)" in found["agents.Mute"]
-    assert "which act and observe (for worse:numb), got 5" in found["agents.numb.parameters"]
-    assert "which act and observe" in found["agents.none.parameters"]
+    assert "which act and observe (for worse:Numb), got 5" in found["agents.Numb.parameters"]
+    assert "which act and observe" in found["agents.Nothing.parameters"]
+
+
+TARGETS = [("agents", "agent"), ("problems", "problem")]
+
+
+@pytest.mark.parametrize(("group", "key"), TARGETS)
+@pytest.mark.parametrize("trust", [None, False, True])
+def test_a_configuration_cannot_run_a_shell_command(
+    small: Small, group: str, key: str, trust: bool | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("SWITCHMDP_TRUST", raising=False)
+    shell = {key: "os:system", "parameters": {"command": f"touch {tmp_path / 'ran'}"}}
+    with pytest.raises(InvalidExperiment, match=r"os:system") as caught:
+        check(parse(small(**{group: {"X": shell}})), trust=trust)
+    assert [fault.path for fault in caught.value.faults] == [f"{group}.X.{key}"]
+    assert ("--trust" in str(caught.value)) == (not trust)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_modules_are_imported_only_with_trust(
+    small: Small, toys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SWITCHMDP_TRUST", raising=False)
+    data = parse(small(agents=agent("toys:Toy"), problems=problem("toys:two_states")))
+    for trust in (None, False):
+        with pytest.raises(InvalidExperiment, match=r"registered problem; .*\n.*registered agent"):
+            check(data, toys, trust=trust)
+        assert "toys" not in sys.modules
+    assert check(data, toys, trust=True).trusted
+    monkeypatch.setenv("SWITCHMDP_TRUST", "1")
+    assert check(data, toys).trusted
+    assert not check(parse(small()), trust=False).trusted
 
 
 @pytest.mark.parametrize("swept", ["U [delta=0.1]", "U [delta=0.2]"])
@@ -237,7 +274,7 @@ def test_a_claim_about_an_entry_with_a_fault_is_not_a_fault_of_its_own(small: Sm
 
 def test_modules_of_the_user_are_part_of_the_plan(small: Small, toys: Path) -> None:
     agents = agent("toys:Toy") | {"R": {"agent": "random"}}
-    plan = check(parse(small(problems=problem("toys:two_states"), agents=agents)), toys)
+    plan = check(parse(small(problems=problem("toys:two_states"), agents=agents)), toys, trust=True)
     assert list(plan.modules) == ["toy_numbers", "toys"]
     assert plan.compiled == (False, True)
     assert plan.pairs == (4,)

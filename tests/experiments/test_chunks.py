@@ -29,7 +29,7 @@ Small = Callable[..., dict[str, Any]]
 
 
 def plan_of(data: dict[str, Any], folder: Path | None = None) -> Plan:
-    return check(parse(data), folder)
+    return check(parse(data), folder, trust=folder is not None)
 
 
 def lane(plan: Plan, setting: int, agent: int | None, first: int = 0) -> Outcome:

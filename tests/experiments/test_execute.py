@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from switchmdp.errors import ForeignFolder, InvalidParameter
+from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
 from switchmdp.experiments.build import problem_seed
 from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import Tally, run_chunks
 from switchmdp.experiments.load import load_results
+from switchmdp.experiments.sources import search_path
 from switchmdp.experiments.store import Store, open_store
-from switchmdp.experiments.worker import work_on
+from switchmdp.experiments.worker import program, work_on
 from switchmdp.storage import save_arrays
 
 Small = Callable[..., dict[str, Any]]
@@ -52,7 +55,7 @@ def test_shards_run_separately_make_the_whole(fresh: Fresh, whole: str, tree: Tr
     runs = 0
     for i in (3, 1, 2):
         one = open_store(store.path)
-        tally = run_chunks(one, one.plan(), jobs=1, executor="threads", shard=(i, 3))
+        tally = run_chunks(one, one.plan(trust=True), jobs=1, executor="threads", shard=(i, 3))
         assert tally.complete
         assert tally.done == tally.runs
         runs += tally.runs
@@ -200,9 +203,9 @@ def test_a_worker_refuses_chunks_and_folders_that_are_not_there(
 ) -> None:
     store, _ = fresh("out")
     with pytest.raises(ForeignFolder, match="has no chunk nonsense"):
-        work_on(str(store.path), "nonsense")
+        work_on(str(store.path), "nonsense", trust=True)
     with pytest.raises(FileNotFoundError):
-        work_on(str(tmp_path / "nowhere"), "s000-facts-b00000")
+        work_on(str(tmp_path / "nowhere"), "s000-facts-b00000", trust=True)
 
 
 def test_a_worker_notices_that_the_users_code_changed(fresh: Fresh, toys: Path) -> None:
@@ -213,3 +216,30 @@ def test_a_worker_notices_that_the_users_code_changed(fresh: Fresh, toys: Path) 
     assert not tally.complete
     assert all("ForeignFolder: " in account.error for account in tally.lost)
     assert not any(map(store.is_done, store.chunks()))
+
+
+def test_workers_trust_the_users_modules_only_if_the_coordinator_does(
+    fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # what a worker is told counts, not where it runs
+    store, plan = fresh("out")
+    chunk = store.chunks()[0].id
+    assert work_on(str(store.path), chunk, trust=True).error == ""
+    with pytest.raises(InvalidExperiment, match=r"registered agent; .*--trust"):
+        work_on(str(store.path), chunk, trust=False)
+    doubtful = replace(plan, trusted=False)
+    tally = run_chunks(store, doubtful, jobs=1, executor="processes")
+    assert len(tally.lost) == len(store.chunks()) - 1
+    assert all("--trust" in account.error for account in tally.lost)
+    assert run_chunks(store, plan, jobs=1, executor="processes").complete
+
+
+def test_a_worker_does_not_search_the_folder_in_which_it_starts(tmp_path: Path) -> None:
+    """That may be a folder of results from elsewhere, with a module named like one of ours."""
+    for name in ("numpy", "json", "switchmdp"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
+    command = program("switchmdp.experiments.worker", tmp_path, False)
+    assert "" not in search_path()
+    done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0
+    assert not (tmp_path / "imported").exists()

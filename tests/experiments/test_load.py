@@ -184,3 +184,41 @@ def test_a_users_own_agent_and_problem_are_run_and_named(
     for i in range(2):
         record = sm.simulate(Toy(), problem, 300, seed=seed_of(1, i), initial_state=1, every=1)
         assert runs.regret[i].tolist() == record.regret.tolist()
+
+
+WRAP = np.full(4, 2**62)  # whose sum wraps around to 0
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "words"),
+    [
+        ("facts", {"counts": np.stack([WRAP, WRAP], 1), "gains": np.zeros(0),
+                   "change_points": np.zeros(0, np.int64)}, "do not fit the change points"),
+        ("facts", {"change_points": -np.arange(4)}, "change points must be"),
+        ("facts", {"change_points": np.zeros((1, 4), np.int64)}, "not what it should be"),
+        ("runs", {"n_restarts": WRAP, "restarts": np.zeros(0, np.int64)}, "do not fit the rest"),
+        ("runs", {"restarts": np.zeros((0, 3), np.int64)}, "not what it should be"),
+    ],
+)  # fmt: skip
+def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(
+    small: Small, prepare: Prepare, tmp_path: Path, group: str, change: Any, words: str
+) -> None:
+    store, plan = prepare(small(n_problems=4), tmp_path / "out", tiny=False)
+    run_chunks(store, plan, jobs=1)
+    chunk = next(c for c in store.chunks() if (c.agent is None) == (group == "facts"))
+    fields, arrays = store.load(chunk)
+    assert all(array.dtype == arrays[name].dtype for name, array in change.items())
+    save_arrays(store.chunk_path(chunk), KIND, fields, arrays | change)
+    with pytest.raises(DamagedFile, match=words):
+        load_results(store)
+
+
+def test_parameters_that_are_no_table_are_damage(made: tuple[Store, Plan]) -> None:
+    store, plan = made
+    run_chunks(store, plan, jobs=1)
+    chunk = next(c for c in store.chunks() if c.agent is not None)
+    fields, arrays = store.load(chunk)
+    for other in ([1], "x", None, 3):
+        save_arrays(store.chunk_path(chunk), KIND, fields | {"parameters": other}, arrays)
+        with pytest.raises(DamagedFile, match="parameters are not a table"):
+            load_results(store)

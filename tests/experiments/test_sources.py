@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -22,8 +23,22 @@ def write(folder: Path, **modules: str) -> Path:
     return folder
 
 
-def find(name: str, folder: Path | None = None) -> Any:
-    return sources.find("agents.A.agent", name, AGENTS, folder)
+def find(name: str, folder: Path | None = None, *, trust: bool = True) -> Any:
+    return sources.find("agents.A.agent", name, sources.AGENT, folder, trust)
+
+
+def find_problem(name: str, folder: Path) -> Any:
+    return sources.find("problems.P.problem", name, sources.PROBLEM, folder, trust=True)
+
+
+def agent_of(number: str) -> str:
+    """The text of an agent that has a number."""
+    verbs = "    def act(self, s): ...\n    def observe(self, s, a, r, t): ...\n"
+    return f"class A:\n    n = {number}\n{verbs}"
+
+
+EMPTY = agent_of("0")
+AGENT_OF_N = "from helper import N\n" + agent_of("N")
 
 
 def sha(text: str) -> str:
@@ -46,7 +61,11 @@ def test_a_registered_name_is_found() -> None:
         ("toys :Toy", "'module:Name'"),
         ("nowhere_to_be_found:Toy", "a module that can be imported .ModuleNotFoundError"),
         ("toys:Missing", "it has no 'Missing'"),
-        ("toys:HERE", "a class or a function"),
+        ("toys:HERE", "a class with the methods act and observe"),
+        ("toys:two_states", "a class with the methods act and observe"),
+        ("toys:Unspeakable", "a class with the methods act and observe"),
+        ("toys:Toy.act", "a class with the methods act and observe"),
+        ("os:system", "a class with the methods act and observe"),
         ("toys:Toy.missing", "it has no 'Toy.missing'"),
     ],
 )
@@ -54,6 +73,45 @@ def test_a_name_that_means_nothing_is_refused(toys: Path, name: str, words: str)
     with pytest.raises(InvalidParameter, match=words) as caught:
         find(name, toys)
     assert (caught.value.field, caught.value.value) == ("agents.A.agent", name)
+
+
+@pytest.mark.parametrize("name", ["noisy:Agent", "os:system", "switchmdp.agents:UCRL2"])
+def test_without_trust_no_module_of_the_users_is_imported(tmp_path: Path, name: str) -> None:
+    noise = f"from pathlib import Path\nPath({str(tmp_path / 'imported')!r}).touch()\n"
+    write(tmp_path, noisy=noise + EMPTY.replace("class A", "class Agent"))
+    before = (sys.path[:], set(sys.modules))
+    with pytest.raises(InvalidParameter, match=r"the name of a registered agent; .*--trust"):
+        find(name, tmp_path, trust=False)
+    assert (sys.path[:], set(sys.modules)) == before
+    assert not (tmp_path / "imported").exists()
+    if name == "noisy:Agent":
+        assert find(name, tmp_path, trust=True).n == 0
+        assert (tmp_path / "imported").exists()
+
+
+def test_registered_names_need_no_trust() -> None:
+    assert find("ucrl2", trust=False) is AGENTS["ucrl2"]
+
+
+@pytest.mark.parametrize(
+    ("value", "trusted"), [("1", True), ("0", False), ("", False), ("x", False)]
+)
+def test_the_environment_says_whether_to_trust_where_the_caller_does_not(
+    monkeypatch: pytest.MonkeyPatch, value: str, trusted: bool
+) -> None:
+    monkeypatch.delenv("SWITCHMDP_TRUST", raising=False)
+    assert not sources.is_trusted(None)
+    monkeypatch.setenv("SWITCHMDP_TRUST", value)
+    assert sources.is_trusted(None) is trusted
+    assert sources.is_trusted(True)
+    assert not sources.is_trusted(False)
+
+
+def test_only_marked_functions_are_taken_for_problem_factories(toys: Path) -> None:
+    assert find_problem("toys:two_states", toys)(mean=0.5).n_states == 2
+    for name in ("toys:unmarked", "toys:Toy", "toys:HERE", "os:system", "unittest.mock:sentinel.x"):
+        with pytest.raises(InvalidParameter, match=r"marked with .*problem_factory"):
+            find_problem(name, toys)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +124,14 @@ def test_whatever_a_users_module_does_when_imported_is_a_refusal(tmp_path: Path,
 
 
 def test_classes_inside_packages_and_classes_are_found(tmp_path: Path) -> None:
-    write(tmp_path, pack__in____init__="", pack__in__inner="class A:\n    class B:\n        pass\n")
+    inner = "class A:\n" + indent(EMPTY.replace("class A", "class B"), "    ")
+    write(tmp_path, pack__in____init__="", pack__in__inner=inner)
     assert find("pack.inner:A.B", tmp_path).__qualname__ == "A.B"
 
 
 def test_digests_cover_the_module_and_what_it_imports_from_beside(tmp_path: Path) -> None:
     texts = {
-        "one": "import numpy\nfrom two import NUMBER\nclass A: pass\n",
+        "one": "import numpy\nfrom two import NUMBER\n" + EMPTY,
         "two": "NUMBER = 1\ndef later():\n    import three\n",
         "three": "import one\n",
         "four": "X = 1\n",
@@ -86,7 +145,7 @@ def test_digests_cover_the_module_and_what_it_imports_from_beside(tmp_path: Path
 def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
     texts = {
         "lab__in____init__": "BASE = 1\n",
-        "lab__in__agents": "from . import tools\nfrom .deep.er import X\nclass A: pass\n",
+        "lab__in__agents": "from . import tools\nfrom .deep.er import X\n" + EMPTY,
         "lab__in__tools": "from lab import BASE\n",
         "lab__in__deep__in____init__": "",
         "lab__in__deep__in__er": "X = 2\n",
@@ -101,7 +160,7 @@ def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
 def test_digests_do_not_cover_installed_packages_inside_the_folder(tmp_path: Path) -> None:
     folder = write(
         tmp_path,
-        mine="import json\nimport switchmdp\nfrom library import thing\nclass A: pass\n",
+        mine="import json\nimport switchmdp\nfrom library import thing\n" + EMPTY,
         switchmdp="this = 1\n",
         venv__in__lib__in__library="thing = 1\n",
     )
@@ -111,17 +170,17 @@ def test_digests_do_not_cover_installed_packages_inside_the_folder(tmp_path: Pat
 
 
 def test_two_folders_with_modules_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    first = write(tmp_path / "1", agent="from helper import N\ndef A(): return N\n", helper="N=1\n")
-    second = write(tmp_path / "2", agent="from helper import N\ndef A(): return N\n", helper="N=22")
+    first = write(tmp_path / "1", agent=AGENT_OF_N, helper="N=1\n")
+    second = write(tmp_path / "2", agent=AGENT_OF_N, helper="N=22")
     for folder, n in ((first, 1), (second, 22), (first, 1)):
-        assert find("agent:A", folder)() == n
+        assert find("agent:A", folder).n == n
         helper = sources.digests(["agent:A"], folder)["helper"]
         assert helper == sha((folder / "helper.py").read_text())
 
 
 def test_one_folder_is_searched_at_a_time_and_the_users_own_path_is_kept(tmp_path: Path) -> None:
-    first = write(tmp_path / "1", agent="def A(): return 1\n")
-    second = write(tmp_path / "2", agent="def A(): return 22\n")
+    first = write(tmp_path / "1", agent=agent_of("1"))
+    second = write(tmp_path / "2", agent=agent_of("22"))
     find("agent:A", first)
     before = sys.path[1:]
     for folder in (second, first, second):
@@ -134,16 +193,16 @@ def test_one_folder_is_searched_at_a_time_and_the_users_own_path_is_kept(tmp_pat
 
 
 def test_a_module_edited_since_it_was_imported_is_imported_again(tmp_path: Path) -> None:
-    folder = write(tmp_path, agent="from helper import N\ndef A(): return N\n", helper="N = 1\n")
+    folder = write(tmp_path, agent=AGENT_OF_N, helper="N = 1\n")
     first = find("agent:A", folder)
     assert find("agent:A", folder) is first
     write(folder, helper="N = 1000\n")
-    assert find("agent:A", folder)() == 1000
+    assert find("agent:A", folder).n == 1000
     assert sources.digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
 
 
 def test_a_module_that_is_gone_is_found_no_more(tmp_path: Path) -> None:
-    folder = write(tmp_path, agent="def A(): return 1\n")
+    folder = write(tmp_path, agent=agent_of("1"))
     find("agent:A", folder)
     (folder / "agent.py").unlink()
     with pytest.raises(InvalidParameter, match="No module named 'agent'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.load import load_results
-from switchmdp.experiments.spec import loads, parse
+from switchmdp.experiments.spec import canonical, loads, parse
 from switchmdp.experiments.store import KIND, Store, create, digest_of, open_store
 from switchmdp.experiments.toml import dumps
 from switchmdp.storage import save_arrays
@@ -225,6 +226,56 @@ def test_a_manifest_that_was_rewritten_by_hand_is_damage(made: tuple[Store, Plan
         open_store(made[0].path)
 
 
+def sweeping(value: Any) -> dict[str, Any]:
+    """The problems of a manifest, with something else for a sweep."""
+    parameters = {"changes": {"sweep": value}}
+    return {"P": {"problem": "random-switching", "parameters": parameters}}
+
+
+HOSTILE: dict[str, Any] = {
+    "blocks of no problems": {"blocks": [[0, 1], [1, 1]]},
+    "blocks of fewer problems than none": {"blocks": [[-1, 1], [1, 1]]},
+    "no blocks": {"blocks": []},
+    "blocks of other agents": {"blocks": [[1], [1]]},
+    "blocks that are numbers": {"blocks": [1, 1]},
+    "modules in a list": {"modules": ["toys"]},
+    "modules without a digest": {"modules": {"toys": None}},
+    "a version that is a number": {"version": 3},
+    "a digest that is a list": {"digest": [1]},
+    "a sweep that is a number": {"problems": sweeping(5)},
+    "a sweep of nothing": {"problems": sweeping([])},
+    "a sweep of more than there is room for": {"problems": sweeping(list(range(1000)))},
+    "more variants than anybody could count": {"problems": {"P": {
+        "problem": "random", "parameters": {k: {"sweep": list(range(500))} for k in "abcdefgh"},
+    }}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_manifest_with_the_right_checksum_that_makes_no_sense_is_damage(
+    fault: str, made: tuple[Store, Plan]
+) -> None:
+    file = made[0].path / "experiment.json"
+    content = json.loads(file.read_bytes())
+    del content["checksum"]
+    change = HOSTILE[fault]
+    content["experiment"] |= {k: change[k] for k in change if k == "problems"}
+    content |= {k: change[k] for k in change if k != "problems"}
+    digest = hashlib.sha256(canonical(content)).hexdigest()
+    file.write_bytes(canonical({**content, "checksum": digest}))
+    with pytest.raises(DamagedFile):
+        open_store(made[0].path).chunks()
+
+
+def test_bytes_appended_to_a_chunk_make_it_undone(done: Store) -> None:
+    chunk = done.chunks()[1]
+    with done.chunk_path(chunk).open("ab") as file:
+        file.write(b"more")
+    assert not done.is_done(chunk)
+    with pytest.raises(DamagedFile):
+        load_results(done)
+
+
 def test_results_of_another_version_are_read_but_not_added_to(
     done: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, small: Small
 ) -> None:
@@ -242,10 +293,10 @@ def with_toys(small: Small) -> dict[str, Any]:
 
 
 def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
-    digests = {digest_of(check(parse(with_toys(small)), toys))}
+    digests = {digest_of(check(parse(with_toys(small)), toys, trust=True))}
     for file in ("toys.py", "toy_numbers.py"):
         (toys / file).write_text((toys / file).read_text() + "# edited\n")
-        digests.add(digest_of(check(parse(with_toys(small)), toys)))
+        digests.add(digest_of(check(parse(with_toys(small)), toys, trust=True)))
     assert len(digests) == 3
 
 
@@ -254,15 +305,15 @@ def test_a_users_module_edited_since_is_refused(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
-    assert open_store(store.path).plan().modules == store.modules
+    assert open_store(store.path).plan(trust=True).modules == store.modules
     text = (toys / file).read_text()
     (toys / file).write_text(text + "# edited\n")
     with pytest.raises(ForeignFolder, match=rf"other code: {file.removesuffix('.py')} changed"):
-        store.plan()
+        store.plan(trust=True)
     with pytest.raises(ForeignFolder, match="another configuration"):
         prepare(with_toys(small), tmp_path / "out", toys)
     (toys / file).write_text(text)
-    assert store.plan().modules == store.modules
+    assert store.plan(trust=True).modules == store.modules
 
 
 def test_a_users_module_used_no_more_is_named(
@@ -272,7 +323,7 @@ def test_a_users_module_used_no_more_is_named(
     text = (toys / "toys.py").read_text()
     (toys / "toys.py").write_text(text.replace("from toy_numbers import FAVOURITE", "FAVOURITE=1"))
     with pytest.raises(ForeignFolder, match="toy_numbers, toys changed since"):
-        store.plan()
+        store.plan(trust=True)
 
 
 def test_a_users_module_that_is_gone_is_a_fault(
@@ -281,7 +332,7 @@ def test_a_users_module_that_is_gone_is_a_fault(
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
     shutil.move(toys, tmp_path / "moved")
     with pytest.raises(InvalidExperiment, match=r"agents\.T\.agent: must be a module that can be"):
-        store.plan()
+        store.plan(trust=True)
 
 
 def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:

@@ -68,7 +68,7 @@ def test_a_second_process_compiles_half_of_the_kinds_and_we_look_after_it(
     monkeypatch.setattr(subprocess, "Popen", start)
     warm.warm_up(store, plan, 2)
     assert here == [[0], [1]]
-    assert started[0].command[-2:] == [str(tmp_path), "1"]
+    assert started[0].command[-3:] == [str(tmp_path), "", "1"]
     assert started[0].ended
     warm.warm_up(store, plan, 1)
     assert len(started) == 1

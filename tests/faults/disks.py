@@ -57,7 +57,7 @@ class BadDisk:
 
     @contextlib.contextmanager
     def below_storage(self) -> Iterator[None]:
-        """Everything that `storage` asks of the operating system goes through here."""
+        """Everything that `storage` asks of the operating system to write goes through here."""
         disk = self
 
         class Raw(io.FileIO):
@@ -65,7 +65,9 @@ class BadDisk:
                 disk.take()
                 return super().write(content)
 
-        def opened(path: Any, mode: str) -> io.BufferedWriter:
+        def opened(path: Any, mode: str) -> Any:
+            if mode == "rb":
+                return open(path, mode)
             disk.take()
             return io.BufferedWriter(Raw(path, mode))
 

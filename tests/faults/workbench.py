@@ -142,9 +142,11 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where syncing
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder, in memory where possible."""
-    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchmdp-faults-") as folder:
-        yield Path(folder)
+    """A temporary folder, in memory where possible, whose modules are trusted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SWITCHMDP_TRUST", "1")
+        with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchmdp-faults-") as folder:
+            yield Path(folder)
 
 
 @contextmanager

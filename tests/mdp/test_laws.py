@@ -14,7 +14,7 @@ from scipy import stats
 from switchmdp.compiled import jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Bernoulli, Beta, Deterministic, RewardLaw
-from switchmdp.mdp.laws import draw_reward, law_from_code, variance_of
+from switchmdp.mdp.laws import SMALLEST, draw_reward, law_from_code, variance_of
 from switchmdp.randomness import stream
 
 DRAWS = 200_000
@@ -53,6 +53,11 @@ def test_draws_lie_in_the_unit_interval_and_have_the_mean_and_variance(
 def test_a_mean_of_0_or_1_is_always_drawn_itself(law: RewardLaw, mean: float) -> None:
     assert (draws(law, mean) == mean).all()
     assert variance_of(law, mean) == 0.0
+
+
+@pytest.mark.parametrize("law", [Beta(variance=SMALLEST), Beta(share=SMALLEST)], ids=repr)
+def test_rewards_of_the_smallest_variance_are_drawn_and_equal_the_mean(law: RewardLaw) -> None:
+    assert np.allclose(draws(law, 0.5), 0.5, rtol=0.0, atol=1e-15)
 
 
 def test_bernoulli_draws_are_0_and_1() -> None:
@@ -104,15 +109,17 @@ def test_no_variance_exceeds_the_largest() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [0, 0.25, 0.3, -0.1, math.nan, math.inf, True, "0.1", 1j, [0.1], np.array([0.1])]
-)
+    "value",
+    [0, 0.25, 0.3, -0.1, 1e-301, 5e-324, math.nan, math.inf, True, "0.1", 1j, [0.1],
+     np.array([0.1])],
+)  # fmt: skip
 def test_a_variance_outside_its_range_is_refused_by_value(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="variance must be") as caught:
         Beta(variance=value)
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [0, 1, 1.0, -0.1, math.nan, True, "0.1", 1j, [0.1]])
+@pytest.mark.parametrize("value", [0, 1, 1.0, -0.1, 5e-324, math.nan, True, "0.1", 1j, [0.1]])
 def test_a_share_outside_its_range_is_refused_by_value(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="share must be") as caught:
         Beta(share=value)

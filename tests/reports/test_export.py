@@ -6,6 +6,7 @@ import csv
 import math
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ TEXTS = {
 }  # fmt: skip
 ODD = (
     "a,b", 'say "x"', "two\r\nlines", "\n", "=SUM(A1)", " spaced ", "ünï 名", "", "1e5", "nan", ";",
+    "-1.5", "+2", "'=1", "'", "-", "@x",
 )  # fmt: skip
 
 
@@ -61,8 +63,13 @@ def results() -> Results:
     return Results("a test", 0.1, settings)
 
 
+def taken_off(cell: str) -> str:
+    """A text without the mark that keeps spreadsheets from executing it."""
+    return cell.removeprefix("'")
+
+
 PARSERS: dict[str, Any] = {
-    "name": str, "text": str, "number": float, "count": int,
+    "name": taken_off, "text": taken_off, "number": float, "count": int,
     "flag": {"true": True, "false": False}.__getitem__,
     "counts": lambda text: [int(word) for word in text.split(";")],
 }  # fmt: skip
@@ -137,6 +144,44 @@ def test_csv_holds_the_results_exactly(table: str, results: Results, tmp_path: P
     export_tables(results, tmp_path, ["csv"])
     rows = read_csv(tmp_path / f"{table}.csv")
     assert repr(rows) == repr(without_empty(expected(results)[table]))
+
+
+FORMULAS = (
+    "=cmd|'/C calc'!A0", "=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "=",
+    '=HYPERLINK("http://example.org")', "＝1+1", "＋1", "－1+1", "＠x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_cell_of_a_csv_file_is_a_formula(formula: str, tmp_path: Path) -> None:
+    did = replace(runs(1, 2, **{formula: formula, "list": [formula]}), base=formula)
+    found = Results("x", 0.1, {formula: setting(formula, 2, {formula: did})})
+    for path in export_tables(found, tmp_path, ["csv"]):
+        with open(path, encoding="utf-8", newline="") as file:
+            cells = {cell for row in csv.reader(file) for cell in row}
+        assert f"'{formula}" in cells
+        starts = {cell[0] for cell in cells if cell and not is_number(cell)}
+        assert not starts & set("=+-@\t\r\n＝＋－＠")
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", ["-1.5", "+2", "-1e-9", "-Infinity", "-0"])
+def test_numbers_with_a_sign_stay_numbers(number: str, tmp_path: Path) -> None:
+    did = runs(1, 2, x=number, y=float(number))
+    *_, agents = export_tables(
+        Results("x", 0.1, {"s": setting("s", 2, {"a": did})}), tmp_path, ["csv"]
+    )
+    with open(agents, encoding="utf-8", newline="") as file:
+        x, y = (row["value"] for row in csv.DictReader(file))
+    assert x == number
+    assert float(y) == float(number)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -298,4 +299,107 @@ def test_an_array_that_was_renamed_or_added_is_noticed(tmp_path: Path) -> None:
     for forged in (renamed, entries | {"z.npy": npy(np.zeros(1))}):
         zipped(tmp_path / "file", forged)
         with pytest.raises(DamagedFile, match="checksum"):
+            load_arrays(tmp_path / "file", "test")
+
+
+def crowded(names: list[str], content: bytes) -> bytes:
+    """A zip whose directory lists one stored entry under all of these names."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("header.json", header())
+        archive.writestr("x.npy", content)
+    whole = stream.getvalue()
+    start = whole.index(b"PK\x01\x02")
+    first = whole[start : whole.index(b"PK\x01\x02", start + 1)]
+    one = whole[start + len(first) : whole.rindex(b"PK\x05\x06")]
+    lines = [one[:28] + struct.pack("<H", len(n)) + one[30:46] + n.encode() for n in names]
+    directory = first + b"".join(lines)
+    count = min(len(names) + 1, 2**16 - 1)
+    end = struct.pack("<4sHHHHLLH", b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
+    return whole[:start] + directory + end
+
+
+def test_an_entry_listed_twice_or_under_two_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(crowded(["x.npy"], npy(np.zeros(1))))
+    with pytest.raises(DamagedFile, match="checksum"):  # it can be read, up to the checksum
+        load_arrays(tmp_path / "file", "test")
+    (tmp_path / "file").write_bytes(crowded(["x.npy", "x.npy"], npy(np.zeros(1))))
+    with pytest.raises(DamagedFile, match="listed twice"):
+        load_arrays(tmp_path / "file", "test")
+    (tmp_path / "file").write_bytes(crowded(["x.npy", "y.npy"], npy(np.zeros(1))))
+    with pytest.raises(DamagedFile, match="does not follow"):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_a_zip_that_lists_one_entry_40000_times_is_refused_without_reading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("an entry was read"))
+    content = npy(np.zeros(1 << 17))
+    names = [f"x{i}.npy" for i in range(40_000)]
+    for forged in (crowded(["x.npy"] * 40_000, content), crowded(names, content)):
+        (tmp_path / "file").write_bytes(forged)
+        with pytest.raises(DamagedFile, match="40001 entries, at most"):
+            load_arrays(tmp_path / "file", "test")
+
+
+def test_a_directory_that_says_that_it_is_short_is_refused(tmp_path: Path) -> None:
+    """The number of entries that a zip states is not the number that its readers find."""
+    forged = crowded(["x.npy"] * 40_000, npy(np.zeros(1)))
+    end = len(forged) - 22
+    stated = forged[: end + 8] + struct.pack("<HH", 2, 2) + forged[end + 12 :]
+    (tmp_path / "file").write_bytes(stated)
+    with pytest.raises(DamagedFile, match="40001 entries, at most"):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_bytes_before_between_and_after_the_entries_are_noticed(tmp_path: Path) -> None:
+    save(tmp_path / "file")
+    content = (tmp_path / "file").read_bytes()
+    directory = content.index(b"PK\x01\x02")
+    end = content.rindex(b"PK\x05\x06")
+    commented = content[:-2] + b"\x04\x00more"
+    longer = content[:directory] + b"more" + content[directory:]
+    moved = longer[:-6] + struct.pack("<LH", directory + 4, 0)
+    changed = {
+        "after": content + b"x", "long after": content + bytes(70_000),
+        "a second file after": content + content, "before": b"x" + content,
+        "before the directory": longer, "before the directory, told": moved,
+        "after the directory": content[:end] + b"more" + content[end:], "comment": commented,
+    }  # fmt: skip
+    for where, forged in changed.items():
+        (tmp_path / "file").write_bytes(forged)
+        with pytest.raises(DamagedFile):
+            pytest.fail(f"{where}: {load_arrays(tmp_path / 'file', 'test')}")
+
+
+def test_entries_that_are_no_arrays_by_their_name_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "file", x=np.zeros(3))
+    with zipfile.ZipFile(tmp_path / "file") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    zipped(tmp_path / "file", entries | {"x": npy(np.ones(3))})
+    with pytest.raises(DamagedFile, match="not the name of an array"):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_arrays_of_elements_without_size_are_refused(tmp_path: Path) -> None:
+    """A file of a few bytes would come back as an array of any length."""
+    save(tmp_path / "file", x=np.zeros(5, "V0"))
+    with pytest.raises(DamagedFile, match="does not fill its file"):
+        load_arrays(tmp_path / "file", "test")
+
+
+def test_files_with_a_64_bit_directory_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As written where a file is larger than 2 GiB."""
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile, "ZIP64_LIMIT", 100)
+        save(tmp_path / "file")
+    content = (tmp_path / "file").read_bytes()
+    assert b"PK\x06\x06" in content
+    assert load_arrays(tmp_path / "file", "test")[0] == FIELDS
+    for forged in (content + b"x", b"x" + content):
+        (tmp_path / "file").write_bytes(forged)
+        with pytest.raises(DamagedFile):
             load_arrays(tmp_path / "file", "test")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from switchmdp.cli.options import FOLDER, JSON, out, problems_option, running, serving
+from switchmdp.cli.options import FOLDER, JSON, TRUST, out, problems_option, running, serving
 from switchmdp.version import __version__
 
 
@@ -53,8 +53,9 @@ def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) ->
 @click.argument("config")
 @out("Folder for the results [results/ and the name of CONFIG].")
 @problems_option("Problems per setting, instead of n_problems in CONFIG.")
+@TRUST
 @running
-def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
+def run(config: str, out: Path | None, problems: int | None, trust: bool | None, **how: Any) -> int:
     """Run an experiment, and report on it.
 
     CONFIG is a TOML file, or one that is shipped: figure-1, sensitivity, window-scan. Runs that are
@@ -79,25 +80,29 @@ def run(config: str, out: Path | None, problems: int | None, **how: Any) -> int:
       [agents.mine]
       agent = "my_module:MyAgent"  # a class in my_module.py, beside this file
 
+    Modules of your own are imported, and so run, only with --trust.
+
     Names and parameters: `switchmdp agents`, `switchmdp problems`; all keys: `switchmdp schema`.
     """
     from switchmdp.cli.run import run_named
 
-    return run_named(config, out or Path("results") / Path(config).stem, problems, **how)
+    folder = out or Path("results") / Path(config).stem
+    return run_named(config, folder, problems, trust, **how)
 
 
 @cli.command()
 @FOLDER
 @click.option("--retry-failed", is_flag=True, help="Run failed runs again, too.")
+@TRUST
 @running
-def resume(folder: Path, retry_failed: bool, **how: Any) -> int:
+def resume(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
     """Go on with an experiment that was interrupted.
 
     What is missing or damaged is run; all else stays as it is.
     """
     from switchmdp.cli.run import resume_folder
 
-    return resume_folder(folder, retry_failed, **how)
+    return resume_folder(folder, retry_failed, trust, **how)
 
 
 @cli.command()
@@ -128,12 +133,13 @@ def report(folder: Path, out: Path | None, as_json: bool) -> int:
 @FOLDER
 @click.option("--recompute", type=click.IntRange(0), default=0, metavar="N",
               help="Also run N chunks again, and compare every byte.")  # fmt: skip
+@TRUST
 @JSON
-def verify(folder: Path, recompute: int, as_json: bool) -> int:
+def verify(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
     """Check every stored result against its checksum."""
     from switchmdp.cli.inspect import verify_folder
 
-    return verify_folder(folder, recompute, as_json)
+    return verify_folder(folder, recompute, trust, as_json)
 
 
 @cli.command()

@@ -28,7 +28,12 @@ def load_all(folder: Path) -> Results:
     try:
         return load_results(store)
     except DamagedFile as error:
-        raise DamagedFile(f"{error}\n  to run it again: {command('resume', folder)}") from None
+        raise DamagedFile(f"{error}\n  to run it again: {resuming(store)}") from None
+
+
+def resuming(store: Store) -> str:
+    """The command that goes on with a folder."""
+    return command("resume", store.path, trust=store.needs_trust)
 
 
 def failed_runs(store: Store, chunk: Chunk) -> int:
@@ -65,7 +70,7 @@ def show_status(folder: Path, as_json: bool) -> int:
     for name in damaged:
         say(f"  damaged: {printable(name)}")
     if done < runs or damaged:
-        say(f"go on with: {command('resume', folder)}")
+        say(f"go on with: {resuming(store)}")
     return code
 
 
@@ -109,7 +114,7 @@ def _state(store: Store, chunk: Chunk) -> str:
     return "sound"
 
 
-def verify_folder(folder: Path, recompute: int, as_json: bool) -> int:
+def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
     """Recompute every checksum and, for some chunks, every byte."""
     store = open_store(folder)
     states = {chunk: _state(store, chunk) for chunk in store.chunks()}
@@ -121,7 +126,7 @@ def verify_folder(folder: Path, recompute: int, as_json: bool) -> int:
         if file.name not in known:
             bad[file.name] = "not a file of this experiment"
     chosen = _spread(sound, recompute)
-    bad |= dict.fromkeys(_differing(store, chosen), "running it again gives other bytes")
+    bad |= dict.fromkeys(_differing(store, chosen, trust), "running it again gives other bytes")
     code = DAMAGED if bad else FINE
     missing = sum(state == "missing" for state in states.values())
     if as_json:
@@ -136,7 +141,7 @@ def verify_folder(folder: Path, recompute: int, as_json: bool) -> int:
     for name, reason in bad.items():
         say(printable(f"  {name}: {reason}"))
     if damaged:
-        say(f"damaged chunks are run again by: {command('resume', folder)}")
+        say(f"damaged chunks are run again by: {resuming(store)}")
     return code
 
 
@@ -146,11 +151,11 @@ def _spread(chunks: list[Chunk], n: int) -> list[Chunk]:
     return [chunks[i] for i in where]
 
 
-def _differing(store: Store, chunks: list[Chunk]) -> list[str]:
+def _differing(store: Store, chunks: list[Chunk], trust: bool | None) -> list[str]:
     """Run chunks again somewhere else; which of them come out differently?"""
     if not chunks:
         return []
-    plan = store.plan()
+    plan = store.plan(trust=trust)
     with tempfile.TemporaryDirectory() as scratch:
         copy = replace(store, path=Path(scratch))
         for name in FOLDERS:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Speak JSON, one object a line.")
+TRUST = click.option("--trust", is_flag=True, default=None,
+                     help="Import and run the modules that the configuration names "
+                          "[only if SWITCHMDP_TRUST=1]. See SECURITY.md.")  # fmt: skip
 MOST_PROBLEMS = 1_000_000  # as in `spec`, which help must not wait for
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
-from switchmdp.cli.inspect import failed_runs, load_all
+from switchmdp.cli.inspect import failed_runs, load_all, resuming
 from switchmdp.cli.progress import Silent, Stop, clock, progress, stoppable
 from switchmdp.cli.say import command, printable, say, say_json, tell
 from switchmdp.errors import (
@@ -38,7 +38,9 @@ def shipped() -> dict[str, str]:
     return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in files}
 
 
-def run_named(config: str, out: Path, problems: int | None, **how: Any) -> int:
+def run_named(
+    config: str, out: Path, problems: int | None, trust: bool | None = None, **how: Any
+) -> int:
     """Run a configuration file or a shipped one."""
     part = shard_of(how["shard"])
     known = shipped()
@@ -53,7 +55,7 @@ def run_named(config: str, out: Path, problems: int | None, **how: Any) -> int:
     if problems is not None:
         experiment = experiment.model_copy(update={"n_problems": problems})
         text = _with_problems(text, problems, experiment)
-    plan = check(experiment, modules)
+    plan = check(experiment, modules, trust=trust)
     try:
         store = create(out, plan, text, modules)
     except ForeignFolder as error:
@@ -78,11 +80,11 @@ def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
     return dumps(wanted)
 
 
-def resume_folder(folder: Path, retry_failed: bool, **how: Any) -> int:
+def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
     """Go on where a run stopped."""
     part = shard_of(how["shard"])
     store = open_store(folder)
-    plan = store.plan()
+    plan = store.plan(trust=trust)
     for name in FOLDERS:  # a copy may have lost those that were empty
         (folder / name).mkdir(exist_ok=True)
     if retry_failed:
@@ -103,7 +105,7 @@ def _go(
 
     part = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
     tally, code = attend(
-        work, store.experiment.horizon, store.path, again=command("resume", store.path) + part,
+        work, store.experiment.horizon, store.path, again=resuming(store) + part,
         tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
     )  # fmt: skip
     if tally.complete and shard == (1, 1):

@@ -63,13 +63,15 @@ def let_go(stream: TextIO | None) -> None:
         os.close(nowhere)
 
 
-def command(verb: str, folder: Path) -> str:
+def command(verb: str, folder: Path, *, trust: bool = False) -> str:
     """What to type next.
 
     >>> command("resume", Path("results/my runs"))
     "switchmdp resume 'results/my runs'"
+    >>> command("resume", Path("mine"), trust=True)
+    'switchmdp resume mine --trust'
     """
-    return f"switchmdp {verb} {shlex.quote(str(folder))}"
+    return f"switchmdp {verb} {shlex.quote(str(folder))}" + " --trust" * trust
 
 
 def printable(text: str) -> str:

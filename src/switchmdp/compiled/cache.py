@@ -7,8 +7,11 @@ broken. A file opens with the digest of its content; one that is truncated or al
 and compiled again. A folder that cannot be written costs one warning and the speed of the next
 start, nothing else.
 
-The folder is `$SWITCHMDP_CACHE`, or `switchmdp` in the user's cache folder. It is private (0700),
-because machine code is loaded from it.
+The folder is `$SWITCHMDP_CACHE`, or `switchmdp` in the user's cache folder. What is loaded from it
+is executed, so nobody else may have written it: the folder, the folder of this version inside it
+and each file must belong to the user and be writable by nobody else. That is checked before
+anything is read, and no link is followed inside the folder. Where it does not hold, there is one
+warning, and code is compiled without a cache.
 """
 
 from __future__ import annotations
@@ -25,8 +28,9 @@ import sysconfig
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from os import open as open_handle
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,9 @@ PACKAGE = Path(__file__).resolve().parent.parent
 KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
 PLAIN = ("contract.py", "registration.py", "gym", "online", "experiments", "reports", "cli")
+
+HANDLES = open_handle in os.supports_dir_fd  # of folders; where there are some, files have owners
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 _BEGAN = time.time()
 _warned = False
@@ -96,35 +103,99 @@ def _users_files() -> set[Path]:
 
 def cache_folder() -> Path:
     """Where the machine code of this version lies."""
+    return _root() / digest_of_sources(PACKAGE)[:16]
+
+
+def _root() -> Path:
     root = os.environ.get("SWITCHMDP_CACHE")
     if not root:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         root = os.path.join(home, "switchmdp")
-    return Path(root) / digest_of_sources(PACKAGE)[:16]
+    return Path(root)
 
 
 def _make_private_folder() -> Path:
     folder = cache_folder()
-    new = not folder.exists()
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    _must_be_ours(folder)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    with _own_root(), contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        _remove_old_versions(folder)
+    with _own_folder():
         folder.chmod(0o700)
-    if new:
-        with contextlib.suppress(OSError):  # another process may be doing the same
-            others = [
-                p for p in folder.parent.iterdir()
-                if re.fullmatch("[0-9a-f]{16}", p.name) and p != folder
-            ]  # fmt: skip
-            others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
-            for old in others[KEPT_VERSIONS - 1 :]:
-                shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
-def _must_be_ours(folder: Path) -> None:
-    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
+def _remove_old_versions(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # another process may be doing the same
+        others = [
+            p for p in folder.parent.iterdir()
+            if re.fullmatch("[0-9a-f]{16}", p.name) and p != folder
+        ]  # fmt: skip
+        others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in others[KEPT_VERSIONS - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+class NotOurs(PermissionError):
+    """Others own the cache, or may write to it."""
+
+
+@contextlib.contextmanager
+def _own_root() -> Iterator[int | None]:
+    """A handle of the cache once it is clear that only the user can write to it.
+
+    Through a handle the folder that is used is the one that was checked, whatever its name means
+    by then. None where the system has no such handles.
+    """
+    if not HANDLES:
+        yield None
+        return
+    root = open_handle(_root(), FOLDER)
+    try:
+        _must_be_ours(root, _root())
+        yield root
+    finally:
+        os.close(root)
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[int | None]:
+    """The same for the folder of this version."""
+    with _own_root() as root:
+        if root is None:
+            yield None
+            return
+        folder = open_handle(cache_folder().name, FOLDER | os.O_NOFOLLOW, dir_fd=root)
+        try:
+            _must_be_ours(folder, cache_folder())
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _must_be_ours(handle: int, path: Path) -> None:
+    found = os.fstat(handle)
+    if found.st_uid != os.getuid():
+        raise NotOurs(f"{path} belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        raise NotOurs(f"others may write to {path}; to forbid it: chmod go-w {path}")
+
+
+def _read(path: Path) -> bytes:
+    """A file of the folder, if both are ours."""
+    with _own_folder() as folder:
+        if folder is None:
+            return path.read_bytes()
+        # No link is followed and, should it be a pipe, no writer waited for.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = open_handle(path.name, flags, dir_fd=folder)
+        try:
+            _must_be_ours(handle, path)
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
 
 
 def _warn_once(message: str) -> None:
@@ -156,11 +227,12 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
         if self._sources is not None:
             path = self._path(sig, target_context.codegen())
             try:
-                stored = path.read_bytes()
-                _must_be_ours(path.parent)
+                stored = _read(path)
                 if stored[:32] == hashlib.sha256(stored[32:]).digest():
                     return CompileResult._rebuild(target_context, *pickle.loads(stored[32:]))
                 path.unlink()
+            except NotOurs as error:
+                _warn_once(f"machine code is compiled without a cache: {error}")
             except (FileNotFoundError, NotADirectoryError, PermissionError):
                 pass
             except IsADirectoryError:  # which no file could take the place of
@@ -180,10 +252,14 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             content = dumps(data._reduce())
             temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
             try:
-                temporary.write_bytes(hashlib.sha256(content).digest() + content)
+                handle = open_handle(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with open(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
                 temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
+        except NotOurs as error:
+            _warn_once(f"machine code is compiled without a cache: {error}")
         except OSError as error:
             _warn_once(
                 f"compiled code can't be kept in {cache_folder()} ({error}); "

@@ -39,12 +39,13 @@ __all__ = [
 
 def run(
     experiment: Experiment, folder: str | os.PathLike[str], *,
-    modules: str | os.PathLike[str] | None = None, **how: Any,
+    modules: str | os.PathLike[str] | None = None, trust: bool | None = None, **how: Any,
 ) -> Results:  # fmt: skip
     """Run an experiment into a folder, or go on with what is there, and load its results.
 
-    `modules` is the folder of the user's own agents and problems; what else may be given is what
-    `execute.run_chunks` takes (jobs, executor, dask, watch, ...).
+    `modules` is the folder of the user's own agents and problems. They are imported, and so run,
+    only with `trust=True` (or SWITCHMDP_TRUST=1): an experiment does not say who wrote it. What
+    else may be given is what `execute.run_chunks` takes (jobs, executor, dask, watch, ...).
 
     >>> import tempfile
     >>> experiment = Experiment(
@@ -57,7 +58,7 @@ def run(
     (2, 250)
     """
     where = None if modules is None else Path(modules)
-    plan = check(experiment, where)
+    plan = check(experiment, where, trust=trust)
     store = create(folder, plan, dumps(experiment), where)
     tally = run_chunks(store, plan, **how)
     if tally.lost:

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from numpy.random import SeedSequence
@@ -60,6 +61,16 @@ def expand(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> list[V
             name = f"{base} [{shown}]" if shown else base
             variants.append(Variant(name, base, source, {**spec.parameters, **values}, values))
     return variants
+
+
+def count_variants(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> int:
+    """How many variants `expand` would make.
+
+    >>> count_variants({"x": AgentSpec(agent="a", parameters={"b": {"sweep": [10, 20]}})})
+    2
+    """
+    tables = [[v for v in s.parameters.values() if is_table(v, "sweep")] for s in specs.values()]
+    return sum(prod(len(table["sweep"]) for table in sweeps) for sweeps in tables)
 
 
 def is_table(value: Any, key: str) -> bool:

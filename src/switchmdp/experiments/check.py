@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switchmdp.agents import AGENTS
 from switchmdp.compiled import is_compiled
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments import sources
@@ -28,7 +27,6 @@ from switchmdp.experiments.build import (
 from switchmdp.experiments.faults import NOTHING, Words, described, showable
 from switchmdp.experiments.parameters import faults_of
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec
-from switchmdp.problems import PROBLEMS
 
 MOST_RUNS = 10**8
 MOST_LANES = 10**5  # settings × agents: each is tried before anything runs
@@ -48,6 +46,7 @@ class Plan:
     compiled: tuple[bool, ...]  # whether each agent runs as machine code
     pairs: tuple[int, ...]  # state-action pairs of each setting's first problem
     modules: Mapping[str, str]  # digests of the user's modules
+    trusted: bool = False  # whether modules that the experiment names may be imported
 
     @property
     def n_runs(self) -> int:
@@ -55,8 +54,10 @@ class Plan:
         return len(self.settings) * len(self.agents) * self.experiment.n_problems
 
 
-def check(experiment: Experiment, folder: Path | None = None) -> Plan:
+def check(experiment: Experiment, folder: Path | None = None, *, trust: bool | None = None) -> Plan:
     """Find every fault, or return what the runs need; `folder` holds the user's modules.
+
+    Those are imported only with `trust`, or with SWITCHMDP_TRUST=1 where it is not given.
 
     >>> from switchmdp.experiments.spec import parse
     >>> agents = {"A": {"agent": "sw-ucrl", "parameters": {"windw": 10, "delta": 2.0}}}
@@ -68,8 +69,11 @@ def check(experiment: Experiment, folder: Path | None = None) -> Plan:
     switchmdp.errors.InvalidExperiment: agents.A.parameters.windw: must be one of 'window', ...
     agents.A.parameters.window: must be given, got nothing
     """
-    problems = _sound("problems", experiment.problems, PROBLEMS, GIVEN_TO_PROBLEMS, folder)
-    agents = _sound("agents", experiment.agents, AGENTS, GIVEN_TO_AGENTS, folder)
+    trusted = sources.is_trusted(trust)
+    problems = _sound(
+        experiment.problems, sources.PROBLEM, GIVEN_TO_PROBLEMS, folder, trust=trusted
+    )
+    agents = _sound(experiment.agents, sources.AGENT, GIVEN_TO_AGENTS, folder, trust=trusted)
     faults = problems.faults + agents.faults
     faults += _repeated("problems", problems.variants) + _repeated("agents", agents.variants)
     faults += _claims(experiment, problems, agents)
@@ -85,7 +89,7 @@ def check(experiment: Experiment, folder: Path | None = None) -> Plan:
     named = [variant.source for variant in (*problems.variants, *agents.variants)]
     return Plan(
         experiment, tuple(problems.variants), tuple(agents.variants), problems.factories,
-        agents.factories, compiled, pairs, sources.digests(named, folder),
+        agents.factories, compiled, pairs, sources.digests(named, folder), trusted,
     )  # fmt: skip
 
 
@@ -104,17 +108,16 @@ class _Sound:
 
 
 def _sound(
-    group: str, specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], registry: Factories,
-    given: tuple[str, ...], folder: Path | None,
+    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: sources.Kind,
+    given: tuple[str, ...], folder: Path | None, *, trust: bool,
 ) -> _Sound:  # fmt: skip
     entries: dict[str, Any] = {}
     factories: dict[str, Callable[..., Any]] = {}
     faults: list[Fault] = []
     for name, spec in specs.items():
-        path, kind = f"{group}.{name}", group.removesuffix("s")
-        source = getattr(spec, kind)
+        path, source = f"{kind.word}s.{name}", getattr(spec, kind.word)
         try:
-            factory = sources.find(f"{path}.{kind}", source, registry, folder)
+            factory = sources.find(f"{path}.{kind.word}", source, kind, folder, trust)
         except InvalidParameter as error:
             faults.append(Fault(error.field, error.value, error.allowed))
             continue

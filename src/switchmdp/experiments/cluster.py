@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import ATTEMPTS, Executor
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
@@ -28,7 +29,7 @@ ANY_PORT = (
 )
 
 
-def on_dask(store: Store, address: str, jobs: int) -> Executor:
+def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
     """Chunks computed by the cluster at this scheduler address, or by a `local` one."""
     try:
         distributed: Any = importlib.import_module("distributed")
@@ -45,7 +46,7 @@ def on_dask(store: Store, address: str, jobs: int) -> Executor:
             )
         try:
             with _client(distributed, cluster or address) as client:
-                yield from _stream(client, distributed, folder, chunks, stop)
+                yield from _stream(client, distributed, folder, plan.trusted, chunks, stop)
         finally:
             if cluster is not None:
                 cluster.close()
@@ -62,8 +63,9 @@ def _client(distributed: Any, where: Any) -> Any:
 
 
 def _stream(
-    client: Any, distributed: Any, folder: str, chunks: list[Chunk], stop: threading.Event
-) -> Iterator[Account]:
+    client: Any, distributed: Any, folder: str, trust: bool, chunks: list[Chunk],
+    stop: threading.Event,
+) -> Iterator[Account]:  # fmt: skip
     waiting = [chunk.id for chunk in reversed(chunks)]
     attempts = dict.fromkeys(waiting, 0)
     running: dict[Any, str] = {}
@@ -73,7 +75,7 @@ def _stream(
             while waiting and len(running) < room:
                 chunk = waiting.pop()
                 attempts[chunk] += 1
-                running[client.submit(work_on, folder, chunk, pure=False)] = chunk
+                running[client.submit(work_on, folder, chunk, trust, pure=False)] = chunk
             with contextlib.suppress(TimeoutError, distributed.CancelledError):
                 distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
             for future in [future for future in running if future.done()]:

@@ -13,7 +13,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from switchmdp.experiments.check import Plan
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
 from switchmdp.experiments.warm import warm_up
-from switchmdp.experiments.worker import STOPPED, Account, work
+from switchmdp.experiments.worker import STOPPED, Account, program, work
 from switchmdp.mdp.pairs import whole
 
 ATTEMPTS = 3
@@ -113,10 +112,10 @@ def _assigned(
     if dask is not None:
         from switchmdp.experiments.cluster import on_dask
 
-        return [(on_dask(store, dask, jobs), chunks)]
+        return [(on_dask(store, plan, dask, jobs), chunks)]
     if executor not in EXECUTORS:
         raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
-    threads, processes = in_threads(store, plan, jobs), in_processes(store, jobs)
+    threads, processes = in_threads(store, plan, jobs), in_processes(store, plan, jobs)
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
@@ -140,16 +139,17 @@ def in_threads(store: Store, plan: Plan, jobs: int) -> Executor:
     return lambda chunks, stop: _hands(Hand, chunks, jobs, stop)
 
 
-def in_processes(store: Store, jobs: int) -> Executor:
+def in_processes(store: Store, plan: Plan, jobs: int) -> Executor:
     """Chunks computed in processes of their own, each served by a thread of this one."""
-    return lambda chunks, stop: _hands(lambda: _Process(store), chunks, jobs, stop)
+    command = program(work.__module__, store.path, plan.trusted)
+    return lambda chunks, stop: _hands(lambda: _Process(command), chunks, jobs, stop)
 
 
 class _Process:
     """A worker process, replaced when it dies."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
         self.process: subprocess.Popen[str] | None = None
         self.closed = False
         self.lock = threading.Lock()  # no worker is started once this is closed
@@ -177,11 +177,9 @@ class _Process:
         with self.lock:
             if not self.closed and (self.process is None or self.process.poll() is not None):
                 _end(self.process)
-                program = f"from {work.__module__} import main; main()"
                 self.process = subprocess.Popen(
-                    [sys.executable, "-c", program, str(self.store.path)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                )  # fmt: skip
+                    self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
             return None if self.closed else self.process
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.results import HARDNESS, Results, Runs, Setting, no_runs
 from switchmdp.experiments.spec import Experiment
 from switchmdp.experiments.store import Store
+from switchmdp.mdp.pairs import increasing_steps
 from switchmdp.storage import Arrays
 
 
@@ -100,10 +101,18 @@ def _restarts(chunk: Chunk, arrays: Arrays) -> list[Any]:
     """The restarts of each run of a chunk, None where they are not known."""
     counts, steps = arrays["n_restarts"], arrays["restarts"]
     known = np.maximum(counts, 0)
-    if known.sum() != len(steps):
+    if (known > len(steps)).any() or known.sum() != len(steps):  # else the sum may wrap around
         raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the restarts")
     parts = np.split(steps, np.cumsum(known)[:-1])
     return [part if n >= 0 else None for n, part in zip(counts, parts, strict=True)]
+
+
+def _change_points(chunk: Chunk, arrays: Arrays, cuts: Any) -> list[Any]:
+    """The change points of each problem of a chunk."""
+    try:
+        return [increasing_steps(part) for part in np.split(arrays["change_points"], cuts)]
+    except ValueError as error:
+        raise DamagedFile(f"chunk {chunk.id}: change points {error}") from None
 
 
 def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:
@@ -112,11 +121,12 @@ def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:
     hardness = np.full((n, len(HARDNESS)), np.nan)
     for chunk, _, arrays in part:
         counts = arrays["counts"]
-        sizes = counts.sum(axis=0)
-        if (counts < 0).any() or [len(arrays[k]) for k in ("change_points", "gains")] != [*sizes]:
+        there = [len(arrays[k]) for k in ("change_points", "gains")]
+        within = (counts >= 0).all() and (counts <= there).all()  # else the sums may wrap around
+        if not within or counts.sum(axis=0).tolist() != there:
             raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the change points")
         cuts = np.cumsum(counts, axis=0)[:-1]
-        points[chunk.first : chunk.last] = np.split(arrays["change_points"], cuts[:, 0])
+        points[chunk.first : chunk.last] = _change_points(chunk, arrays, cuts[:, 0])
         gains[chunk.first : chunk.last] = np.split(arrays["gains"], cuts[:, 1])
         hardness[chunk.first : chunk.last] = arrays["hardness"]
     return tuple(points), tuple(gains), dict(zip(HARDNESS, hardness.T, strict=True))
@@ -133,5 +143,5 @@ def provenance(store: Store, missing: int) -> dict[str, str]:
         "problems per setting": str(experiment.n_problems),
         "runs": f"{total}" if not missing else f"{total - missing} of {total}: not complete",
         **versions(),
-        "rerun": "switchmdp run experiment.toml --out results",
+        "rerun": "switchmdp run experiment.toml --out results" + " --trust" * store.needs_trust,
     }

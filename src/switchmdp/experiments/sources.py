@@ -3,6 +3,10 @@
 A name is one of the package's own (`AGENTS`, `PROBLEMS`) or "module:Name" of the user's, imported
 from the configuration's folder or wherever Python finds it. The text of such modules, and of those
 beside them that they import, is part of what an experiment's results depend on.
+
+To import a module is to run it. So names of the user's are refused, and nothing of theirs is
+imported, unless the caller trusts the configuration (`trust=True`, `--trust`, SWITCHMDP_TRUST=1).
+Even then only agents and marked problem factories are called.
 """
 
 from __future__ import annotations
@@ -12,18 +16,27 @@ import contextlib
 import difflib
 import hashlib
 import importlib
+import os
 import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.faults import described
+from switchmdp.problems import PROBLEMS
+from switchmdp.problems.factory import is_problem_factory
 
+TRUST = "SWITCHMDP_TRUST"
+HOW_TO_TRUST = (
+    "to run code from your own modules, pass --trust (trust=True in Python; see SECURITY.md)"
+)
 USERS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -32,29 +45,60 @@ def is_users(name: str) -> bool:
     return ":" in name
 
 
-def find(
-    field: str, name: str, registry: Mapping[str, Callable[..., Any]], folder: Path | None
-) -> Callable[..., Any]:
+def is_trusted(trust: bool | None) -> bool:
+    """Whether the user's modules may be run: as the caller says, else as the environment does.
+
+    >>> is_trusted(True), is_trusted(False)
+    (True, False)
+    """
+    return os.environ.get(TRUST) == "1" if trust is None else trust
+
+
+def is_agent_class(value: Any) -> bool:
+    """Whether a value is a class with an agent's two verbs."""
+    verbs = (getattr(value, verb, None) for verb in ("act", "observe"))
+    return isinstance(value, type) and all(map(callable, verbs))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a configuration may name: ours by name, or one of the user's that fits."""
+
+    word: str
+    registry: Mapping[str, Callable[..., Any]]
+    fits: Callable[[Any], bool]
+    allowed: str  # what fits, in words
+
+
+AGENT = Kind("agent", AGENTS, is_agent_class, "a class with the methods act and observe")
+PROBLEM = Kind(
+    "problem", PROBLEMS, is_problem_factory,
+    "a function marked with @switchmdp.problems.problem_factory",
+)  # fmt: skip
+
+
+def find(field: str, name: str, kind: Kind, folder: Path | None, trust: bool) -> Callable[..., Any]:
     """The class or function of this name; `folder` is searched first for the user's modules.
 
-    >>> from switchmdp.agents import AGENTS
-    >>> find("agent", "sw-ucrl", AGENTS, None).__name__
+    >>> find("agent", "sw-ucrl", AGENT, None, trust=False).__name__
     'SWUCRL'
-    >>> find("agent", "sw-ucrI", AGENTS, None)
+    >>> find("agent", "sw-ucrI", AGENT, None, trust=False)
     Traceback (most recent call last):
     ...
     switchmdp.errors.InvalidParameter: agent must be 'sw-ucrl' (did you mean that?), got 'sw-ucrI'
     """
-    if name in registry:
-        return registry[name]
+    if name in kind.registry:
+        return kind.registry[name]
     if not is_users(name):
-        close = difflib.get_close_matches(name, registry, 1)
-        known = f"one of {', '.join(map(repr, registry))}, or 'module:Name' of your own"
+        close = difflib.get_close_matches(name, kind.registry, 1)
+        known = f"one of {', '.join(map(repr, kind.registry))}, or 'module:Name' of your own"
         raise InvalidParameter(
             field, name, f"{close[0]!r} (did you mean that?)" if close else known
         )
     if not USERS.fullmatch(name):
         raise InvalidParameter(field, name, "'module:Name', as Python would import it")
+    if not trust:
+        raise InvalidParameter(field, name, f"the name of a registered {kind.word}; {HOW_TO_TRUST}")
     module_name, _, path = name.partition(":")
     try:
         found: Any = _import(module_name, folder)
@@ -67,9 +111,9 @@ def find(
         found = getattr(found, part, None)
         if found is None:
             raise InvalidParameter(field, name, f"a name that the module has: it has no {path!r}")
-    if not callable(found):
-        raise InvalidParameter(field, name, "a class or a function")
-    return found  # type: ignore[no-any-return]  # callable() has just said so
+    if not kind.fits(found):
+        raise InvalidParameter(field, name, kind.allowed)
+    return found  # type: ignore[no-any-return]  # a class or a function
 
 
 _loaded: dict[str, tuple[Path, str]] = {}  # the user's modules: their files, as they were imported
@@ -96,6 +140,11 @@ def _import(name: str, folder: Path | None) -> ModuleType:
     found = importlib.import_module(name)
     _loaded.update(now)
     return found
+
+
+def search_path() -> list[str]:
+    """Where this process looks for modules, without the folder of an experiment."""
+    return [entry for entry in sys.path if isinstance(entry, str) and entry not in _placed]
 
 
 def digests(names: Iterable[str], folder: Path | None) -> dict[str, str]:

@@ -15,8 +15,8 @@
 
 A parameter is a plain value, `{ sweep = [...] }` (one variant for each entry), or, for agents,
 `{ formula = "...", ... }`: a number that depends on the problem. `agent` and `problem` are names
-of the package's own, or "module:Name" of the user's. The file is read strictly: what is not known
-is refused, and every fault is reported at once.
+of the package's own, or "module:Name" of the user's, which only a trusted file may name. The file
+is read strictly: what is not known is refused, and every fault is reported at once.
 """
 
 from __future__ import annotations

@@ -23,12 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.experiments.build import count_variants
 from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Outcome
 from switchmdp.experiments.layout import Blocks, Chunk, block_sizes, layout
 from switchmdp.experiments.results import HARDNESS, no_runs
+from switchmdp.experiments.sources import is_users
 from switchmdp.experiments.spec import Experiment, canonical, loads, parse
 from switchmdp.experiments.toml import dumps
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
@@ -65,6 +68,8 @@ class Store:
         fields, arrays = load_arrays(self.chunk_path(chunk), KIND)
         if fields.get("digest") != self.digest or fields.get("chunk") != chunk.id:
             raise DamagedFile(f"{self.chunk_path(chunk)} belongs to another experiment or chunk")
+        if not isinstance(fields.get("parameters", {}), dict):
+            raise DamagedFile(f"{self.chunk_path(chunk)}: parameters are not a table")
         _must_have_shape(self, chunk, arrays)
         return fields, arrays
 
@@ -108,14 +113,25 @@ class Store:
                 if LEFT.fullmatch(file.name):
                     file.unlink(missing_ok=True)
 
-    def plan(self) -> Plan:
-        """All that runs need, once it is clear that they would be the same as those here."""
+    @property
+    def needs_trust(self) -> bool:
+        """Whether its runs need modules of the user's, which are imported only with trust."""
+        experiment = self.experiment
+        names = [spec.problem for spec in experiment.problems.values()]
+        names += [spec.agent for spec in experiment.agents.values()]
+        return any(map(is_users, names))
+
+    def plan(self, *, trust: bool | None = None) -> Plan:
+        """All that runs need, once it is clear that they would be the same as those here.
+
+        `trust` is as for `check`.
+        """
         if self.version != __version__:
             raise ForeignFolder(
                 f"{self.path} was made by switchmdp {self.version}, this is "
                 f"{__version__}: results of two versions are never mixed"
             )
-        plan = check(self.experiment, self.module_folder())
+        plan = check(self.experiment, self.module_folder(), trust=trust)
         if digest_of(plan) != self.digest:
             changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
             raise ForeignFolder(
@@ -208,11 +224,25 @@ def open_store(path: str | os.PathLike[str]) -> Store:
             Path(path), parse(content["experiment"]), content["digest"], content["version"],
             content["modules"], tuple(tuple(map(int, sizes)) for sizes in content["blocks"]),
         )  # fmt: skip
+        _must_make_sense(store)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise DamagedFile(f"{file} is not the description of an experiment") from None
     if not sound or content.get("format") != FORMAT or _manifest(store) != raw:
         raise DamagedFile(f"{file} does not match its checksum")
     return store
+
+
+def _must_make_sense(store: Store) -> None:
+    """A checksum says that a manifest is complete, not who wrote it."""
+    experiment, blocks = store.experiment, store.blocks
+    settings, agents = count_variants(experiment.problems), count_variants(experiment.agents)
+    if len(blocks) != settings or any(len(sizes) != agents for sizes in blocks):
+        raise ValueError("blocks are not one size for each setting and agent")
+    if any(size < 1 for sizes in blocks for size in sizes):
+        raise ValueError("a block without problems")
+    texts = (store.digest, store.version, *store.modules, *store.modules.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("digest, version and modules are texts")
 
 
 def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
@@ -229,5 +259,10 @@ def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
         expected["restarts"] = (None, np.int64)
     for name, (shape, dtype) in expected.items():
         array = arrays.get(name)
-        if array is None or array.dtype != dtype or shape not in (None, array.shape):
+        if array is None or array.dtype != dtype or not _has_shape(array, shape):
             raise DamagedFile(f"{store.chunk_path(chunk)}: {name} is not what it should be")
+
+
+def _has_shape(array: NDArray[Any], shape: tuple[int, ...] | None) -> bool:
+    """Whether an array has this shape or, where none is given, one dimension."""
+    return array.ndim == 1 if shape is None else array.shape == shape

@@ -21,7 +21,7 @@ from switchmdp.experiments.chunks import compute
 from switchmdp.experiments.kept import problem_of
 from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store, open_store
-from switchmdp.experiments.worker import end_with_the_coordinator
+from switchmdp.experiments.worker import TRUSTED, end_with_the_coordinator, program
 from switchmdp.simulation import loop, simulate
 from switchmdp.simulation.bad_steps import count_bad_steps
 
@@ -39,9 +39,9 @@ def warm_up(store: Store, plan: Plan, jobs: int) -> None:
     theirs = mine[(len(mine) + 1) // 2 :]
     helper = None
     if jobs > 1 and theirs:
-        command = [sys.executable, "-c", f"from {__name__} import main; main()", str(store.path)]
+        command = program(__name__, store.path, plan.trusted, *map(str, theirs))
         with contextlib.suppress(OSError):  # then we do all of it
-            helper = subprocess.Popen([*command, *map(str, theirs)], stdin=subprocess.PIPE)
+            helper = subprocess.Popen(command, stdin=subprocess.PIPE)
     try:
         compile_agents(plan, mine[: len(mine) - len(theirs)])
         if helper is not None:
@@ -75,8 +75,8 @@ def _agent(plan: Plan, a: int) -> Any:
 
 
 def main() -> None:
-    """The second process: sys.argv holds the folder and the agents' numbers."""
+    """The second process: sys.argv holds the folder, whether it is trusted, and agents' numbers."""
     threading.Thread(target=end_with_the_coordinator, daemon=True).start()
-    plan = open_store(sys.argv[1]).plan()
-    compile_agents(plan, [int(a) for a in sys.argv[2:]])
+    plan = open_store(sys.argv[1]).plan(trust=sys.argv[2] == TRUSTED)
+    compile_agents(plan, [int(a) for a in sys.argv[3:]])
     compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))

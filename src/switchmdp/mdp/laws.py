@@ -22,6 +22,7 @@ from switchmdp.mdp.pairs import real
 from switchmdp.randomness import beta, uniform
 
 BERNOULLI, DETERMINISTIC, BETA, BETA_SHARE = 0, 1, 2, 3
+SMALLEST = 1e-300  # variance or share: below it ν overflows, and drawing a reward never ends
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ class Beta(RewardLaw):
 
 
 def _inside(field: str, value: Any, top: float) -> float:
-    if not real(value) or not 0.0 < value < top:
-        raise InvalidParameter(field, value, f"a number strictly between 0 and {top}")
+    if not real(value) or not SMALLEST <= value < top:
+        raise InvalidParameter(field, value, f"a number from {SMALLEST} to below {top}")
     return float(value)
 
 

@@ -141,7 +141,7 @@ def increasing_steps(values: Any) -> NDArray[np.int64]:
     steps = steps.astype(np.int64)
     if steps[0] < 2:
         raise ValueError(f"must be >= 2, got {steps[0]} first")
-    falls = np.nonzero(np.diff(steps) <= 0)[0]
+    falls = np.nonzero(steps[1:] <= steps[:-1])[0]  # a difference may wrap around
     if len(falls):
         i = falls[0]
         raise ValueError(f"must increase strictly, got {steps[i]} then {steps[i + 1]}")

@@ -8,6 +8,7 @@ from switchmdp.problems.ads import ad_placement
 from switchmdp.problems.chains import ring_with_shortcuts, riverswim, riverswim_flips
 from switchmdp.problems.changing import changing, random_changes
 from switchmdp.problems.drift import Sinusoidal, drifting, gradual_drift, linear, random_walk
+from switchmdp.problems.factory import problem_factory
 from switchmdp.problems.garnet import garnet, garnet_mdp
 from switchmdp.problems.hidden import HiddenImprovement
 from switchmdp.problems.inventory import inventory, inventory_mdp
@@ -73,7 +74,7 @@ __all__ = [
     "changing", "combination_lock", "dirichlet_rows", "drifting", "even_change_points",
     "everything", "garnet", "garnet_mdp", "gradual_drift", "inventory", "inventory_mdp", "linear",
     "lower_bound", "mirrored", "new_rewards", "new_transitions", "one_pair", "paper_change_points",
-    "perilous_counts", "perils_of_drift", "permuted_actions", "random_changes", "random_mdp",
-    "random_sparse_mdp", "random_switching", "random_walk", "ring_with_shortcuts", "riverswim",
-    "riverswim_flips", "uniform_rows",
+    "perilous_counts", "perils_of_drift", "permuted_actions", "problem_factory", "random_changes",
+    "random_mdp", "random_sparse_mdp", "random_switching", "random_walk", "ring_with_shortcuts",
+    "riverswim", "riverswim_flips", "uniform_rows",
 ]  # fmt: skip

@@ -6,10 +6,12 @@
     agents    setting, agent, base, parameter, value (as text: JSON where it is not a string)
 
 Problems are counted from 0. What was not measured (NaN, or -1 where something is counted) is
-missing: null in Parquet, empty in CSV. CSV follows RFC 4180, in UTF-8. Its numbers come back
-exactly, and so do its names: they are written as they are, even where a spreadsheet would take them
-for a formula. Parquet (extra `parquet`) has row groups of one setting and agent. Tables are written
-block by block, so that memory stays bounded.
+missing: null in Parquet, empty in CSV. CSV follows RFC 4180, in UTF-8, and its numbers come back
+exactly. Names and texts come from configurations that anybody may have written, and a spreadsheet
+would execute some of them as formulas. So a CSV cell of text that starts with one of = + - @ ' or
+with a tab or line break, and is not a number, has a ' in front of it; a program that reads such
+a cell takes off the first '. Parquet (extra `parquet`) holds all texts as they are, and has row
+groups of one setting and agent. Tables are written block by block, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from switchmdp.experiments.results import HARDNESS, Results
 from switchmdp.storage import replacing
 
 BLOCK = 250_000  # rows held at once
+EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # how formulas start, full-width forms too
 Column = str | NDArray[Any] | Sequence[Any]  # one word for every row, or a value for each
 Block = Mapping[str, Column]
 Kinds = Mapping[str, str]  # what each column holds; a name is a text that many rows share
@@ -163,7 +166,7 @@ def _write_csv(file: BinaryIO, kinds: Kinds, blocks: Iterable[Block]) -> None:
 
 def _cells(kind: str, column: Column) -> Iterable[Any]:
     if isinstance(column, str):
-        return repeat(column)
+        return repeat(as_text(column))
     values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     match kind:
         case "number":
@@ -175,7 +178,22 @@ def _cells(kind: str, column: Column) -> Iterable[Any]:
         case "flag":
             return ["true" if value else "false" for value in values]
         case _:
-            return values
+            return [None if value is None else as_text(value) for value in values]
+
+
+def as_text(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers stay what they are.
+
+    >>> [as_text(cell) for cell in ("UCRL2", "=1+1", "-1.5", "'quoted'")]
+    ['UCRL2', "'=1+1", '-1.5', "''quoted'"]
+    """
+    if not cell.startswith((*EXECUTED, "'")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _write_parquet(file: BinaryIO, kinds: Kinds, blocks: Iterable[Block]) -> None:

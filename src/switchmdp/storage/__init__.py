@@ -3,9 +3,13 @@
 Writing goes to a temporary name beside the target, is synced, and is renamed into place
 (`replacing`, `save_bytes`). Arrays are kept in npz files, checksummed and free of pickle: a zip of
 plain `.npy` arrays and a `header.json` with the kind of file, the format's version, the caller's
-fields and a SHA-256 over every array's name, type, shape and bytes. Entries are stored, not
-compressed, so that a file can't unpack to more than it weighs. The same content gives the same
+fields and a SHA-256 over every array's name, type, shape and bytes. The same content gives the same
 bytes. What grows record by record is a log (`storage.log`).
+
+A checksum says that a file is complete, not who wrote it. Before any entry is read, its size and
+number are checked: entries are stored, not compressed, follow each other without gaps or overlaps,
+and fill the file together with their directory. So reading costs what the file weighs, and bytes
+before, between or after the entries are noticed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import io
 import json
 import math
 import os
+import struct
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -28,7 +33,14 @@ from numpy.typing import NDArray
 from switchmdp.errors import DamagedFile
 
 FORMAT = 1
+MOST_ENTRIES = 10_000
+LARGEST_DIRECTORY = 4 << 20  # bytes of the zip's directory at its end, names included
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# The records of a zip file that say where its parts are (APPNOTE.TXT 4.3.7, 4.3.14 to 4.3.16).
+_LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
+_END = struct.Struct("<4sHHHHLLH")  # …, entries, size and offset of the directory, comment
+_END_64 = struct.Struct("<4sQ12xQQQQ")  # the same with 64 bits, where 32 are too few
+_LOCATOR_64 = struct.Struct("<4s16x")
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -91,15 +103,18 @@ def save_arrays(
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
     """Read a file of this kind back: its fields and its arrays, every byte checked."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(_read(archive, "header.json"))
-            if header["kind"] != kind:
-                raise DamagedFile(f"{path} holds {header['kind']!r}, not {kind!r}")
-            if header["format"] != FORMAT:
-                raise DamagedFile(f"{path} has format {header['format']!r}, known is {FORMAT}")
-            names = [name for name in archive.namelist() if name != "header.json"]
-            arrays = {name.removesuffix(".npy"): _array(_read(archive, name)) for name in names}
-            fields, digest = dict(header["fields"]), header["sha256"]
+        with open(path, "rb") as file:
+            start = _start_of_directory(file)
+            with zipfile.ZipFile(file) as archive:
+                _must_fill_the_file(file, archive.infolist(), start)
+                header = json.loads(archive.read("header.json"))
+                if header["kind"] != kind:
+                    raise DamagedFile(f"{path} holds {header['kind']!r}, not {kind!r}")
+                if header["format"] != FORMAT:
+                    raise DamagedFile(f"{path} has format {header['format']!r}, known is {FORMAT}")
+                names = [name for name in archive.namelist() if name != "header.json"]
+                arrays = {_array_name(name): _array(archive.read(name)) for name in names}
+                fields, digest = dict(header["fields"]), header["sha256"]
     except (FileNotFoundError, PermissionError, DamagedFile):
         raise
     except Exception as error:  # whatever a damaged archive makes its readers raise
@@ -109,10 +124,55 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any]
     return fields, arrays
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> bytes:
-    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
-        raise DamagedFile(f"{archive.filename}: {name} is compressed, which we never do")
-    return archive.read(name)
+def _start_of_directory(file: BinaryIO) -> int:
+    """Where the zip's directory starts; it and the record that describes it end the file."""
+    size = file.seek(0, os.SEEK_END)
+    end = size - _END.size
+    record: tuple[Any, ...] = _END.unpack(_at(file, end, _END))
+    if record[0] != b"PK\5\6" or record[-1]:
+        raise ValueError("it does not end like an archive of ours")
+    entries, length, start = map(int, record[4:7])
+    wide = end - _LOCATOR_64.size - _END_64.size
+    if wide >= 0 and _at(file, end - _LOCATOR_64.size, _LOCATOR_64).startswith(b"PK\6\7"):
+        end = wide
+        record = _END_64.unpack(_at(file, end, _END_64))
+        if record[0] != b"PK\6\6":
+            raise ValueError("its 64-bit directory is not where it should be")
+        entries, length, start = map(int, record[3:6])
+    if entries > MOST_ENTRIES or length > LARGEST_DIRECTORY:
+        raise ValueError(f"{entries} entries, at most {MOST_ENTRIES} are read")
+    if start + length != end:
+        raise ValueError("bytes that belong to no entry")
+    return start
+
+
+def _must_fill_the_file(file: BinaryIO, entries: list[zipfile.ZipInfo], directory: int) -> None:
+    """Refuse entries that are compressed, listed twice, overlap or leave gaps."""
+    if len(entries) > MOST_ENTRIES:
+        raise ValueError(f"{len(entries)} entries, at most {MOST_ENTRIES} are read")
+    if len({entry.filename for entry in entries}) < len(entries):
+        raise ValueError("an entry is listed twice")
+    place = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+            raise DamagedFile(f"{file.name}: {entry.filename} is compressed, which we never do")
+        if entry.header_offset != place:
+            raise ValueError(f"{entry.filename} does not follow the entry before it")
+        _, name, extra = _LOCAL.unpack(_at(file, place, _LOCAL))
+        place += _LOCAL.size + name + extra + entry.compress_size
+    if place != directory:
+        raise ValueError("bytes that belong to no entry")
+
+
+def _at(file: BinaryIO, place: int, record: struct.Struct) -> bytes:
+    file.seek(place)
+    return file.read(record.size)
+
+
+def _array_name(entry: str) -> str:
+    if not entry.endswith(".npy"):
+        raise ValueError(f"{entry} is not the name of an array")
+    return entry.removesuffix(".npy")
 
 
 def _array(content: bytes) -> NDArray[Any]:
@@ -122,7 +182,8 @@ def _array(content: bytes) -> NDArray[Any]:
     if version != (1, 0):
         raise ValueError(f"unknown array format {version}")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not dtype.itemsize or size != len(content) - stream.tell():
         raise ValueError(f"an array of {dtype} and shape {shape} does not fill its file")
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)

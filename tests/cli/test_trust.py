@@ -1,0 +1,128 @@
+"""A configuration or a folder from elsewhere runs none of its own code unless it is trusted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAIN = ("--quiet", "--jobs", "1", "--executor", "threads")
+NOISY = """\
+from pathlib import Path
+
+Path("imported").touch()
+
+
+class Agent:
+    def __init__(self, n_states, n_actions):
+        Path("made").touch()
+
+    def act(self, state):
+        return 0
+
+    def observe(self, state, action, reward, next_state):
+        pass
+"""
+CONFIG = """\
+title = "From elsewhere"
+horizon = 50
+n_problems = 1
+
+[problems.random]
+problem = "random-switching"
+
+[agents.theirs]
+agent = "noisy:Agent"
+"""
+SHELL = CONFIG.replace(
+    '"noisy:Agent"', '"os:system"\nparameters = { command = "touch ran" }'
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration, and a module beside it that leaves traces when it is run."""
+    monkeypatch.delenv("SWITCHMDP_TRUST")
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "theirs.toml").write_text(CONFIG)
+    (tmp_path / "shell.toml").write_text(SHELL)
+    monkeypatch.delitem(sys.modules, "noisy", raising=False)
+
+
+def traces() -> list[str]:
+    """What their code left, which is removed."""
+    found = [Path(name) for name in ("imported", "made", "ran") if Path(name).exists()]
+    for path in found:
+        path.unlink()
+    sys.modules.pop("noisy", None)
+    return [path.name for path in found]
+
+
+def test_a_configuration_that_names_a_module_is_refused_and_nothing_is_imported(call: Any) -> None:
+    said = call("run", "theirs.toml", "--out", "out", *PLAIN)
+    assert said.code == 2
+    assert "agents.theirs.agent: must be the name of a registered agent" in said.err
+    assert "pass --trust" in said.err
+    assert "SECURITY.md" in said.err
+    assert "got 'noisy:Agent'" in said.err
+    assert traces() == []
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("trust", [(), ("--trust",)])
+def test_no_configuration_runs_a_shell_command(call: Any, trust: tuple[str, ...]) -> None:
+    said = call("run", "shell.toml", "--out", "out", *PLAIN, *trust)
+    assert said.code == 2
+    assert "got 'os:system'" in said.err
+    assert traces() == []
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_trusted_configuration_is_run(call: Any, executor: str) -> None:
+    how = ("--out", "out", "--trust", "--quiet", "--jobs", "1", "--executor", executor)
+    assert call("run", "theirs.toml", *how).code == 0
+    assert traces() == ["imported", "made"]
+
+
+def test_the_environment_may_say_that_all_is_trusted(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWITCHMDP_TRUST", "1")
+    assert call("run", "theirs.toml", "--out", "out", *PLAIN).code == 0
+    assert traces() == ["imported", "made"]
+
+
+@pytest.fixture
+def theirs(call: Any) -> Path:
+    """A folder of results from elsewhere, with one chunk missing."""
+    assert call("run", "theirs.toml", "--out", "out", *PLAIN, "--trust").code == 0
+    Path("out/runs/s000-a000-b00000.npz").unlink()
+    traces()
+    return Path("out")
+
+
+@pytest.mark.parametrize("how", [("resume",), ("verify", "--recompute", "1")])
+def test_a_folder_from_elsewhere_is_resumed_and_recomputed_only_with_trust(
+    call: Any, theirs: Path, how: tuple[str, ...]
+) -> None:
+    more = PLAIN if how == ("resume",) else ()
+    said = call(*how, theirs, *more)
+    assert said.code == 2
+    assert "pass --trust" in said.err
+    assert traces() == []
+    assert call(*how, theirs, *more, "--trust").code == 0
+    assert "imported" in traces()
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "report", "export"])
+def test_looking_at_a_folder_from_elsewhere_runs_none_of_its_code(
+    call: Any, theirs: Path, command: str
+) -> None:
+    assert call(command, theirs).code == 0
+    assert traces() == []
+
+
+def test_what_to_type_next_includes_the_option(call: Any, theirs: Path) -> None:
+    assert "go on with: switchmdp resume out --trust" in call("status", theirs).out
