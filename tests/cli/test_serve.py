@@ -65,7 +65,10 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
     [
         (GO_ON, "--agent must be given"),
         ((*GO_ON, "--agent", "ucrl2"), "--states must be given"),
-        ((*NEW, "--agent", "oracle"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "oracle"), "(oracle must be told the times of all changes, so it can"),
+        ((*NEW, "--agent", "told-kl-ucrl"), "must be told the times of all changes"),
+        ((*NEW, "--agent", "omniscient"), "must be told the problem itself"),
         ((*NEW, "--agent", "sw-ucrl"), "window must be given for sw-ucrl (--set window=VALUE)"),
         ((*NEW, "--agent", "ucrl2", "--window", "5"), "a parameter of ucrl2 must be one of delta"),
         ((*SW, "--set", "gamma=5"), "a parameter of sw-ucrl must be one of window, delta"),

@@ -242,7 +242,8 @@ def test_components_are_told_by_name(tmp_path: Path) -> None:
     with Decisions(agent, tmp_path, sync=False) as decisions:
         data = told(decisions)["agent"]
     assert data["components"] == {
-        "memory": "Everything", "plausible": "L1Ball", "restarts": "Never", "episodes": "Doubling"
+        "memory": "Everything", "plausible": "L1Ball", "restarts": "Never", "episodes": "Doubling",
+        "exploration": "AsPlanned",
     }  # fmt: skip
 
 

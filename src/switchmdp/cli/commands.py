@@ -228,17 +228,24 @@ def doctor() -> int:
 
 @cli.command()
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--agent", type=click.Choice(["sw-ucrl", "ucrl2", "ucrl2-r", "ucrl2-rw"]),
-              default="sw-ucrl", metavar="NAME",
-              help="Whose memory: sw-ucrl, ucrl2, ucrl2-r or ucrl2-rw [sw-ucrl].")  # fmt: skip
+@click.option("--agent", default="sw-ucrl", metavar="NAME",
+              help="Which agent to evaluate: any that can be served [sw-ucrl].")  # fmt: skip
 @click.option("--window", type=int, multiple=True, metavar="N",
-              help="Steps that sw-ucrl remembers; may be given often [a scale].")  # fmt: skip
+              help="The agent's window; may be repeated to compare several [a scale, where the "
+                   "agent needs one].")  # fmt: skip
 @click.option("--period", type=int, multiple=True, metavar="N",
-              help="Steps between restarts of ucrl2-rw, likewise [a scale].")  # fmt: skip
-@click.option("--changes", type=int, multiple=True, metavar="N", help="As ucrl2-r expects them.")
-@click.option("--delta", type=float, metavar="D", help="Confidence [that of the log's agent].")
+              help="Steps between the agent's restarts, likewise.")  # fmt: skip
+@click.option("--changes", type=int, multiple=True, metavar="N",
+              help="The number of changes that the agent expects; may be repeated.")  # fmt: skip
+@click.option("--delta", type=float, metavar="P",
+              help="The agent's probability of error [that of the log's agent].")  # fmt: skip
+@click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
+              help="Another parameter of the agent, such as horizon=10000; may be "
+                   "repeated.")  # fmt: skip
 @JSON
-def replay(log: Path, agent: str, delta: float | None, as_json: bool, **given: Any) -> int:
+def replay(
+    log: Path, agent: str, delta: float | None, others: tuple[str, ...], as_json: bool, **given: Any
+) -> int:
     """Apply a log of decisions again, and compare memories on it.
 
     LOG is the folder of `serve` or `online.Decisions`. First the log is applied from its beginning:
@@ -246,5 +253,6 @@ def replay(log: Path, agent: str, delta: float | None, as_json: bool, **given: A
     with the memory of another agent, beside one that never forgets and one of the last visit.
     """
     from switchmdp.cli.replay import replay_log
+    from switchmdp.cli.serve import parsed
 
-    return replay_log(log, agent, given, delta, as_json)
+    return replay_log(log, agent, given, delta, parsed(others), as_json)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.build import parameters_of
 from switchmdp.online import Decisions, Signal, history
 from switchmdp.online.folder import NAME
+from switchmdp.online.offered import offered, unknowable
 
-SERVED = [name for name in AGENTS if name not in ("oracle", "omniscient")]  # told what is true
+GIVEN = ("n_states", "n_actions", "available")  # by options of their own, or by the folder
 COLUMNS = ["state", "action", "reward", "next_state"]
 Row = tuple[int, int, float, int]
 
@@ -62,21 +64,38 @@ def _token(file: Path | None) -> str | None:
 
 
 def _made(name: str, states: int | None, actions: int | None, parameters: dict[str, Any]) -> Any:
-    if name not in SERVED:
-        raise InvalidParameter("--agent", name, f"one of {', '.join(SERVED)}")
-    kind: Any = AGENTS[name]
-    sizes = {"n_states": states, "n_actions": actions}
+    takes = parameters_of_agent(name)
     for option, value in (("--states", states), ("--actions", actions)):
         if value is None:
             raise InvalidParameter(option, None, "given with --agent")
-    known = {p: found for p, found in parameters_of(kind).items() if p not in (*sizes, "available")}
+    must_fit(name, parameters, takes)
+    kind: Any = AGENTS[name]
+    return kind(states, actions, **parameters)
+
+
+def parameters_of_agent(name: str) -> dict[str, inspect.Parameter]:
+    """What an agent can be given by its user, if it is one that can be served."""
+    if name not in offered():
+        allowed = f"one of {', '.join(offered())}"
+        if name in AGENTS:
+            needs = unknowable(AGENTS[name])
+            allowed += f" ({name} must be told {needs}, so it can only be simulated)"
+        raise InvalidParameter("--agent", name, allowed)
+    kind: Any = AGENTS[name]
+    takes = parameters_of(kind)
+    return {p: found for p, found in takes.items() if p not in GIVEN}
+
+
+def must_fit(
+    name: str, parameters: Collection[str], takes: Mapping[str, inspect.Parameter]
+) -> None:
+    """Exactly the parameters that the agent takes, and all that it needs."""
     for given in parameters:
-        if given not in known:
-            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(known)}")
-    for needed, found in known.items():
+        if given not in takes:
+            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(takes)}")
+    for needed, found in takes.items():
         if found.default is found.empty and needed not in parameters:
             raise InvalidParameter(needed, None, f"given for {name} (--set {needed}=VALUE)")
-    return kind(**sizes, **parameters)
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
