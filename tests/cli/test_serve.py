@@ -121,6 +121,18 @@ def test_the_token_is_in_a_file_or_the_environment(
     assert call(*GO_ON, "--token-file", "token").code == 2
 
 
+def test_a_token_file_that_others_can_read_is_warned_of(call: Call, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("sixteen-characters\n", "utf-8")
+    warning = "warning: other users can read token; to prevent that: chmod 600 token\n"
+    for mode, warned in ((0o600, False), (0o640, True), (0o604, True), (0o644, True)):
+        token.chmod(mode)
+        said = call(*SW, "--token-file", "token")
+        assert said.code == 143
+        assert (warning in said.err) == warned
+        assert "sixteen-characters" not in said.err
+
+
 TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"
 
 

@@ -59,6 +59,8 @@ def serve_folder(
 def _token(file: Path | None) -> str | None:
     """The token in a file, or in SWITCHMDP_TOKEN: never on a command line, which anybody sees."""
     if file is not None:
+        if os.name == "posix" and file.stat().st_mode & 0o044:
+            tell(f"warning: other users can read {file}; to prevent that: chmod 600 {file}")
         return file.read_text("utf-8", errors="replace").strip()
     return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
 
