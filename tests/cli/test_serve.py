@@ -95,7 +95,7 @@ def test_another_agent_than_the_one_in_the_folder_is_refused(call: Call) -> None
     said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
     assert said.code == 2
     assert "data was made for another agent" in said.err
-    assert "--agent must be given where its sizes" in call(*NEW).err
+    assert "--agent must be given together with --states" in call(*NEW).err
 
 
 def test_a_folder_of_something_else_is_left_alone(call: Call, tmp_path: Path) -> None:

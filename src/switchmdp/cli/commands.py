@@ -172,7 +172,7 @@ def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
 def serve(
     window: int | None, delta: float | None, others: tuple[str, ...], no_sync: bool, **how: Any
 ) -> int:
-    """Serve decisions over HTTP, and learn from what came of them.
+    """Serve decisions over HTTP, and learn from their outcomes.
 
     \b
       switchmdp serve --agent sw-ucrl --states 20 --actions 20 \\
@@ -181,8 +181,9 @@ def serve(
       curl --json '{"reward": 1, "next_state": 7}' \\
            localhost:8000/decisions/ID/feedback
 
-    What is answered is on disk. Stopped or killed, the same command goes on, and so does
-    `switchmdp serve --data shop`. A live page is at /, all routes are in /openapi.json.
+    Whatever was answered is on disk. After a stop or a crash, run the same command again, or just
+    `switchmdp serve --data shop`: it continues where it stopped. / is a live page, and
+    /openapi.json describes all routes.
     """
     from switchmdp.cli.serve import parsed, serve_folder
 
@@ -246,11 +247,12 @@ def doctor() -> int:
 def replay(
     log: Path, agent: str, delta: float | None, others: tuple[str, ...], as_json: bool, **given: Any
 ) -> int:
-    """Apply a log of decisions again, and compare memories on it.
+    """Verify a log of decisions, and evaluate an agent on it.
 
-    LOG is the folder of `serve` or `online.Decisions`. First the log is applied from its beginning:
-    is the outcome the same learner, bit for bit? Then the logged steps are predicted one by one
-    with the memory of another agent, beside one that never forgets and one of the last visit.
+    LOG is the folder of `serve` or `online.Decisions`. First, the log is applied from its
+    beginning, to check that it gives the same learner, bit for bit. Then the agent predicts the
+    logged steps one by one. Two baselines are shown beside it: an agent that never forgets, and one
+    that remembers only the last visit to each pair.
     """
     from switchmdp.cli.replay import replay_log
     from switchmdp.cli.serve import parsed

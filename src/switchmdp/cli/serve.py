@@ -39,10 +39,11 @@ def serve_folder(
     made = None if agent is None else _made(agent, states, actions, parameters)
     new = not (data / NAME).exists()
     if new and made is None:
-        allowed = "given, with --states and --actions: nothing is there yet to go on with"
+        allowed = f"given, with --states and --actions: {data} holds no agent yet"
         raise InvalidParameter("--agent", None, allowed)
     if made is None and (states, actions, parameters) != (None, None, {}):
-        raise InvalidParameter("--agent", None, "given where its sizes or parameters are")
+        allowed = "given together with --states, --actions and parameters of the agent"
+        raise InvalidParameter("--agent", None, allowed)
     rows = [] if warm_start is None else list(_warm(warm_start, made, new))
     bound = listen(host, port, token)
     with bound, Decisions(made, data, sync=sync, on_alert=_alert, **settings) as decisions:
@@ -57,7 +58,7 @@ def serve_folder(
 
 
 def _token(file: Path | None) -> str | None:
-    """The token in a file, or in SWITCHMDP_TOKEN: never on a command line, which anybody sees."""
+    """The token in a file or in SWITCHMDP_TOKEN; other users could see it on a command line."""
     if file is not None:
         if os.name == "posix" and file.stat().st_mode & 0o044:
             tell(f"warning: other users can read {file}; to prevent that: chmod 600 {file}")
