@@ -1,4 +1,4 @@
-"""Every agent that can be served: served over HTTP, looked at, stopped, reopened and replayed.
+"""Every agent that can be served: served over HTTP, looked at, reopened, replayed and killed.
 
 Run as a program without machine code (`NUMBA_DISABLE_JIT=1`), because compiling all agents takes
 minutes. It prints one line of JSON for each agent: what was seen, or the traceback.
@@ -13,20 +13,21 @@ import sys
 import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.online.serving import Client, serving
+from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
 
 from switchmdp.agents import AGENTS
 from switchmdp.cli.replay import replay_log
 from switchmdp.cli.serve import GIVEN
 from switchmdp.compiled import JIT
-from switchmdp.online import Decisions, verify
+from switchmdp.online import Decisions, rebuild, verify
 from switchmdp.online.offered import offered
 
 STEPS = 60
 VALUES: dict[str, Any] = {
-    "window": 25, "period": 20, "changes": 2, "horizon": 200, "diameter": 2.0, "steps": 30,
+    "window": 25, "period": 20, "changes": 2, "horizon": 40, "diameter": 2.0, "steps": 30,
     "reward_variation": 0.1, "transition_variation": 0.1,
 }  # fmt: skip # of the parameters that agents need
 
@@ -62,6 +63,23 @@ def lived(name: str, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def survives(name: str, scratch: Path) -> None:
+    """Whatever may happen to decisions, at random, planned both ways; the log tells all of it."""
+    for seed, replan in enumerate(("inline", "background")):
+        clock, folder = Clock(), scratch / f"{name}-{replan}"
+        life, kind = Life(seed, clock, 8), cast(Any, AGENTS[name])
+        decisions = Decisions(
+            kind(S, A, **needed(name)), folder, sync=False, replan=replan, expiry=40,
+            clock=clock, timer=clock, most_pending=25, snapshot_every=40, signal_window=20,
+        )  # fmt: skip
+        life.goes_on(decisions, 60)
+        kill(decisions)
+        decisions = reopened(folder, clock=clock, timer=clock)
+        life.goes_on(decisions, 30)
+        decisions.close()
+        assert bits(decisions.learner) == bits(rebuild(folder))
+
+
 def _live(client: Client, first: int, last: int) -> None:
     for i in range(first, last):
         asked = client.decide(state=i % 3)
@@ -74,6 +92,7 @@ def main(scratch: Path) -> None:
     for name in offered():
         try:
             found = lived(name, scratch / name)
+            survives(name, scratch)
         except Exception:
             found = {"failure": traceback.format_exc()}
         print(json.dumps({"agent": name, **found}), flush=True)
