@@ -94,6 +94,25 @@ def test_other_agents_are_evaluated_likewise(
     assert json.loads(said.out.splitlines()[1])["agent"] == label
 
 
+def test_an_agent_that_predicts_nothing_is_compared_by_its_actions_alone(
+    call: Any, log: Path
+) -> None:
+    said = call("replay", log, "--agent", "random", "--set", "seed=3")
+    assert said.code == 0
+    row = re.search(r"^random +(.*)$", said.out, re.M)
+    assert row is not None
+    *nothing, agrees, percent = row[1].split()
+    assert (nothing, percent) == (["-"] * 5, "%")
+    assert 30 < float(agrees) < 70
+    assert "never forgets would now do" in said.out
+    found = json.loads(
+        call("replay", log, "--agent", "random", "--json").out.splitlines()[1]
+    )  # fmt: skip
+    assert found["reward_error"] is found["policy"] is None
+    assert found["reward_estimates"] == [[None, None], [None, None]]
+    assert found["best_reward_error"] is False
+
+
 def test_a_log_that_gives_another_learner_is_damaged(call: Any, log: Path) -> None:
     (file,) = files_of(log).values()
     records = dict(read(log))
@@ -127,10 +146,19 @@ def test_a_log_without_feedback_is_verified_all_the_same(call: Any) -> None:
     ("given", "says"),
     [
         (("--agent", "ucrl2", "--window", 5), "--window must be left out: ucrl2 has none"),
-        (("--agent", "ucrl2-r"), "--changes must be given for ucrl2-r"),
+        (("--agent", "ucrl2-r"), "changes must be given for ucrl2-r (--set changes=VALUE)"),
+        (("--agent", "borl"), "horizon must be given for borl (--set horizon=VALUE)"),
+        (("--window", 5, "--set", "window=6"), "--set window must be left out with --window"),
+        (("--set", "gamma=1"), "a parameter of sw-ucrl must be one of window, delta"),
+        (("--agent", "psrl", "--delta", 0.1), "a parameter of psrl must be one of seed"),
+        (
+            ("--agent", "q-learning", "--window", 5),
+            "--window must be left out: q-learning has none",
+        ),
         (("--window", 0), "window must be"),
         (("--delta", 2), "delta must be"),
-        (("--agent", "omniscient"), "'omniscient' is not one of"),
+        (("--agent", "omniscient"), "omniscient must be told the problem itself, so it can only"),
+        (("--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
     ],
 )
 def test_what_the_agent_does_not_take_is_told(

@@ -65,7 +65,10 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
     [
         (GO_ON, "--agent must be given"),
         ((*GO_ON, "--agent", "ucrl2"), "--states must be given"),
-        ((*NEW, "--agent", "oracle"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "oracle"), "(oracle must be told the times of all changes, so it can"),
+        ((*NEW, "--agent", "told-kl-ucrl"), "must be told the times of all changes"),
+        ((*NEW, "--agent", "omniscient"), "must be told the problem itself"),
         ((*NEW, "--agent", "sw-ucrl"), "window must be given for sw-ucrl (--set window=VALUE)"),
         ((*NEW, "--agent", "ucrl2", "--window", "5"), "a parameter of ucrl2 must be one of delta"),
         ((*SW, "--set", "gamma=5"), "a parameter of sw-ucrl must be one of window, delta"),
@@ -92,7 +95,7 @@ def test_another_agent_than_the_one_in_the_folder_is_refused(call: Call) -> None
     said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
     assert said.code == 2
     assert "data was made for another agent" in said.err
-    assert "--agent must be given where its sizes" in call(*NEW).err
+    assert "--agent must be given together with --states" in call(*NEW).err
 
 
 def test_a_folder_of_something_else_is_left_alone(call: Call, tmp_path: Path) -> None:
@@ -116,6 +119,18 @@ def test_the_token_is_in_a_file_or_the_environment(
     assert "too short" not in said.err
     (tmp_path / "token").write_text("\n", "utf-8")  # an empty one protects nothing
     assert call(*GO_ON, "--token-file", "token").code == 2
+
+
+def test_a_token_file_that_others_can_read_is_warned_of(call: Call, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("sixteen-characters\n", "utf-8")
+    warning = "warning: other users can read token; to prevent that: chmod 600 token\n"
+    for mode, warned in ((0o600, False), (0o640, True), (0o604, True), (0o644, True)):
+        token.chmod(mode)
+        said = call(*SW, "--token-file", "token")
+        assert said.code == 143
+        assert (warning in said.err) == warned
+        assert "sixteen-characters" not in said.err
 
 
 TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"

@@ -135,7 +135,7 @@ def test_what_was_never_tried_may_be_anything(tmp_path: Path) -> None:
 
 def test_staleness_is_told_in_feedbacks_and_in_seconds(tmp_path: Path) -> None:
     clock = Clock()
-    with Decisions(UCRL2(2, 2), tmp_path, sync=False, clock=clock) as decisions:
+    with Decisions(UCRL2(2, 2), tmp_path, sync=False, clock=clock, timer=clock) as decisions:
         for action, wait in ((0, 5.0), (1, 30.0), (1, 60.0)):
             asked = decisions.decide(0, taken=action)
             clock.now += wait
@@ -149,7 +149,9 @@ def test_staleness_is_told_in_feedbacks_and_in_seconds(tmp_path: Path) -> None:
 
 def test_counters_modes_and_shadow_are_told(tmp_path: Path) -> None:
     clock = Clock()
-    with Decisions(UCRL2(2, 2), tmp_path, sync=False, clock=clock, expiry=10.0) as decisions:
+    with Decisions(
+        UCRL2(2, 2), tmp_path, sync=False, clock=clock, timer=clock, expiry=10.0
+    ) as decisions:
         decisions.decide(0, session="lost")
         clock.now += 11
         decisions.set_mode("shadow", [1, 0])
@@ -242,7 +244,8 @@ def test_components_are_told_by_name(tmp_path: Path) -> None:
     with Decisions(agent, tmp_path, sync=False) as decisions:
         data = told(decisions)["agent"]
     assert data["components"] == {
-        "memory": "Everything", "plausible": "L1Ball", "restarts": "Never", "episodes": "Doubling"
+        "memory": "Everything", "plausible": "L1Ball", "restarts": "Never", "episodes": "Doubling",
+        "exploration": "AsPlanned",
     }  # fmt: skip
 
 

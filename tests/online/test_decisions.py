@@ -318,7 +318,13 @@ def test_an_alert_is_told_once_when_the_signal_fires(tmp_path: Path) -> None:
     told: list[Any] = []
     clock = Clock()
     with Decisions(
-        sw_ucrl(), tmp_path, sync=False, signal_window=200, on_alert=told.append, clock=clock
+        sw_ucrl(),
+        tmp_path,
+        sync=False,
+        signal_window=200,
+        on_alert=told.append,
+        clock=clock,
+        timer=clock,
     ) as d:
         for i in range(1200):
             d.feedback(d.decide(0).id, float(i < 600), 0)

@@ -24,7 +24,7 @@ def lives_through(folder: Path, disk: BadDisk) -> None:
     known: dict[str, tuple[float, int]] = {}
     promised = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "LARGEST_FILE", 500)
+        patch.setattr(logs, "LARGEST_FILE", 300)
         decisions = Decisions(sw_ucrl(), folder, snapshot_every=5)
         disk.put_under(patch)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.online.workbench import A, Clock, S, answer, bits_of, live, sw_ucrl
+from tests.online.workbench import A, Clock, S, answer, bits, bits_of, live, sw_ucrl
 
 import switchmdp as sm
 from switchmdp.errors import (
@@ -19,7 +19,7 @@ from switchmdp.errors import (
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.online import Decisions
+from switchmdp.online import Decisions, rebuild
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def decisions(tmp_path: Path, clock: Clock) -> Iterator[Decisions]:
-    with Decisions(sw_ucrl(), tmp_path / "own", expiry=100, clock=clock, sync=False) as found:
+    with Decisions(
+        sw_ucrl(), tmp_path / "own", expiry=100, clock=clock, timer=clock, sync=False
+    ) as found:
         yield found
 
 
@@ -172,6 +174,69 @@ def test_tables_shrink_at_once_where_the_limits_do(tmp_path: Path) -> None:
         assert len(learner.pending) <= 3
         assert len(learner.answered) == 3
         assert [*learner.sessions] == ["9", "new"]
+
+
+# Time.
+
+
+def test_a_clock_that_jumps_expires_nothing_and_keeps_nothing_alive(tmp_path: Path) -> None:
+    clock, timer = Clock(1e9), Clock(0.0)
+    with Decisions(
+        sw_ucrl(), tmp_path, expiry=100, sync=False, clock=clock, timer=timer
+    ) as decisions:
+        made = []
+        for jump in (1e8, -2e8, 3.0, -1e9):  # far ahead, far back, and before 1970
+            made.append(decisions.decide(0))
+            clock.now += jump
+            timer.now += 10
+            decisions.decide(1)
+        assert decisions.learner.expired == 0
+        assert decisions.feedback(made[0].id, 1, 0)
+        timer.now += 75  # the second was made 105 seconds ago
+        with pytest.raises(ForgottenDecision):
+            decisions.feedback(made[1].id, 1, 0)
+        assert decisions.feedback(made[2].id, 1, 0)
+        timer.now += 1000
+        decisions.decide(0)
+        assert len(decisions.learner.pending) == 1
+        after = bits_of(decisions)
+    assert bits(rebuild(tmp_path)) == after
+    with Decisions(None, tmp_path, sync=False, clock=clock, timer=timer) as decisions:
+        assert bits_of(decisions) == after
+
+
+def test_time_stands_still_while_nobody_has_the_folder_open(tmp_path: Path) -> None:
+    timer = Clock()
+    for _ in range(3):
+        with Decisions(sw_ucrl(), tmp_path, expiry=100, sync=False, timer=timer) as decisions:
+            decisions.decide(0)
+            timer.now += 40
+            decisions.decide(0)
+        timer.now = 7.0  # of another process, or after a reboot
+    assert decisions.learner.expired == 1
+    assert decisions.learner.now == 120.0
+
+
+def test_time_passes_however_short_the_steps_and_whatever_happens(tmp_path: Path) -> None:
+    timer = Clock(0.0)
+    with Decisions(sw_ucrl(), tmp_path, sync=False, timer=timer) as decisions:
+        for _ in range(1000):
+            timer.now += 0.0003
+            decisions.set_mode("agent")
+        assert decisions.learner.now == pytest.approx(0.3, abs=0.001)
+        decision = decisions.decide(0)
+        timer.now += 5
+        for _ in range(3):
+            with pytest.raises(InvalidState):
+                decisions.decide(-1)
+        assert decisions.learner.now == pytest.approx(0.3, abs=0.001)
+        decisions.feedback(decision.id, 1, 0)
+        assert decisions.learner.now == pytest.approx(5.3, abs=0.001)
+        timer.now -= 3  # a timer that is not what it should be
+        decisions.decide(0)
+        assert decisions.learner.now == pytest.approx(5.3, abs=0.001)
+        after = bits_of(decisions)
+    assert bits(rebuild(tmp_path)) == after
 
 
 # Sessions.

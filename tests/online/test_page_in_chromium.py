@@ -96,7 +96,7 @@ def test_an_agent_without_policy_or_estimates_can_be_looked_at(
         until_counted(browser, 5)
     assert set(chosen(browser)) == {" | "}
     assert "does not tell what it remembers" in text(browser, "#window-text")
-    assert fact(browser, "Optimistic gain") == "–"
+    assert fact(browser, "Gain of the plan") == "–"
 
 
 def test_a_fixed_policy_stands_beside_the_agents_own(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.agents import SWUCRL, UCRL2, UCRL2RW, Episodic, Random
+from switchmdp.agents import SWUCRL, UCRL2, UCRL2RW, Episodic, QLearning, Random
 from switchmdp.agents.stored import described
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Everything
@@ -195,8 +195,38 @@ def test_a_step_that_does_not_fit_the_agent_is_refused(step: Any, error: type) -
         evaluate([*drawn(3), step], SWUCRL(3, 2, window=20))
 
 
-def test_what_has_no_memory_or_no_steps_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="agent must be one that learns in episodes"):
-        evaluate(drawn(3), Random(3, 2))
+def test_of_an_agent_without_episodes_only_the_agreement_is_known() -> None:
+    found = evaluate(drawn(400), Random(3, 2))
+    assert 0.3 < found.agreement < 0.7
+    assert (found.policy == -1).all()
+    assert (found.visits == 0).all()
+    assert np.isnan(found.reward_estimates).all()
+    numbers = (found.reward_error, found.move_loss, found.calibration, found.covered, found.unseen)
+    assert all(math.isnan(number) for number in numbers)
+    assert np.isnan(found.squared_errors).all()
+    assert len(found.log_losses) == 400
+    learning = evaluate(drawn(400), QLearning(3, 2))
+    assert ((learning.policy >= 0) & (learning.policy < 2)).all()
+    assert learning.episodes == 0
+
+
+def test_the_last_visits_are_forgotten_where_the_agent_starts_over() -> None:
+    """Pair by pair where a detector suspects some, and all of them on a schedule."""
+    rows: list[Step] = [(0, 0, 1.0, 1), (1, 0, 0.0, 0)] * 4
+    agent = Episodic(2, 1, memory=LastVisit(), plausible=L1Ball(0.05), restarts=Periodic(4))
+    found = evaluate(rows, agent, plan=False)
+    assert found.unseen == 0.5  # both pairs, at the beginning and after the restart
+    assert found.visits.tolist() == [[1], [1]]
+    memory = LastVisit()
+    memory.allocate(agent.pairs)
+    steps = np.array([0, 1], np.uint32), np.array([1, 0], np.uint32), np.array([1.0, 0.0])
+    memory.absorb(*steps, 2)
+    assert memory.keep(5, np.array([True, False])) == 0
+    assert memory.counts.visits.tolist() == [0, 1]
+
+
+def test_what_is_no_agent_or_has_no_steps_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="agent must be an Agent"):
+        evaluate(drawn(3), object())
     with pytest.raises(InvalidParameter, match="history must be one step at least"):
         evaluate([], SWUCRL(3, 2, window=20))

@@ -52,8 +52,8 @@ def test_the_log_gives_the_learner_again_bit_for_bit_whatever_happened(
     life = Life(seed, clock, most_states)
     replan = "background" if seed // len(MAKERS) % 2 else "inline"
     decisions = Decisions(
-        make(), tmp_path, sync=False, clock=clock, expiry=40, most_pending=25, most_sessions=3,
-        replan=replan, snapshot_every=40, signal_window=20,
+        make(), tmp_path, sync=False, clock=clock, timer=clock, expiry=40, most_pending=25,
+        most_sessions=3, replan=replan, snapshot_every=40, signal_window=20,
     )  # fmt: skip
     for _ in range(5):
         life.goes_on(decisions, int(rng.integers(20, 120)))
@@ -70,7 +70,7 @@ def test_the_log_gives_the_learner_again_bit_for_bit_whatever_happened(
                 "expiry": float(rng.integers(20, 60)), "most_pending": int(rng.integers(5, 30)),
                 "signal_window": int(rng.integers(10, 40)),
             }  # fmt: skip
-        decisions = reopened(tmp_path, clock=clock, snapshot_every=40, **given)
+        decisions = reopened(tmp_path, clock=clock, timer=clock, snapshot_every=40, **given)
         assert bits_of(decisions) == bits(rebuild(tmp_path))
     decisions.close()
 
@@ -79,7 +79,9 @@ def test_the_lives_above_hold_whatever_may_happen(tmp_path: Path) -> None:
     """One long life on its own, lest the ones above miss something by chance."""
     clock, events, kinds = Clock(), Counter[str](), Counter[str]()
     life = Life(0, clock, 8)
-    with Decisions(sw_ucrl(), tmp_path, sync=False, clock=clock, replan="background") as decisions:
+    with Decisions(
+        sw_ucrl(), tmp_path, sync=False, clock=clock, timer=clock, replan="background"
+    ) as decisions:
         life.goes_on(decisions, 1500)
     events = life.events
     assert min(events.values()) > 5
@@ -104,7 +106,7 @@ def test_a_log_torn_at_any_byte_of_its_last_records_is_opened(lived: tuple[Path,
 def test_damage_in_the_middle_of_the_log_is_refused(lived: tuple[Path, Any]) -> None:
     path = max(files_of(lived[0]).values())
     spoil(path)
-    with pytest.raises(DamagedFile, match="and others follow it"):
+    with pytest.raises(DamagedFile, match=r"record \d+, which begins at byte \d+, is damaged"):
         reopened(lived[0])
 
 

@@ -128,5 +128,5 @@ def test_a_record_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(bytes(content))
-    with pytest.raises(DamagedFile, match="is damaged, and others follow it"):
+    with pytest.raises(DamagedFile, match=r"record \d+, .* is damaged"):
         verify(tmp_path)

@@ -113,7 +113,7 @@ def test_feedback_may_not_change_and_not_come_too_late(tmp_path: Path) -> None:
     hours = itertools.count(step=3600.0)
     agent = Random(3, 2, seed=0)
     with (
-        Decisions(agent, tmp_path / "data", expiry=5000, clock=lambda: next(hours)) as decisions,
+        Decisions(agent, tmp_path / "data", expiry=5000, timer=lambda: next(hours)) as decisions,
         serving(decisions) as client,
     ):
         late, soon = client.decide(state=0)["id"], client.decide(state=0)["id"]

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.online.serving import Client, serving
@@ -69,6 +75,177 @@ def test_nobody_is_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(protocol, "PATIENCE", 0.05)
     client.raw(sent)  # returns, because the server closes the connection
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server has not closed it."""
+    connection.settimeout(0)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def asked(connection: socket.socket, token: str = "", path: str = "/metrics") -> bytes:
+    """The first line of the answer."""
+    bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+    connection.settimeout(30)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n".encode())
+    received = b""
+    while True:
+        received += connection.recv(65536)
+        head, found, body = received.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        if found and length and len(body) >= int(length[1]):
+            return head.partition(b"\r\n")[0]
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of a thousand connections are in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_900_idle_strangers_lock_nobody_out_who_has_the_token(decisions: Decisions) -> None:
+    with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
+        early = stack.enter_context(connected(client.port))
+        assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
+        idle = [stack.enter_context(connected(client.port)) for _ in range(900)]
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        for _ in range(20):
+            assert client.ask("POST", "/decisions", {"state": 0}, right).status == 201
+        assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
+        left = sum(map(is_open, idle))
+        assert 0 < left <= protocol.MOST_STRANGERS_FROM_ADDRESS
+        assert is_open(idle[-1])  # whoever has waited longest has gone first
+
+
+def test_strangers_are_limited_in_all_and_those_who_are_known_do_not_count(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_STRANGERS", 5)
+    with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
+        known = [stack.enter_context(connected(client.port)) for _ in range(4)]
+        assert {asked(one, TOKEN) for one in known} == {b"HTTP/1.1 200 OK"}
+        strangers = [stack.enter_context(connected(client.port)) for _ in range(4)]
+        assert {asked(one) for one in strangers} == {b"HTTP/1.1 401 Unauthorized"}
+        assert {asked(one, path="/healthz") for one in strangers} == {b"HTTP/1.1 200 OK"}
+        more = [stack.enter_context(connected(client.port)) for _ in range(4)]
+        assert asked(more[-1], TOKEN) == b"HTTP/1.1 200 OK"
+        assert [is_open(one) for one in strangers] == [False] * 3 + [True]
+        assert all(map(is_open, more))
+        assert {asked(one, TOKEN) for one in known} == {b"HTTP/1.1 200 OK"}
+
+
+def test_one_address_has_so_many_connections_and_the_one_that_idled_longest_goes(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_FROM_ADDRESS", 4)
+    with ExitStack() as stack:
+        known = [stack.enter_context(connected(client.port)) for _ in range(4)]
+        for one in (*known[1:], known[0]):
+            assert asked(one) == b"HTTP/1.1 200 OK"
+        newest = stack.enter_context(connected(client.port))
+        assert asked(newest) == b"HTTP/1.1 200 OK"
+        assert [is_open(one) for one in known] == [True, False, True, True]
+
+
+def test_who_is_busy_is_not_closed_for_somebody_new(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 2)
+    half = b"POST /decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with serving(decisions) as client, ExitStack() as stack:
+        busy = [stack.enter_context(connected(client.port)) for _ in range(2)]
+        for one in busy:
+            assert asked(one) == b"HTTP/1.1 200 OK"
+            one.sendall(half)
+        time.sleep(0.1)  # until the server has read it
+        newest = stack.enter_context(connected(client.port))
+        assert newest.recv(1) == b""
+        for one in busy:
+            one.sendall(b'Content-Length: 12\r\n\r\n{"state": 1}')
+            assert one.recv(12) == b"HTTP/1.1 201"
+
+
+def test_a_stranger_may_idle_for_less_time_than_who_is_known(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "PATIENCE", 0.2)
+    with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
+        stranger, known = (stack.enter_context(connected(client.port)) for _ in range(2))
+        assert asked(known, TOKEN) == b"HTTP/1.1 200 OK"
+        for _ in range(3):
+            assert asked(stranger) == b"HTTP/1.1 401 Unauthorized"
+            time.sleep(0.1)
+        assert stranger.recv(1) == b""
+        assert is_open(known)
+        assert asked(known, TOKEN) == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize("size", [100, 1460, 4096, 65536, 10**7])
+def test_requests_that_follow_each_other_closely_are_all_answered(
+    client: Client, size: int
+) -> None:
+    """However they are cut into packets, and wherever a packet ends."""
+    padding = "x" * 300
+    request = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n".encode()
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    sent = request * 250 + last
+    assert len(sent) > 2 * protocol.LARGEST_HEAD
+    received = b""
+    with connected(client.port) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for first in range(0, len(sent), size):
+            connection.sendall(sent[first : first + size])
+        while part := connection.recv(65536):
+            received += part
+    assert received.count(b"HTTP/1.1 200 OK") == 251
+    assert received.count(b"HTTP/1.1") == 251
+
+
+@pytest.mark.parametrize("sent_in", [100, 1460, 10**6])
+def test_a_head_may_be_as_large_as_the_limit_and_not_much_larger(
+    client: Client, sent_in: int
+) -> None:
+    before = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
+    for size, status in ((protocol.LARGEST_HEAD, b"200"), (protocol.LARGEST_HEAD + 10_000, b"400")):
+        head = before + b"x" * (size - len(before) - 4) + b"\r\n\r\n"
+        with connected(client.port) as connection, suppress(ConnectionError):
+            for first in range(0, size, sent_in):
+                connection.sendall(head[first : first + sent_in])
+            assert connection.recv(12) == b"HTTP/1.1 " + status
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", 400),
+        (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nhost: other\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", 200),
+        (b"GET /healthz HTTP/1.0\r\n", 200),
+        (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n", 200),
+    ],
+)
+def test_a_request_names_its_host_once(client: Client, head: bytes, status: int) -> None:
+    received = client.raw(head + b"Connection: close\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 %d" % status)
+    if status == 400:
+        told = json.loads(received.partition(b"\r\n\r\n")[2])
+        assert told["message"].startswith("a request must have one Host header, got ")
+        body = b"POST /restart HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
+        assert client.raw(body).startswith(b"HTTP/1.1 400")
 
 
 def test_with_a_token_nobody_is_told_anything_without_it(decisions: Decisions) -> None:

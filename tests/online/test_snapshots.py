@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import errno
+import json
+import math
+import shutil
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,13 +31,17 @@ from tests.online.workbench import (
     sw_ucrl,
 )
 
+from switchmdp import storage
 from switchmdp.agents import Agent
 from switchmdp.agents.stored import described
-from switchmdp.errors import DamagedFile
+from switchmdp.errors import DamagedFile, SwitchmdpError
 from switchmdp.online import Decisions, rebuild, snapshots
+from switchmdp.online.beliefs import beliefs
 from switchmdp.online.folder import replay
 from switchmdp.online.learner import Learner
+from switchmdp.online.metrics import Metrics
 from switchmdp.online.settings import Settings
+from switchmdp.storage import save_arrays
 from switchmdp.storage.log import files_of, read
 
 
@@ -128,7 +141,14 @@ def all_of(value: Any) -> Any:
 def test_a_snapshot_lacks_nothing_that_a_learner_has(tmp_path: Path) -> None:
     clock = Clock()
     decisions = Decisions(
-        sw_ucrl(), tmp_path, sync=False, clock=clock, expiry=30, signal_window=10, signal_delta=0.9
+        sw_ucrl(),
+        tmp_path,
+        sync=False,
+        clock=clock,
+        timer=clock,
+        expiry=30,
+        signal_window=10,
+        signal_delta=0.9,
     )
     Life(1, clock, 8).goes_on(decisions, 600)
     decisions.set_mode("shadow", [0] * decisions.learner.agent.n_states)
@@ -147,6 +167,130 @@ def test_a_snapshot_lacks_nothing_that_a_learner_has(tmp_path: Path) -> None:
     decisions.close()
     again = snapshots.load(max(snapshots.snapshots_of(tmp_path).items())[1])
     assert all_of(again) == all_of(learner)
+
+
+HOSTILE: list[Any] = [
+    None, True, -1, 0, 1, 10**30, 0.5, -0.5, 1e300, math.nan, math.inf, "", "x", "0" * 16, [], [0],
+    {}, {"array": "x"}, [[1, 2, 3, 4]], [["x", 10**9, -1]], "\ud800",
+]  # fmt: skip
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where every value is, inner ones and outer ones."""
+    yield path
+    if isinstance(tree, (dict, list)):
+        keys = tree if isinstance(tree, dict) else range(len(tree))
+        for key in keys:
+            yield from leaves(tree[key], (*path, key))
+
+
+def changed(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value there."""
+    if not path:
+        return value
+    new = copy.deepcopy(tree)
+    inner = new
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return new
+
+
+@pytest.fixture
+def rich(tmp_path: Path) -> tuple[dict[str, Any], Any]:
+    """The parts of a learner of which nothing is empty."""
+    clock = Clock()
+    with Decisions(
+        sw_ucrl(), tmp_path / "rich", sync=False, clock=clock, timer=clock, expiry=1e6,
+        signal_window=10, signal_delta=0.9,
+    ) as decisions:  # fmt: skip
+        while not decisions.learner.alerts:
+            reward = decisions.learner.counted // 10 % 2
+            decisions.feedback(decisions.decide(0).id, reward, 0)
+        decisions.decide(1, session="a")
+        decisions.set_mode("shadow", [0] * S)
+        decisions.decide(2, session="b")
+        return copy.deepcopy(snapshots.parts_of(decisions.learner))
+
+
+def goes_on(path: Path) -> bool:
+    """Whether the snapshot is taken; then all that may happen to a learner must work."""
+    try:
+        learner = snapshots.load(path)
+    except DamagedFile:
+        return False
+    folder = path.with_name(path.stem)
+    with Decisions(sw_ucrl(), folder, sync=False) as decisions:
+        decisions._journal.learner = learner
+        live(decisions, 12)
+        json.dumps(beliefs(decisions), allow_nan=False)
+        Metrics().text(decisions, False)
+        decisions.set_mode("agent")
+        decisions.add_state()
+        for decision in [*learner.pending, *learner.answered]:
+            with suppress(SwitchmdpError):
+                decisions.feedback(decisions._id(decision), 1.0, 0)
+        decisions.start_over()
+        live(decisions, 12)
+    snapshots.load(max(snapshots.snapshots_of(folder).items())[1])
+    shutil.rmtree(folder)
+    return True
+
+
+def hostile_snapshots(folder: Path, parts: tuple[dict[str, Any], Any], share: int) -> Counter[bool]:
+    """Every `share`-th of all snapshots with one hostile value and a good checksum; which went."""
+    fields, arrays = parts
+    found, rng = Counter[bool](), np.random.default_rng(0)
+    begin = int(rng.integers(share))
+    cases = [(p, value) for p in leaves(fields) if p[:1] != ("agent",) for value in HOSTILE]
+    for i, (place, value) in enumerate(cases[begin::share]):
+        path = folder / f"fields-{i}.npz"
+        bad = changed(fields, place, value)
+        if not isinstance(bad, dict):
+            continue
+        save_with_nan(path, bad, arrays)
+        found[goes_on(path)] += 1
+        path.unlink()
+    for name, array in arrays.items():
+        if name.startswith("agent."):
+            continue
+        worst = array.copy()
+        worst.flat[:1] = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else math.nan
+        for i, bad in enumerate(
+            (worst, array[:-1], array.astype(np.float32), array.reshape(-1)[:0], array[None])
+        ):
+            path = folder / f"array-{i}.npz"
+            save_with_nan(path, fields, arrays | {name: bad})
+            found[goes_on(path)] += 1
+            path.unlink()
+    return found
+
+
+def save_with_nan(path: Path, fields: Any, arrays: Any) -> None:
+    """As a snapshot is saved, except that JSON may hold NaN."""
+    with patch.object(storage, "json", SimpleNamespace(dumps=lambda tree, **_: json.dumps(tree))):
+        save_arrays(path, snapshots.KIND, fields, arrays)
+
+
+@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_snapshot_with_hostile_content_is_refused_or_harmless(
+    share: int, rich: tuple[dict[str, Any], Any], tmp_path: Path
+) -> None:
+    found = hostile_snapshots(tmp_path, rich, share)
+    assert found[False] > 1000 / share
+    assert found[True] < found[False] / 4
+
+
+def test_a_snapshot_that_is_not_of_an_agent_is_refused(
+    rich: tuple[dict[str, Any], Any], tmp_path: Path
+) -> None:
+    fields, arrays = rich
+    memory = fields["agent"]["agent"]["fields"]["memory"]
+    bad = changed(fields, ("agent", "agent"), memory)
+    inner = {name.replace("agent.memory.", "agent."): array for name, array in arrays.items()}
+    save_arrays(tmp_path / "bad.npz", snapshots.KIND, bad, inner)
+    with pytest.raises(DamagedFile):
+        snapshots.load(tmp_path / "bad.npz")
 
 
 def test_a_snapshot_that_can_not_be_written_costs_nothing(

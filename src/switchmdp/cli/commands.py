@@ -178,7 +178,7 @@ def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
 def serve(
     window: int | None, delta: float | None, others: tuple[str, ...], no_sync: bool, **how: Any
 ) -> int:
-    """Serve decisions over HTTP, and learn from what came of them.
+    """Serve decisions over HTTP, and learn from their outcomes.
 
     \b
       switchmdp serve --agent sw-ucrl --states 20 --actions 20 \\
@@ -187,8 +187,9 @@ def serve(
       curl --json '{"reward": 1, "next_state": 7}' \\
            localhost:8000/decisions/ID/feedback
 
-    What is answered is on disk. Stopped or killed, the same command goes on, and so does
-    `switchmdp serve --data shop`. A live page is at /, all routes are in /openapi.json.
+    Whatever was answered is on disk. After a stop or a crash, run the same command again, or just
+    `switchmdp serve --data shop`: it continues where it stopped. / is a live page, and
+    /openapi.json describes all routes.
     """
     from switchmdp.cli.serve import parsed, serve_folder
 
@@ -234,23 +235,32 @@ def doctor() -> int:
 
 @cli.command()
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--agent", type=click.Choice(["sw-ucrl", "ucrl2", "ucrl2-r", "ucrl2-rw"]),
-              default="sw-ucrl", metavar="NAME",
-              help="Whose memory: sw-ucrl, ucrl2, ucrl2-r or ucrl2-rw [sw-ucrl].")  # fmt: skip
+@click.option("--agent", default="sw-ucrl", metavar="NAME",
+              help="Which agent to evaluate: any that can be served [sw-ucrl].")  # fmt: skip
 @click.option("--window", type=int, multiple=True, metavar="N",
-              help="Steps that sw-ucrl remembers; may be given often [a scale].")  # fmt: skip
+              help="The agent's window; may be repeated to compare several [a scale, where the "
+                   "agent needs one].")  # fmt: skip
 @click.option("--period", type=int, multiple=True, metavar="N",
-              help="Steps between restarts of ucrl2-rw, likewise [a scale].")  # fmt: skip
-@click.option("--changes", type=int, multiple=True, metavar="N", help="As ucrl2-r expects them.")
-@click.option("--delta", type=float, metavar="D", help="Confidence [that of the log's agent].")
+              help="Steps between the agent's restarts, likewise.")  # fmt: skip
+@click.option("--changes", type=int, multiple=True, metavar="N",
+              help="The number of changes that the agent expects; may be repeated.")  # fmt: skip
+@click.option("--delta", type=float, metavar="P",
+              help="The agent's probability of error [that of the log's agent].")  # fmt: skip
+@click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
+              help="Another parameter of the agent, such as horizon=10000; may be "
+                   "repeated.")  # fmt: skip
 @JSON
-def replay(log: Path, agent: str, delta: float | None, as_json: bool, **given: Any) -> int:
-    """Apply a log of decisions again, and compare memories on it.
+def replay(
+    log: Path, agent: str, delta: float | None, others: tuple[str, ...], as_json: bool, **given: Any
+) -> int:
+    """Verify a log of decisions, and evaluate an agent on it.
 
-    LOG is the folder of `serve` or `online.Decisions`. First the log is applied from its beginning:
-    is the outcome the same learner, bit for bit? Then the logged steps are predicted one by one
-    with the memory of another agent, beside one that never forgets and one of the last visit.
+    LOG is the folder of `serve` or `online.Decisions`. First, the log is applied from its
+    beginning, to check that it gives the same learner, bit for bit. Then the agent predicts the
+    logged steps one by one. Two baselines are shown beside it: an agent that never forgets, and one
+    that remembers only the last visit to each pair.
     """
     from switchmdp.cli.replay import replay_log
+    from switchmdp.cli.serve import parsed
 
-    return replay_log(log, agent, given, delta, as_json)
+    return replay_log(log, agent, given, delta, parsed(others), as_json)

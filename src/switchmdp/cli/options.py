@@ -56,39 +56,47 @@ def serving(command: Any) -> Any:
     path = click.Path(path_type=Path)
     for option in reversed((
         click.option("--data", type=path, required=True, metavar="FOLDER",
-                     help="Where everything is kept; made if it is not there."),
+                     help="The folder that holds the decisions; created if it does not exist."),
         click.option("--agent", metavar="NAME",
-                     help="Which agent, such as sw-ucrl (see `switchmdp agents`). Left out, it is "
-                          "the one in FOLDER."),
-        click.option("--states", type=click.IntRange(1), metavar="N", help="How many states."),
-        click.option("--actions", type=click.IntRange(1), metavar="N", help="How many actions."),
+                     help="The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
+                          "must be told the problem or its change points can't be served "
+                          "[the agent in FOLDER]."),
+        click.option("--states", type=click.IntRange(1), metavar="N",
+                     help="The number of states."),
+        click.option("--actions", type=click.IntRange(1), metavar="N",
+                     help="The number of actions."),
         click.option("--window", type=click.IntRange(1), metavar="W",
-                     help="The last W steps are remembered, where the agent takes a window."),
+                     help="The number of steps that the agent remembers, if it has a window."),
         click.option("--delta", type=float, metavar="P",
                      help="The agent's probability of error [0.05]."),
         click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
                      help="Another parameter of the agent, such as changes=4; may be repeated."),
         click.option("--warm-start", type=path, metavar="PATH",
-                     help="Learn first from this CSV file (state,action,reward,next_state), or "
-                          "from another FOLDER of decisions. Only where --data is new."),
+                     help="Before serving, learn from a CSV file with the columns "
+                          "state,action,reward,next_state, or from another folder of decisions. "
+                          "Only for a new FOLDER."),
         click.option("--replan", type=click.Choice(["inline", "background"]), metavar="HOW",
-                     help="inline: plan when an episode is due, and decide then; background: "
-                          "decide by the old policy meanwhile [as in FOLDER, else inline]."),
+                     help="inline: a decision waits while the agent plans; background: the old "
+                          "policy decides while the agent plans [as in FOLDER, else inline]."),
         click.option("--expiry", type=float, metavar="SECONDS",
-                     help="How long a decision waits for its feedback [as in FOLDER, else 3600]."),
+                     help="How long a decision waits for feedback, counted while the service "
+                          "runs [as in FOLDER, else 3600]."),
         click.option("--host", default="127.0.0.1", metavar="ADDRESS",
-                     help="Where to listen; beyond this machine only with a token [127.0.0.1]."),
+                     help="The address to listen on; other machines can connect only if there is "
+                          "a token [127.0.0.1]."),
         click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N",
-                     help="Which port; 0 is any free one [8000]."),
+                     help="The port to listen on; 0 picks a free one [8000]."),
         click.option("--token-file", type=path, metavar="FILE",
-                     help="Holds the bearer token that callers must give [SWITCHMDP_TOKEN]."),
+                     help="A file with the bearer token that callers must send [the environment "
+                          "variable SWITCHMDP_TOKEN]."),
         click.option("--rate", type=click.FloatRange(0, min_open=True), default=5000.0,
-                     metavar="N", help="Requests a second that one client may make [5000]."),
+                     metavar="N", help="The most requests per second from one client [5000]."),
         click.option("--max-body", type=click.IntRange(1), default=65536, metavar="BYTES",
-                     help="The largest body of a request [65536]."),
+                     help="The largest request body [65536]."),
         click.option("--no-sync", is_flag=True,
-                     help="Don't wait for the disk: a crash of the machine may then lose what was "
-                          "acknowledged (a crash of the process still does not)."),
+                     help="Answer without waiting for the disk. If the machine crashes, "
+                          "acknowledged decisions may be lost; if only the process crashes, none "
+                          "are."),
     )):  # fmt: skip
         command = option(command)
     return command

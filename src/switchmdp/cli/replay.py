@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from switchmdp import online
-from switchmdp.agents import AGENTS, Episodic
+from switchmdp.agents import AGENTS, UCRL2, Episodic
 from switchmdp.cli import DAMAGED, FINE
 from switchmdp.cli.say import say, say_json, tell
+from switchmdp.cli.serve import must_fit, parameters_of_agent
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.build import parameters_of
 from switchmdp.online.prequential import LastVisit, difference
 from switchmdp.online.replay import Verified
 from switchmdp.plausible import L1Ball
@@ -24,6 +25,7 @@ from switchmdp.restarts import Never
 EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose policy is shown
 DELTA = 0.05  # where the log's agent has none
+SCALED = ("window", "period")  # where none is named, a scale of them is tried
 LAST = "the last visit"
 LOSSES = ("squared_errors", "log_losses")
 
@@ -36,10 +38,14 @@ led to other states. Agreement with the log is no merit."""
 
 def replay_log(
     folder: Path, name: str, given: Mapping[str, tuple[int, ...]], delta: float | None,
-    as_json: bool,
+    parameters: Mapping[str, Any], as_json: bool,
 ) -> int:  # fmt: skip
-    """Apply the log again, then evaluate agents on its steps."""
-    key = _swept(name, given)
+    """Apply the log again, then evaluate agents on its steps.
+
+    `given` are the options that may have several values, `parameters` those that have one.
+    """
+    fixed = dict(parameters) if delta is None else {**parameters, "delta": delta}
+    key = _swept(name, given, fixed)
     found = online.verify(folder, tell=_progress("records applied", as_json))
     code = FINE if found.same and not found.differing else DAMAGED
     _say_verified(found, as_json, code)
@@ -52,22 +58,33 @@ def replay_log(
         label: online.evaluate(
             steps, agent, plan=label != LAST, tell=_progress(f"of {len(steps)}: {label}", as_json)
         )
-        for label, agent in _agents(name, key, list(values), found.learner.agent, delta).items()
+        for label, agent in _agents(name, key, list(values), found.learner.agent, fixed).items()
     }
     (_say_json if as_json else _say_table)(rows)
     return code
 
 
-def _swept(name: str, given: Mapping[str, tuple[int, ...]]) -> str:
-    """Which parameter of the agent takes several values; empty where it has none such."""
-    kind: Any = AGENTS[name]
-    takes = parameters_of(kind)
+def _swept(name: str, given: Mapping[str, tuple[int, ...]], parameters: Mapping[str, Any]) -> str:
+    """Which parameter of the agent takes several values; empty where none does.
+
+    It is the one with values of its own, or else a window or period that the agent needs.
+    """
+    takes = parameters_of_agent(name)
     for key, values in given.items():
         if values and key not in takes:
             raise InvalidParameter(f"--{key}", values, f"left out: {name} has none")
-    key = next((key for key in given if key in takes), "")
-    if key == "changes" and not given[key]:
-        raise InvalidParameter("--changes", None, f"given for {name}")
+        if values and key in parameters:
+            raise InvalidParameter(f"--set {key}", parameters[key], f"left out with --{key}")
+    named = [key for key, values in given.items() if values]
+    if len(named) > 1:
+        raise InvalidParameter(f"--{named[1]}", given[named[1]], f"left out with --{named[0]}")
+    needed = [
+        key
+        for key in SCALED
+        if key in takes and takes[key].default is inspect.Parameter.empty and key not in parameters
+    ]
+    key = next(iter([*named, *needed]), "")
+    must_fit(name, [*parameters, *([key] if key else [])], takes)
     return key
 
 
@@ -81,26 +98,31 @@ def _scale(steps: int) -> list[int]:
 
 
 def _agents(
-    name: str, key: str, values: list[int], live: Any, delta: float | None
+    name: str, key: str, values: list[int], live: Any, parameters: dict[str, Any]
 ) -> dict[str, Any]:
     """The agents asked for, and the two that they should be better than, by what they are called.
 
     All are of the size that the log's agent has come to, as its log was made of that.
     """
-    if delta is None:
-        delta = float(getattr(getattr(live, "plausible", None), "delta", DELTA))
-    size = (live.n_states, live.n_actions)
-    ours: dict[str, Any] = dict(AGENTS)
-    common: dict[str, Any] = {"delta": delta, "available": live.pairs.available}
+    size, available = (live.n_states, live.n_actions), live.pairs.available
+    delta = parameters.get("delta", getattr(getattr(live, "plausible", None), "delta", DELTA))
+    kind: Any = AGENTS[name]
+    if "delta" in parameters_of_agent(name):
+        parameters = {"delta": float(delta), **parameters}
     if key:
-        asked = {f"{name}, {key} {v}": ours[name](*size, **{key: v}, **common) for v in values}
+        asked = {
+            f"{name}, {key} {v}": kind(*size, **{key: v}, **parameters, available=available)
+            for v in values
+        }
     else:
-        asked = {name: ours[name](*size, **common)}
-    last = Episodic(
-        *size, memory=LastVisit(), plausible=L1Ball(delta), restarts=Never(),
-        available=live.pairs.available,
-    )  # fmt: skip
-    return asked | {"never forgets": ours["ucrl2"](*size, **common), LAST: last}
+        asked = {name: kind(*size, **parameters, available=available)}
+    return asked | {
+        "never forgets": UCRL2(*size, delta=delta, available=available),
+        LAST: Episodic(
+            *size, memory=LastVisit(), plausible=L1Ball(delta), restarts=Never(),
+            available=available,
+        ),
+    }  # fmt: skip
 
 
 def _progress(what: str, as_json: bool) -> Callable[[int], None]:
@@ -142,8 +164,9 @@ def _say_verified(found: Verified, as_json: bool, code: int) -> None:
 
 def _standing(rows: Mapping[str, online.Evaluation], losses: str) -> dict[str, str]:
     """Best: *. Those that can't be told from it by two standard errors: ~."""
+    marks = dict.fromkeys(rows, " ")
+    rows = {label: row for label, row in rows.items() if not math.isnan(row.reward_error)}
     best = min(rows, key=lambda label: getattr(rows[label], losses).mean())
-    marks = {}
     for label, row in rows.items():
         gap, error = difference(getattr(row, losses), getattr(rows[best], losses))
         marks[label] = "*" if label == best else "~" if not gap > 2 * error else " "
@@ -162,19 +185,24 @@ def _say_table(rows: Mapping[str, online.Evaluation]) -> None:
             for share in (row.covered, row.unseen, row.agreement)
         )
         say(
-            f"{label:<{width}}{row.reward_error:>12.5f} {reward[label]}{row.move_loss:>12.5f} "
-            f"{move[label]}{row.calibration:>14.5f}{shares}"
+            f"{label:<{width}}{_shown(row.reward_error):>12} {reward[label]}"
+            f"{_shown(row.move_loss):>12} {move[label]}{_shown(row.calibration):>14}{shares}"
         )
-    say("\n* the smallest   ~ within two standard errors of it\n")
-    best = min((x for x in rows if rows[x].episodes), key=lambda label: rows[label].reward_error)
+    say("\n* the smallest   ~ within two standard errors of it   - the agent does not tell\n")
+    known = [label for label, row in rows.items() if row.episodes and row.reward_error >= 0]
+    best = min(known, key=lambda label: rows[label].reward_error)
     say(f"{best} would now do (estimate, visits remembered):")
     chosen = rows[best]
     for state, action in list(enumerate(chosen.policy.tolist()))[:SHOWN]:
         estimate, visits = chosen.reward_estimates[state, action], chosen.visits[state, action]
-        say(f"  in state {state}: action {action} ({estimate:.4f}, {visits})")
+        say(f"  in state {state}: action {action} ({estimate:.4f}, {round(visits, 1)})")
     if len(chosen.policy) > SHOWN:
         say("  ...")
     say(f"\n{CANNOT}")
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.5f}"
 
 
 def _say_json(rows: Mapping[str, online.Evaluation]) -> None:
@@ -185,12 +213,13 @@ def _say_json(rows: Mapping[str, online.Evaluation]) -> None:
             for key, value in vars(row).items()
             if isinstance(value, (int, float))
         }
+        has_policy = not math.isnan(row.agreement) and row.policy.min() >= 0
         estimates = row.reward_estimates.astype(object)
         estimates[np.isnan(row.reward_estimates)] = None
         say_json(
             "evaluation", agent=label, **numbers,
             best_reward_error=reward[label] == "*", best_move_loss=move[label] == "*",
-            policy=row.policy.tolist() if row.episodes else None, visits=row.visits.tolist(),
+            policy=row.policy.tolist() if has_policy else None, visits=row.visits.tolist(),
             reward_estimates=estimates.tolist(),
         )  # fmt: skip
     say_json("note", message=" ".join(CANNOT.split()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.build import parameters_of
 from switchmdp.online import Decisions, Signal, history
 from switchmdp.online.folder import NAME
+from switchmdp.online.offered import offered, unknowable
 
-SERVED = [name for name in AGENTS if name not in ("oracle", "omniscient")]  # told what is true
+GIVEN = ("n_states", "n_actions", "available")  # by options of their own, or by the folder
 COLUMNS = ["state", "action", "reward", "next_state"]
 Row = tuple[int, int, float, int]
 
@@ -37,10 +39,11 @@ def serve_folder(
     made = None if agent is None else _made(agent, states, actions, parameters)
     new = not (data / NAME).exists()
     if new and made is None:
-        allowed = "given, with --states and --actions: nothing is there yet to go on with"
+        allowed = f"given, with --states and --actions: {data} holds no agent yet"
         raise InvalidParameter("--agent", None, allowed)
     if made is None and (states, actions, parameters) != (None, None, {}):
-        raise InvalidParameter("--agent", None, "given where its sizes or parameters are")
+        allowed = "given together with --states, --actions and parameters of the agent"
+        raise InvalidParameter("--agent", None, allowed)
     rows = [] if warm_start is None else list(_warm(warm_start, made, new))
     bound = listen(host, port, token)
     with bound, Decisions(made, data, sync=sync, on_alert=_alert, **settings) as decisions:
@@ -55,28 +58,47 @@ def serve_folder(
 
 
 def _token(file: Path | None) -> str | None:
-    """The token in a file, or in SWITCHMDP_TOKEN: never on a command line, which anybody sees."""
+    """The token in a file or in SWITCHMDP_TOKEN; other users could see it on a command line."""
     if file is not None:
+        if os.name == "posix" and file.stat().st_mode & 0o044:
+            tell(f"warning: other users can read {file}; to prevent that: chmod 600 {file}")
         return file.read_text("utf-8", errors="replace").strip()
     return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
 
 
 def _made(name: str, states: int | None, actions: int | None, parameters: dict[str, Any]) -> Any:
-    if name not in SERVED:
-        raise InvalidParameter("--agent", name, f"one of {', '.join(SERVED)}")
-    kind: Any = AGENTS[name]
-    sizes = {"n_states": states, "n_actions": actions}
+    takes = parameters_of_agent(name)
     for option, value in (("--states", states), ("--actions", actions)):
         if value is None:
             raise InvalidParameter(option, None, "given with --agent")
-    known = {p: found for p, found in parameters_of(kind).items() if p not in (*sizes, "available")}
+    must_fit(name, parameters, takes)
+    kind: Any = AGENTS[name]
+    return kind(states, actions, **parameters)
+
+
+def parameters_of_agent(name: str) -> dict[str, inspect.Parameter]:
+    """What an agent can be given by its user, if it is one that can be served."""
+    if name not in offered():
+        allowed = f"one of {', '.join(offered())}"
+        if name in AGENTS:
+            needs = unknowable(AGENTS[name])
+            allowed += f" ({name} must be told {needs}, so it can only be simulated)"
+        raise InvalidParameter("--agent", name, allowed)
+    kind: Any = AGENTS[name]
+    takes = parameters_of(kind)
+    return {p: found for p, found in takes.items() if p not in GIVEN}
+
+
+def must_fit(
+    name: str, parameters: Collection[str], takes: Mapping[str, inspect.Parameter]
+) -> None:
+    """Exactly the parameters that the agent takes, and all that it needs."""
     for given in parameters:
-        if given not in known:
-            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(known)}")
-    for needed, found in known.items():
+        if given not in takes:
+            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(takes)}")
+    for needed, found in takes.items():
         if found.default is found.empty and needed not in parameters:
             raise InvalidParameter(needed, None, f"given for {name} (--set {needed}=VALUE)")
-    return kind(**sizes, **parameters)
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def choose(agent: Any, state: int, available: Sequence[int] | None, plan: bool) 
         if available is not None and action not in available:
             action = min(available)
         return int(action), False
-    due = agent.quota[state] == 0 or agent.clock >= agent.end_at
+    due = bool(agent.quota[state] == 0 or agent.clock >= agent.end_at)
     if due and (plan or agent.episode_count == 0):
         start_episode(agent)
         due = False

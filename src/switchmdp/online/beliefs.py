@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents import Episodic
+from switchmdp.agents.episodic import PARTS
 from switchmdp.agents.machine_code import absorb
 from switchmdp.mdp.pairs import find_pair, real, whole
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
 from switchmdp.online.signal import Signal
 
-COMPONENTS = ("memory", "plausible", "restarts", "episodes")
 THRESHOLD = 1.0  # where the change signal fires
 
 Data = dict[str, Any]
@@ -58,14 +58,14 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     agent, last_step = seen.agent, seen.last_step
     if isinstance(agent, Episodic) and agent.logged:
         absorb(agent)
-    visits = _table(agent, "visits")
+    visits = _by_pair(agent, "visits")
     weight = last_step.max(axis=1) if visits is None else visits.sum(axis=1)
     shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
-    window = getattr(getattr(agent, "memory", None), "window", None)
-    remembered = None if visits is None else int(visits.sum())
+    window = _number(getattr(getattr(agent, "memory", None), "window", None))
+    remembered = None if visits is None else _visits(visits.sum())
     return seen.told | {
         "agent": _described(agent),
-        "t": getattr(agent, "t", None),
+        "t": _number(getattr(agent, "t", None)),
         "episode": _episode(agent),
         "gain": _number(getattr(agent, "gain", None)),
         "memory": {"window": window, "remembered": remembered},
@@ -108,7 +108,7 @@ def _signal(signal: Signal) -> Data:
 
 def _described(agent: Any) -> Data:
     """Class and sizes; its components, and those parameters that can be read back from them."""
-    components = {name: getattr(agent, name) for name in COMPONENTS if hasattr(agent, name)}
+    components = {name: getattr(agent, name) for name in PARTS if hasattr(agent, name)}
     parameters = {
         name: getattr(part, name)
         for part in (agent, *components.values())
@@ -133,14 +133,30 @@ def _number(value: Any) -> int | float | None:
 
 
 def _episode(agent: Any) -> Data | None:
-    number = getattr(agent, "episode", None)
-    return None if number is None else {"number": number, "start": agent.episode_start}
+    number = _number(getattr(agent, "episode", None))
+    return None if number is None else {"number": number, "start": _number(agent.episode_start)}
 
 
-def _table(agent: Any, name: str) -> NDArray[Any] | None:
-    """What the agent tells of every state and action, if it does."""
-    table = getattr(agent, name, None)
-    return None if table is None else np.asarray(table)
+def _by_pair(agent: Any, name: str) -> NDArray[Any] | None:
+    """A table over states and actions, if the agent has one; it may list available pairs only."""
+    found = getattr(agent, name, None)
+    if found is None:
+        return None
+    values, pairs = np.asarray(found), agent.pairs
+    if values.shape != (pairs.n_pairs,):
+        return values
+    table = np.zeros((pairs.n_states, pairs.n_actions), values.dtype)
+    table[pairs.states, pairs.actions] = values
+    return table
+
+
+def _visits(weight: Any) -> int | float:
+    """A number of visits; a memory that fades has fractions of them, shown to a tenth.
+
+    >>> _visits(np.int64(3)), _visits(np.float64(0.123)), _visits(0.0)
+    (3, 0.1, 0)
+    """
+    return int(weight) if weight == int(weight) else max(0.1, round(float(weight), 1))
 
 
 def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list[Data]:
@@ -151,7 +167,7 @@ def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list
     counted, at = seen.told["counters"]["counted"], seen.told["at"]
 
     def pair(s: int, a: int) -> Data:
-        n = None if visits is None else int(visits[s, a])
+        n = None if visits is None else _visits(visits[s, a])
         mean, radius = reward_of(s, a)
         mean = None if n == 0 else mean
         low, high = (None, None) if radius is None else _interval(mean, radius)
@@ -174,18 +190,19 @@ def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list
 
 
 def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | None]]:
-    """The estimate of a mean reward, and its radius."""
-    if isinstance(agent, Episodic) and hasattr(agent.plausible, "reward_radius"):
+    """The estimate of a mean reward, and its radius; None for what the agent does not have."""
+    if isinstance(agent, Episodic):
         # Its own tables are of all pairs, which of a large problem takes long.
         counts, t = agent.memory.counts, agent.clock - agent.since + 1
+        radius_of = getattr(agent.plausible, "reward_radius", None)  # not every set has radii
 
-        def told(s: int, a: int) -> tuple[float, float]:
+        def told(s: int, a: int) -> tuple[float | None, float | None]:
             pair = find_pair(agent.starts, agent.actions, s, a)
             n = int(counts.visits[pair])
-            return counts.mean(pair), agent.plausible.reward_radius(n, t)
+            return _number(counts.mean(pair)), None if radius_of is None else radius_of(n, t)
 
         return told
-    estimates, radii = _table(agent, "reward_estimates"), _table(agent, "reward_radii")
+    estimates, radii = _by_pair(agent, "reward_estimates"), _by_pair(agent, "reward_radii")
     return lambda s, a: (
         None if estimates is None else _number(estimates[s, a]),
         None if radii is None else _number(radii[s, a]),

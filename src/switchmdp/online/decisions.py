@@ -84,9 +84,12 @@ class Decisions:
         signal_window: int | None = None, signal_delta: float | None = None,
         snapshot_every: int = 20_000, sync: bool = True,
         on_alert: Callable[[Signal], None] | None = None, classes: Iterable[type] = (),
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`agent` may be None where the folder is there.
+
+        `clock` says when something happened, which is only shown. `timer` measures how long a
+        decision has waited: it must not jump.
 
         `classes` are those of its own that are to be read back; of an agent that is given they are
         known. With `sync=False` what was acknowledged survives the process, but not the machine.
@@ -99,8 +102,9 @@ class Decisions:
             "replan": replan, "signal_window": signal_window, "signal_delta": signal_delta,
         }  # fmt: skip
         given = {name: value for name, value in settings.items() if value is not None}
-        self._lock = folders.claim(self.folder)
+        self._claim = folders.Claim(self.folder)
         try:
+            self._claim.tidy()
             if not folders.exists(self.folder):
                 if not isinstance(agent, Agent):
                     raise InvalidParameter("agent", agent, "an Agent: this folder has none yet")
@@ -112,11 +116,13 @@ class Decisions:
             self._key = folders.key_of(self.folder)
             learner, number = folders.recover(self.folder, classes)
             wanted = checked(replace(learner.settings, **given))
+            folders.upgrade(self.folder)
             self._journal = Journal(
-                self.folder, learner, number, sync=sync, snapshot_every=snapshot_every, clock=clock
-            )
+                self._claim, learner, number,
+                sync=sync, snapshot_every=snapshot_every, clock=clock, timer=timer,
+            )  # fmt: skip
         except BaseException:
-            folders.release(self._lock)
+            self._claim.release()
             raise
         try:
             if wanted != learner.settings:
@@ -174,8 +180,10 @@ class Decisions:
         return counted, record
 
     def _id(self, number: int) -> str:
-        """A name for a decision that nobody can make up."""
-        tag = hashlib.blake2b(b"%d" % number, digest_size=6, key=self._key).hexdigest()
+        """A name for a decision that nobody can make up, and that is never given out twice."""
+        epoch = self.learner.epoch_of(number)
+        named = f"{number} {epoch}" if epoch else f"{number}"
+        tag = hashlib.blake2b(named.encode(), digest_size=6, key=self._key).hexdigest()
         return f"{number}-{tag}"
 
     def _number(self, decision: Any) -> int:
@@ -184,7 +192,7 @@ class Decisions:
             if number.isdigit() and len(number) <= 18:
                 if hmac.compare_digest(self._id(int(number)), decision):
                     return int(number)
-                raise UnknownDecision(f"{decision!r} is not the id of a decision made here")
+                raise UnknownDecision(f"{decision!r} is not the id of a decision known here")
         raise UnknownDecision(f"{decision!r} is not the id of a decision")
 
     def commit(self, number: int | None = None) -> None:
@@ -277,9 +285,7 @@ class Decisions:
         try:
             self._journal.close()
         finally:
-            if self._lock >= 0:
-                folders.release(self._lock)
-            self._lock = -1
+            self._claim.release()
 
     def __enter__(self) -> Decisions:
         return self

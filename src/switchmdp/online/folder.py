@@ -1,18 +1,23 @@
 """The folder of decisions: whose it is, how it is made, and the way back after a crash.
 
-decisions.json          made last; holds the key of the decisions' ids
+decisions.json          made last; holds the key of the decisions' ids, and its checksum
 snapshot-000….npz       the agent as it was given, and the two newest snapshots
 log-….jsonl             every event
-lock                    held by the process that writes here
+lock                    held, like the folder itself, by the process that writes here
+
+All of it is for its owner alone: whoever reads the key can make up ids.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
+import stat
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +25,16 @@ import numpy as np
 
 from switchmdp.agents.stored import NotKnown, described
 from switchmdp.compiled import fields_of
-from switchmdp.errors import DamagedFile, ForeignFolder, Mismatch
+from switchmdp.errors import DamagedFile, ForeignFolder, LogFailed, Mismatch
 from switchmdp.online import snapshots
 from switchmdp.online.learner import Learner
-from switchmdp.storage import save_bytes
-from switchmdp.storage.log import Record, read
+from switchmdp.storage import PRIVATE, save_bytes, sync_folder
+from switchmdp.storage.log import Record, file_of, files_of, read
 
 NAME = "decisions.json"
-FORMAT = 1
+FORMAT = 2  # 1 had no checksum, and its log was made with the first record
 KEY_SIZE = 16
+PRIVATE_FOLDER = 0o700
 
 try:
     import fcntl
@@ -36,35 +42,89 @@ except ImportError:  # not there on Windows, where nobody keeps a second process
     fcntl = None  # type: ignore[assignment]  # a module that is not there
 
 
-def claim(folder: Path) -> int:
-    """Be the only one who writes here: a handle for `release`; the lock ends with the process."""
-    if folder.exists():
-        exists(folder)  # leave no lock in somebody else's
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    if fcntl is not None:
+class Claim:
+    """The right to write in a folder, which one process has at a time; it ends with the process.
+
+    The folder itself is locked: a lock on a file in it ends when that file is deleted. The file is
+    locked too, for file systems that can't lock folders and for earlier versions, which know no
+    other lock.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists():
+            exists(folder)  # leave no lock in somebody else's
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self.folder, self._process = folder, os.getpid()
+        self._handles = [os.open(folder / "lock", os.O_RDWR | os.O_CREAT, PRIVATE)]
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(self._handles[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._handles.append(os.open(folder, os.O_RDONLY))
+                _lock_folder(self._handles[1])
         except OSError:
-            os.close(handle)
+            self.release()
             raise ForeignFolder(f"{folder} is in use by another process") from None
-    for left in (*folder.glob(".snapshot-*"), *folder.glob(f".{NAME}.*")):
-        left.unlink()  # half written by one that was killed
-    return handle
+        found = os.stat(folder)
+        self._inode = found.st_dev, found.st_ino
+
+    def tidy(self) -> None:
+        """Remove what a killed process left half written, and keep others out."""
+        for left in (*self.folder.glob(".snapshot-*"), *self.folder.glob(f".{NAME}.*")):
+            left.unlink()
+        _make_private(self.folder)
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process has it: a fork has not."""
+        return os.getpid() == self._process
+
+    def check(self) -> None:
+        """Raise where this process must not write any more."""
+        if not self.is_mine:
+            raise LogFailed(f"{self.folder} is open in the process that this one was forked from")
+        try:
+            found = os.stat(self.folder)
+        except OSError as error:
+            raise LogFailed(f"{self.folder} is gone: {error}") from None
+        if (found.st_dev, found.st_ino) != self._inode:
+            raise LogFailed(f"{self.folder} is not the folder that was opened")
+
+    def release(self) -> None:
+        """Let others write here."""
+        while self._handles:
+            os.close(self._handles.pop())
 
 
-def release(handle: int) -> None:
-    """Let others write here."""
-    os.close(handle)
+def _lock_folder(handle: int) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network file systems lock files only
+        pass
+
+
+def _make_private(folder: Path) -> None:
+    """Take away what others may do here: earlier versions, or a restored backup, allowed more."""
+    if os.name != "posix":
+        return
+    ours = (NAME, "lock", "snapshot-*.npz", "log-*.jsonl")
+    for path in (folder, *(path for pattern in ours for path in folder.glob(pattern))):
+        allowed = PRIVATE_FOLDER if path == folder else PRIVATE
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & ~allowed:
+            with suppress(PermissionError):  # the owner is somebody else
+                path.chmod(mode & allowed)
 
 
 def exists(folder: Path) -> bool:
     """Whether the folder holds decisions; one with other things in it is refused."""
     if (folder / NAME).exists():
         return True
+    begun = ("lock", snapshots.file_of(folder, 0).name)
     for path in folder.iterdir():
-        ours = path.name in ("lock", snapshots.file_of(folder, 0).name) or path.name[0] == "."
-        if not ours:
+        empty_log = path == file_of(folder, 1) and path.stat().st_size == 0
+        if path.name not in begun and path.name[0] != "." and not empty_log:
             raise ForeignFolder(f"{folder} holds {path.name!r}, and no {NAME}")
     return False
 
@@ -72,25 +132,59 @@ def exists(folder: Path) -> bool:
 def create(folder: Path, learner: Learner) -> None:
     """Make the folder; cut off anywhere, it is as if it had never been begun."""
     snapshots.save(folder, 0, *snapshots.parts_of(learner))
-    content = {"format": FORMAT, "key": secrets.token_hex(KEY_SIZE)}
-    save_bytes(folder / NAME, json.dumps(content).encode())
+    _describe(folder, secrets.token_hex(KEY_SIZE))
+
+
+def _describe(folder: Path, key: str) -> None:
+    """Write `decisions.json`, which promises that there is a log."""
+    if not files_of(folder):
+        os.close(os.open(file_of(folder, 1), os.O_WRONLY | os.O_CREAT, PRIVATE))
+        sync_folder(folder)
+    content = {"format": FORMAT, "key": key, "sha256": _checksum(FORMAT, key)}
+    save_bytes(folder / NAME, json.dumps(content).encode(), PRIVATE)
+
+
+def _checksum(version: int, key: str) -> str:
+    return hashlib.sha256(f"{version} {key}".encode()).hexdigest()
+
+
+def upgrade(folder: Path) -> None:
+    """Give a folder of an earlier version the description of this one."""
+    version, key = _described(folder)
+    if version < FORMAT:
+        _describe(folder, key.hex())
 
 
 def key_of(folder: Path) -> bytes:
     """The key of the decisions' ids."""
+    return _described(folder)[1]
+
+
+def _described(folder: Path) -> tuple[int, bytes]:
+    """The folder's format and key."""
     path = folder / NAME
     try:
         content = json.loads(path.read_bytes())
-        if content["format"] != FORMAT:
-            raise DamagedFile(f"{path} has format {content['format']!r}, known is {FORMAT}")
+        version = content["format"]
+        if version not in (1, FORMAT):
+            raise DamagedFile(f"{path} has format {version!r}, known are 1 and {FORMAT}")
+        if version == FORMAT and content["sha256"] != _checksum(version, content["key"]):
+            raise DamagedFile(f"{path} does not match its checksum; restore it from a backup")
         key = bytes.fromhex(content["key"])
         if len(key) != KEY_SIZE:
             raise DamagedFile(f"{path} holds a key of {len(key)} bytes, not {KEY_SIZE}")
-        return key
-    except (KeyError, TypeError, ValueError) as error:
+        return version, key
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, DamagedFile):
             raise
         raise DamagedFile(f"{path} is damaged: {error!r}") from None
+
+
+def records(folder: Path, after: int = 0) -> Iterator[tuple[int, Record]]:
+    """The log's records that follow number `after`; a log that is gone is not an empty one."""
+    if (folder / NAME).exists() and not files_of(folder) and _described(folder)[0] == FORMAT:
+        raise DamagedFile(f"{folder}: the log is gone; restore it from a backup")
+    yield from read(folder, after)
 
 
 def classes_in(agent: Any) -> set[type]:
@@ -127,7 +221,7 @@ def recover(folder: Path, classes: Iterable[type] = ()) -> tuple[Learner, int]:
             continue
         for reason in reasons:
             warnings.warn(f"{reason}; going on with an older one", stacklevel=3)
-        last, differing = replay(learner, read(folder, number))
+        last, differing = replay(learner, records(folder, number))
         if differing:
             warnings.warn(
                 f"{folder}: {differing} actions come out otherwise than they were logged (another "
@@ -137,10 +231,10 @@ def recover(folder: Path, classes: Iterable[type] = ()) -> tuple[Learner, int]:
     raise DamagedFile("; ".join(reasons) or f"{folder} holds no snapshot")
 
 
-def replay(learner: Learner, records: Iterable[tuple[int, Record]]) -> tuple[int, int]:
+def replay(learner: Learner, given: Iterable[tuple[int, Record]]) -> tuple[int, int]:
     """Apply records; the last one's number, and in how many decisions the action came out new."""
     last = differing = 0
-    for number, record in records:
+    for number, record in given:
         try:
             outcome = learner.apply(record)
         except Exception as error:
@@ -160,7 +254,7 @@ def rebuild(folder: str | os.PathLike[str], classes: Iterable[type] = ()) -> Lea
     """
     path = Path(folder)
     learner = snapshots.load(snapshots.file_of(path, 0), classes)
-    _, differing = replay(learner, read(path))
+    _, differing = replay(learner, records(path))
     if differing:
         raise DamagedFile(f"{path}: {differing} actions come out otherwise than they were logged")
     return learner
@@ -172,7 +266,7 @@ def history(folder: str | os.PathLike[str]) -> Iterator[tuple[int, int, float, i
     The log alone tells; the agent is not needed.
     """
     decided: dict[int, tuple[int, int]] = {}
-    for _, record in read(Path(folder)):
+    for _, record in records(Path(folder)):
         if record["event"] == "decide":
             decided[record["decision"]] = (record["state"], record["action"])
         elif record["event"] == "feedback":

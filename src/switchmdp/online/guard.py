@@ -32,6 +32,7 @@ HEADERS = [
 ]
 LOCAL = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 ROUTE = "switchmdp.route"  # where the application notes it, for the metrics
+LET_IN = "switchmdp.let_in"  # what the server wants called for a request that has the token
 FREE = frozenset(route.path for route in ROUTES if route.free)
 
 
@@ -81,6 +82,7 @@ class Guard:
     def __init__(self, app: ASGIApp, metrics: Metrics, *, token: str | None, rate: float) -> None:
         self._app, self._metrics, self._rate = app, metrics, Rate(rate)
         self._token = None if token is None else checked_token(token).encode()
+        self.needs_token = token is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the application answer."""
@@ -110,7 +112,10 @@ class Guard:
         if self._token is None:
             if not _from_here(headers):
                 return refusal(403, "only this machine and the service's own page may ask")
-        elif scope["path"] not in FREE and not self._known(headers.get(b"authorization", b"")):
+            return None
+        if self._known(headers.get(b"authorization", b"")):
+            scope.get(LET_IN, lambda: None)()
+        elif scope["path"] not in FREE:
             how = {"WWW-Authenticate": "Bearer"}
             return refusal(401, "needs the header `Authorization: Bearer TOKEN`", headers=how)
         return None

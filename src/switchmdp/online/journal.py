@@ -5,33 +5,43 @@ caller is told that it is not acknowledged; the event waits in memory for the ne
 learner and log never part, and until that has succeeded nothing else may happen. If an event is cut
 off in between, by Ctrl-C say, they have parted: then nothing at all may happen any more, and the
 folder must be opened anew.
+
+An event holds two times. `at` is the wall clock, and only shown. `after` is how many seconds of a
+clock that nobody can set have passed since the event before, in the same process. Expiry is counted
+in these.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from switchmdp.agents.machine_code import start_episode
 from switchmdp.errors import LogFailed
 from switchmdp.online import snapshots
+from switchmdp.online.folder import Claim
 from switchmdp.online.learner import REFUSALS, REPEATED, Event, Learner, Outcome
 from switchmdp.storage import Arrays
 from switchmdp.storage.log import Log
+
+EPOCH_SIZE = 8  # bytes
 
 
 class Journal:
     """A learner and its log, open for writing after record `number`."""
 
     def __init__(
-        self, folder: Path, learner: Learner, number: int, *,
-        sync: bool, snapshot_every: int, clock: Callable[[], float],
+        self, claim: Claim, learner: Learner, number: int, *, sync: bool, snapshot_every: int,
+        clock: Callable[[], float], timer: Callable[[], float],
     ) -> None:  # fmt: skip
-        self.folder, self.learner = folder, learner
-        self.log = Log(folder, number=number, sync=sync)
-        self._clock, self._every = clock, snapshot_every
+        folder = claim.folder
+        self.folder, self.learner, self._claim = folder, learner, claim
+        self.log = Log(folder, number=number, sync=sync, may_write=claim.check)
+        self._clock, self._timer, self._every = clock, timer, snapshot_every
+        self._epoch = secrets.token_hex(EPOCH_SIZE)
+        self._opened, self._elapsed = timer(), 0.0
         self._saved = max(n for n in snapshots.snapshots_of(folder) if n <= number)
         self._turn = threading.RLock()
         self._saver: threading.Thread | None = None
@@ -43,6 +53,7 @@ class Journal:
         with self._turn:
             if self._over is not None:
                 raise LogFailed(f"{self.folder} {self._over}")
+            self._claim.check()
             if self.log.stuck:
                 self.log.commit()
             outcome, number = self._happen(event)
@@ -53,14 +64,20 @@ class Journal:
             return outcome, number
 
     def _happen(self, event: Event) -> tuple[Any, int]:
-        event = {**event, "at": round(self._clock(), 3)}
+        elapsed = max(self._elapsed, round(self._timer() - self._opened, 3))
+        after = round(elapsed - self._elapsed, 3)
+        event = {**event, "at": round(self._clock(), 3), "after": after}
+        if event["event"] == "decide" and self.learner.epoch_of() != self._epoch:
+            event["epoch"] = self._epoch
         try:
             outcome = self.learner.apply(event)
             if outcome == REPEATED:
                 return outcome, self.log.number
             if isinstance(outcome, Outcome):
                 event |= outcome._asdict()
-            return outcome, self.log.append(event)
+            number = self.log.append(event)
+            self._elapsed = elapsed  # only what is logged has passed for the learner
+            return outcome, number
         except REFUSALS:
             raise
         except BaseException:
@@ -116,7 +133,7 @@ class Journal:
     def close(self) -> None:
         """Commit everything and write a last snapshot."""
         with self._turn:
-            sound = self._over is None
+            sound = self._over is None and self._claim.is_mine
             if sound and self.learner.planning is not None:
                 self._happen({"event": "cancel"})
             self._over = self._over or "is closed"

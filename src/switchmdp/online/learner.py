@@ -15,8 +15,16 @@ the same agent bit for bit. An event that is refused (a typed error) has changed
     swap       ... and is followed from here on
     cancel     ... or is given up
 
-A decision that waits for feedback longer than `expiry` seconds of event time, or is the oldest of
-more than `most_pending`, is dropped: its feedback is then refused, and counts nowhere. Feedback may
+Time is the sum of the events' `after`: seconds during which some process had the folder open. The
+wall clock (`at`) is kept to be shown, because it may jump. Logs of earlier versions have no
+`after`: until their last record, time is the wall clock.
+
+Decisions are numbered. After a backup was restored, numbers come again that were given out before;
+so each process that decides begins an *epoch* with a random name, kept in its first `decide`, and
+the ids of decisions depend on it.
+
+A decision that waits for feedback longer than `expiry` seconds, or is the oldest of more than
+`most_pending`, is dropped: its feedback is then refused, and counts nowhere. Feedback may
 come in any order, and is learned from in the order in which it comes. A session is where its latest
 decision was made, or has led to: late feedback for an earlier one does not move it.
 """
@@ -24,6 +32,7 @@ decision was made, or has led to: late feedback for an earlier one does not move
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -56,6 +65,7 @@ from switchmdp.online.signal import ChangeSignal, Signal
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
+TIMED = ("decide", "feedback", "history", "settings")  # alone let time pass in earlier versions
 MOST_ANSWERED = 20_000  # decisions whose feedback is known when it comes again
 REPEATED = (False, None)  # feedback that was given before: nothing happens
 REFUSALS = (  # the errors after which the learner is as it was
@@ -77,7 +87,7 @@ class Outcome(NamedTuple):
 class Pending(NamedTuple):
     """A decision that waits for its feedback."""
 
-    at: float
+    at: float  # in the time that expiry is counted in
     session: str
     state: int
     action: int
@@ -89,7 +99,9 @@ class Learner:
 
     def __init__(self, agent: Any, settings: Settings) -> None:
         self.agent, self.settings = agent, settings
-        self.at = 0.0  # the time of the last event
+        self.at = 0.0  # the wall clock at the last event
+        self.now = 0.0  # the time that expiry is counted in
+        self.epochs: list[tuple[int, str]] = []  # first decision, name
         self.decided = self.counted = self.expired = 0
         self.agreed = self.shadowed = 0
         self.pending: OrderedDict[int, Pending] = OrderedDict()
@@ -108,14 +120,36 @@ class Learner:
 
     def apply(self, event: Mapping[str, Any]) -> Any:
         """Let an event happen; what comes of it, or a typed error and nothing has changed."""
-        return getattr(self, f"_{event['event']}")(event)
+        outcome = getattr(self, f"_{event['event']}")(event)
+        if outcome != REPEATED and ("after" in event or event["event"] in TIMED):
+            self._pass(event)
+        return outcome
 
-    def _pass(self, at: float) -> None:
-        """Time goes on, never back; decisions that have waited too long are dropped."""
-        self.at = max(self.at, at)
+    def _time(self, event: Mapping[str, Any]) -> float:
+        """When an event happens, in the time that expiry is counted in."""
+        if "after" in event:
+            return round(self.now + float(event["after"]), 3)
+        return max(self.now, float(event["at"]))
+
+    def _wall(self, event: Mapping[str, Any]) -> float:
+        """When an event happens, as it is shown."""
+        at: float = event["at"]
+        return at if "after" in event else max(self.at, at)
+
+    def epoch_of(self, decision: int | None = None) -> str:
+        """The epoch of a decision, or the latest; empty in logs of earlier versions."""
+        epochs = self.epochs
+        until = len(epochs)
+        if decision is not None:
+            until = bisect_right(epochs, decision, key=lambda epoch: epoch[0])
+        return epochs[until - 1][1] if until else ""
+
+    def _pass(self, event: Mapping[str, Any]) -> None:
+        """Time goes on; decisions that have waited too long are dropped."""
+        self.now, self.at = self._time(event), self._wall(event)
         while self.pending:
             oldest = next(iter(self.pending.values()))
-            late = self.at - oldest.at > self.settings.expiry
+            late = self.now - oldest.at > self.settings.expiry
             if not late and len(self.pending) <= self.settings.most_pending:
                 return
             self.pending.popitem(last=False)
@@ -138,14 +172,15 @@ class Learner:
             would, due = choose(agent, state, available, self.settings.replan == "inline")
         self.wants_plan = due and self.planning is None
         self.decided += 1
+        if "epoch" in event:
+            self.epochs.append((self.decided, event["epoch"]))
         action = would if taken is None else taken
         would = None if taken is None else would
         assert action is not None
         decided(agent, state, action)
-        entry = Pending(max(self.at, event["at"]), session, state, action, would)
+        entry = Pending(self._time(event), session, state, action, would)
         self.pending[self.decided] = entry
         self._keep_session(session, state, self.decided)
-        self._pass(event["at"])
         return Outcome(self.decided, state, action, would)
 
     def _state(self, state: Any, session: str) -> int:
@@ -167,7 +202,7 @@ class Learner:
         while len(self.sessions) > self.settings.most_sessions:
             self.sessions.popitem(last=False)
 
-    def _is_known(self, number: int, reward: Any, next_state: Any, at: float) -> bool:
+    def _is_known(self, number: int, reward: Any, next_state: Any, now: float) -> bool:
         """Whether the same was said before; a typed error where it can't be taken."""
         if not 1 <= number <= self.decided:
             raise UnknownDecision(f"decision {number} was never made")
@@ -176,7 +211,7 @@ class Learner:
                 return True
             raise ConflictingFeedback(f"decision {number} was already answered, otherwise")
         entry = self.pending.get(number)
-        if entry is None or max(self.at, at) - entry.at > self.settings.expiry:
+        if entry is None or now - entry.at > self.settings.expiry:
             raise ForgottenDecision(f"decision {number} has expired, or was answered long ago")
         check_observe(self.agent, entry.state, entry.action, reward, next_state)
         return False
@@ -184,10 +219,10 @@ class Learner:
     def _feedback(self, event: Mapping[str, Any]) -> tuple[bool, Signal | None]:
         """Whether it was counted, and the alarm that it raised."""
         number, reward, next_state = event["decision"], event["reward"], event["next_state"]
-        if self._is_known(number, reward, next_state, event["at"]):
+        if self._is_known(number, reward, next_state, self._time(event)):
             return REPEATED
-        entry = self.pending.pop(number)
-        alert = self._learn(entry.state, entry.action, float(reward), next_state, event["at"])
+        entry, at = self.pending.pop(number), self._wall(event)
+        alert = self._learn(entry.state, entry.action, float(reward), next_state, at)
         self.answered[number] = (reward, next_state)
         while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
@@ -195,7 +230,6 @@ class Learner:
             self.shadowed += 1
             self.agreed += entry.would == entry.action
         self._keep_session(entry.session, next_state, number)
-        self._pass(event["at"])
         return True, alert
 
     def _learn(
@@ -206,8 +240,8 @@ class Learner:
         self._forget_if_due()
         learn(agent, state, action, reward, next_state)
         self.counted += 1
-        self.rewards.add(reward, max(self.at, at))
-        self.last_step[state, action], self.last_at[state, action] = self.counted, max(self.at, at)
+        self.rewards.add(reward, at)
+        self.last_step[state, action], self.last_at[state, action] = self.counted, at
         if not self.signal.add(state, action, reward, next_state):
             return None
         found = self.signal.compare(agent.n_states, agent.n_actions, len(agent.actions))
@@ -221,8 +255,7 @@ class Learner:
         """How many steps were learned from."""
         rows = checked_rows(self.agent, event["rows"])
         for row in rows:
-            self._learn(*row, event["at"])
-        self._pass(event["at"])
+            self._learn(*row, self._wall(event))
         return len(rows)
 
     def _mode(self, event: Mapping[str, Any]) -> None:
@@ -263,7 +296,6 @@ class Learner:
                 settings.signal_window, settings.signal_delta, since=self.counted
             )
         self.settings = settings
-        self._pass(event["at"])
 
     def _plan(self, event: Mapping[str, Any]) -> None:
         self.planning, self.wants_plan = copy.deepcopy(self.agent), False

@@ -10,6 +10,9 @@ the sum of their rewards and n of them leading to s',
 and what counts is the mean of (r - r̂)² and of -log p̂(s'). Each prediction is made from the past
 for a pair that is given, so that memories (windows, say) can be compared by it, whoever chose.
 
+An agent that is not `Episodic` does not say what it remembers: of it only the agreement of its
+actions with the logged ones is measured, and all predictions are NaN.
+
 What can't be concluded is the reward or the regret that the other agent would have earned: the log
 holds what came of the actions that were taken, and others would have led to other states. Nor is it
 a merit to agree with the log.
@@ -26,13 +29,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents import Episodic
+from switchmdp.agents import Agent, Episodic
 from switchmdp.agents.machine_code import start_episode
 from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
-from switchmdp.online.asking import choose, decided, forget_if_due
+from switchmdp.online.asking import choose, decided, forget_if_due, learn
 
 Step = tuple[int, int, float, int]
 BINS = 10  # of predicted rewards, for their calibration
@@ -42,7 +45,10 @@ BATCHES = 30  # of steps, for the standard error of a difference
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well an agent's memory would have predicted, and what the agent would believe now."""
+    """How well an agent's memory would have predicted, and what the agent would believe now.
+
+    Of an agent that does not tell what it remembers, errors and estimates are NaN and visits 0.
+    """
 
     steps: int
     reward_error: float  # mean of (r - r̂)²
@@ -52,8 +58,8 @@ class Evaluation:
     unseen: float  # share of steps whose pair was not remembered
     agreement: float  # share of steps whose action was the policy's
     episodes: int
-    policy: NDArray[np.int64]  # the one that it would follow now
-    visits: NDArray[np.int64]  # (S, A), remembered now
+    policy: NDArray[np.int64]  # the one that it would follow now; -1 where it has none
+    visits: NDArray[Any]  # (S, A), remembered now
     reward_estimates: NDArray[np.float64]  # (S, A)
     squared_errors: NDArray[np.float64]  # by step
     log_losses: NDArray[np.float64]  # by step
@@ -77,14 +83,10 @@ class LastVisit:
             self.counts.add(pairs, nexts, rewards, i, i + 1)
             self.slots[x], self.rewards[x] = nexts[i], rewards[i]
 
-    def keep(self, steps: int) -> int:
-        """Forget all: of the last steps nothing is known."""
-        self.counts.clear()
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Forget these pairs: when their last visits were is not known."""
+        self.counts.forget_pairs(suspects)
         return 0
-
-    def clear(self) -> None:
-        """Forget all."""
-        self.counts.clear()
 
 
 def evaluate(
@@ -102,13 +104,14 @@ def evaluate(
     >>> found.steps, found.reward_error, round(found.move_loss, 3), found.unseen
     (100, 0.02, 0.106, 0.02)
     """
-    if not isinstance(agent, Episodic):
-        raise InvalidParameter("agent", agent, "one that learns in episodes")
+    if not isinstance(agent, Agent):
+        raise InvalidParameter("agent", agent, "an Agent")
     agent = copy.deepcopy(agent)
     rows = [check_observe(agent, *step) for step in history]
     if not rows:
         raise InvalidParameter("history", rows, "one step at least")
-    known = np.zeros((len(rows), 4), np.int64)  # pair, visits, those that led there, time
+    remembers = isinstance(agent, Episodic)
+    known = np.zeros((len(rows), 4))  # pair, visits, those that led there, time
     means = np.zeros(len(rows))
     agreed = 0
     for i, (state, action, reward, next_state) in enumerate(rows):
@@ -118,19 +121,22 @@ def evaluate(
             chosen, _ = choose(agent, state, None, True)
             decided(agent, state, action)
             agreed += chosen == action
-        counts = agent.memory.counts
-        known[i] = pair, counts.visits[pair], _led(counts, pair, next_state), _time(agent)
-        means[i] = counts.mean(pair)
-        agent.learn(pair, reward, next_state)
-        agent.absorb()
+        if remembers:
+            counts = agent.memory.counts
+            known[i] = pair, counts.visits[pair], _led(counts, pair, next_state), _time(agent)
+            means[i] = counts.mean(pair)
+        learn(agent, state, action, reward, next_state)
+        if remembers:
+            agent.absorb()
         tell(i + 1)
-    if plan:
+    if plan and remembers:
         start_episode(agent)
-    scores = _scores(agent, np.array([row[2] for row in rows]), means, *known.T)
+    rewards = np.array([row[2] for row in rows])
     return Evaluation(
         steps=len(rows), agreement=agreed / len(rows) if plan else math.nan,
-        episodes=agent.episode_count, policy=agent.policy, visits=agent.visits,
-        reward_estimates=agent.reward_estimates, **scores,
+        episodes=getattr(agent, "episode_count", 0),
+        policy=getattr(agent, "policy", np.full(agent.n_states, -1)),
+        **(_scores(agent, rewards, means, *known.T) if remembers else _no_scores(agent, rewards)),
     )  # fmt: skip
 
 
@@ -139,20 +145,33 @@ def _time(agent: Episodic) -> int:
     return agent.clock - agent.since + 1
 
 
-def _led(counts: Any, pair: int, state: int) -> int:
-    """How many of the pair's visits are remembered to have led to this state."""
+def _led(counts: Any, pair: int, state: int) -> float:
+    """How many of the pair's visits are remembered to have led to this state.
+
+    A memory that fades counts fractions of visits.
+    """
     first, used = counts.offset[pair], counts.used[pair]
     if counts.full:
-        return int(counts.count[first + state])
+        return float(counts.count[first + state])
     here = counts.target[first : first + used] == state
-    return int(counts.count[first : first + used][here].sum())
+    return float(counts.count[first : first + used][here].sum())
+
+
+def _no_scores(agent: Agent, rewards: NDArray[np.float64]) -> dict[str, Any]:
+    """The fields of `_scores` where nothing is known of the memory."""
+    size, nothing = (agent.n_states, agent.n_actions), np.full(len(rewards), math.nan)
+    numbers = ("reward_error", "move_loss", "calibration", "covered", "unseen")
+    return dict.fromkeys(numbers, math.nan) | {
+        "squared_errors": nothing, "log_losses": nothing, "visits": np.zeros(size, np.int64),
+        "reward_estimates": np.full(size, math.nan),
+    }  # fmt: skip
 
 
 def _scores(
     agent: Episodic, rewards: NDArray[np.float64], means: NDArray[np.float64],
     pairs: Any, visits: Any, led: Any, times: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of an evaluation that come of predictions."""
+    """The fields of an evaluation that come of the memory and its predictions."""
     n = len(rewards)
     so_far = np.concatenate([[0.0], np.cumsum(rewards)[:-1]]) / np.maximum(1, np.arange(n))
     expected = np.where(visits > 0, means, so_far)
@@ -173,6 +192,8 @@ def _scores(
         "unseen": float((visits == 0).mean()),
         "squared_errors": errors**2,
         "log_losses": losses,
+        "visits": agent.visits,
+        "reward_estimates": agent.reward_estimates,
     }
 
 

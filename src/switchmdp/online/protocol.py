@@ -1,21 +1,37 @@
-"""HTTP with bounded patience: a request must come within seconds, and its head in a few kilobytes.
+"""HTTP with bounded patience and bounded room, for those who give the token and those who don't.
 
 Uvicorn closes a connection that idles between two requests, but waits for ever for one that has
 begun, and keeps whatever it is sent as a head. Here one clock runs from the first byte of a request
-(or from the connection) until its last.
+(or from the connection) until its last, and a head has a limit.
+
+Where a token is needed, a caller is a *stranger* until a request on its connection had the token.
+The number of strangers is limited, in all and from one address. One too many takes the place of the
+stranger that has idled longest: a caller with the token gets in, however many others wait. The
+number of connections is limited too, in all and from one address, strangers or not: one too many
+takes the place of the connection that has idled longest.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-PATIENCE = 10.0
+from switchmdp.online.guard import LET_IN
+
+PATIENCE = 10.0  # seconds for a request, and for a stranger between two
 LARGEST_HEAD = 32 * 1024
+PIECE = 4 * 1024  # bytes that are read at once; so exactly is the length of a head known
 MOST_CONNECTIONS = 900  # a process may commonly have 1024 files
+MOST_FROM_ADDRESS = 600
+MOST_STRANGERS = 600
+MOST_STRANGERS_FROM_ADDRESS = 256
+
+
+_moments = itertools.count()  # an order of events; a loop's clock may show two at one time
 
 
 class Protocol(HttpToolsProtocol):
@@ -24,14 +40,50 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._clock: asyncio.TimerHandle | None = None
-        self._arriving, self._in_head, self._head = False, False, 0
+        self._arriving, self._in_head, self._upgraded = False, False, False
+        self._head, self._begun = 0, 0  # bytes of this head, and requests so far
+        self._fault: str | None = None  # what is wrong with the request, if it is known
+        self._idle_since = next(_moments)
+        self.stranger = bool(getattr(self.app, "needs_token", False))
+
+    @property
+    def address(self) -> str:
+        """Where the caller is."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is arriving, or waits for its answer."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return self._arriving or answering
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         """Somebody is there."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.close()
         self._start_clock()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close whatever is one too many."""
+        for strangers, here, most in (
+            (True, True, MOST_STRANGERS_FROM_ADDRESS),
+            (True, False, MOST_STRANGERS),
+            (False, True, MOST_FROM_ADDRESS),
+            (False, False, MOST_CONNECTIONS),
+        ):
+            if len(self.connections) <= most:
+                continue
+            group = [
+                other
+                for other in self.connections
+                if isinstance(other, Protocol)
+                and not other.transport.is_closing()
+                and (other.stranger or not strangers)
+                and (other.address == self.address or not here)
+            ]
+            if len(group) > most:
+                last = min(group, key=lambda one: (not one.stranger, one.busy, one._idle_since))
+                (self if last.busy and not last.stranger else last).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is there any more."""
@@ -40,32 +92,63 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Part of a request, or several."""
-        super().data_received(data)
-        if self._in_head:
-            self._head += len(data)
-            if self._head > LARGEST_HEAD:
-                self.send_400_response(f"the head of a request may have {LARGEST_HEAD} bytes")
+        for first in range(0, len(data), PIECE):
+            if self._upgraded or self.transport.is_closing():
+                return
+            self._take_in(data[first : first + PIECE])
         if self._arriving and self._clock is None:
             self._start_clock()
+
+    def _take_in(self, piece: bytes) -> None:
+        begun = self._begun
+        super().data_received(piece)
+        if self._in_head and self._begun == begun:  # else the piece belongs to others too
+            self._head += len(piece)
+            if self._head > LARGEST_HEAD:
+                self.send_400_response(f"the head of a request may have {LARGEST_HEAD} bytes")
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
         self._arriving = self._in_head = True
         self._head = 0
+        self._begun += 1
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # with a key of our own
+        scope[LET_IN] = self._let_in
+
+    def _let_in(self) -> None:
+        """A request had the token: the caller is no stranger any more."""
+        self.stranger = False
 
     def on_headers_complete(self) -> None:
         """The end of its head."""
         self._in_head = False
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self._refuse(f"a request must have one Host header, got {hosts}")
         super().on_headers_complete()
         if self.parser.should_upgrade():  # what follows is no HTTP, and nothing that is known here
             self.cycle.keep_alive = False
+            self._upgraded = True
+
+    def _refuse(self, fault: str) -> NoReturn:
+        """End the request from within the parser, which answers with `send_400_response`."""
+        self._fault = fault
+        raise ValueError(fault)
 
     def on_message_complete(self) -> None:
         """Its last byte."""
         super().on_message_complete()
         self._arriving = False
         self._stop_clock()
+
+    def on_response_complete(self) -> None:
+        """It is answered."""
+        self._idle_since = next(_moments)
+        super().on_response_complete()
+        idle = not self.busy and not self.transport.is_closing()
+        if self.stranger and idle and self._clock is None:
+            self._start_clock()  # which ends sooner than Uvicorn's own for idle connections
 
     def _start_clock(self) -> None:
         self._clock = self.loop.call_later(PATIENCE, self.transport.close)
@@ -77,7 +160,7 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is answered like every other mistake, and ends the connection."""
-        body = json.dumps({"error": "BadRequest", "message": msg}).encode()
+        body = json.dumps({"error": "BadRequest", "message": self._fault or msg}).encode()
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(STATUS_LINE[400] + head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()

@@ -17,7 +17,7 @@ from switchmdp.errors import DamagedFile, ForeignFolder
 from switchmdp.online import folder as folders
 from switchmdp.online import snapshots
 from switchmdp.online.learner import Learner
-from switchmdp.storage.log import Record, read
+from switchmdp.storage.log import Record
 
 Tell = Callable[[int], None]
 
@@ -53,10 +53,10 @@ def verify(
         raise ForeignFolder(f"{path} is no folder of decisions: there is no {folders.NAME}")
     learner = snapshots.load(snapshots.file_of(path, 0), classes)
     number, kept = _newest(path, classes)
-    _, differing = folders.replay(learner, _up_to(number, read(path), tell))
+    _, differing = folders.replay(learner, _up_to(number, folders.records(path), tell))
     parts = snapshots.parts_of
     same = kept is None or snapshots.alike(parts(learner), parts(kept))
-    last, more = folders.replay(learner, _up_to(None, read(path, number), tell))
+    last, more = folders.replay(learner, _up_to(None, folders.records(path, number), tell))
     return Verified(max(number, last), number, same, differing + more, learner)
 
 
@@ -72,9 +72,9 @@ def _newest(path: Path, classes: Iterable[type]) -> tuple[int, Learner | None]:
 
 
 def _up_to(
-    last: int | None, records: Iterable[tuple[int, Record]], tell: Tell
+    last: int | None, given: Iterable[tuple[int, Record]], tell: Tell
 ) -> Iterator[tuple[int, Record]]:
-    for number, record in records:
+    for number, record in given:
         if last is not None and number > last:
             return
         yield number, record

@@ -29,7 +29,8 @@ class RewardHistory:
         """One more reward."""
         if self.buckets and self.buckets[-1][2] < self.size:
             last = self.buckets[-1]
-            last[1], last[2], last[3] = at, last[2] + 1, last[3] + reward
+            # A clock may be set back; a bucket does not end before it begins.
+            last[1], last[2], last[3] = max(last[1], at), last[2] + 1, last[3] + reward
             return
         if len(self.buckets) == MOST_BUCKETS:
             joined = zip(self.buckets[::2], self.buckets[1::2], strict=True)

@@ -114,6 +114,22 @@ class ChangeSignal:
         signal.ring, signal.rewards = arrays["ring"], arrays["rewards"]
         return signal
 
+    def must_be_sound(self, n_states: int, n_actions: int) -> None:
+        """Raise a ValueError unless it can go on from here."""
+        counters, size = (self.steps, self.since), self.rewards.size
+        good = all(type(number) is int and 0 <= number < 2**53 for number in counters)
+        good = good and self.ring.dtype == np.uint32 and self.ring.shape == (3, size)
+        good = good and self.rewards.dtype == np.float64 and self.rewards.shape == (size,)
+        good = good and size <= 2 * self.window and (size == 2 * self.window or self.steps <= size)
+        if good:
+            kept = min(self.steps, size)
+            for row, end in zip(self.ring, (n_states, n_actions, n_states), strict=True):
+                good = good and bool((row[:kept] < end).all())
+            rewards = self.rewards[:kept]
+            good = good and bool(((rewards >= 0.0) & (rewards <= 1.0)).all())
+        if not good:
+            raise ValueError("the steps of the change signal are not consistent")
+
 
 def _halves(index: Any, late: Any, size: int, weights: Any = None) -> NDArray[Any]:
     """Sums by index over the earlier and the later half."""

@@ -3,29 +3,39 @@
 A snapshot is a checksummed file (`storage`) named by the last record of the log that it holds. The
 first of all, number 0, is the agent as it was given; it is kept for ever, for a replay from the
 beginning.
+
+A checksum says that a file is as it was written, not that it was written by us. So whatever is
+read is checked for type and range (`_must_be_sound`), and a learner that is loaded can go on.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from switchmdp.agents.stored import described, known_classes, rebuilt
+import numpy as np
+
+from switchmdp.agents import Agent
+from switchmdp.agents.stored import WRONG, described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
-from switchmdp.online.learner import Learner, Pending
-from switchmdp.online.settings import Settings
+from switchmdp.online.checks import checked_action, checked_policy, checked_session
+from switchmdp.online.learner import MODES, MOST_ALERTS, Learner, Pending
+from switchmdp.online.rewards import MOST_BUCKETS
+from switchmdp.online.settings import Settings, checked
 from switchmdp.online.signal import ChangeSignal, Signal
-from switchmdp.storage import Arrays, load_arrays, save_arrays
+from switchmdp.storage import PRIVATE, Arrays, load_arrays, save_arrays
 
 KIND = "decisions"
 PLAIN = (
-    "at", "decided", "counted", "expired", "agreed", "shadowed", "mode", "policy", "wants_plan",
-    "alarmed",
+    "at", "now", "decided", "counted", "expired", "agreed", "shadowed", "mode", "policy",
+    "wants_plan", "alarmed",
 )  # fmt: skip
 GENERATIONS = 2
+LARGEST = 2**53
 
 
 def snapshots_of(folder: Path) -> dict[int, Path]:
@@ -48,6 +58,7 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         "pending": [[n, *entry] for n, entry in learner.pending.items()],
         "answered": [[n, *given] for n, given in learner.answered.items()],
         "sessions": [[key, *seen] for key, seen in learner.sessions.items()],
+        "epochs": [list(epoch) for epoch in learner.epochs],
         "alerts": [asdict(alert) for alert in learner.alerts],
         "rewards": [learner.rewards.size, [list(b) for b in learner.rewards.buckets]],
         **{name: getattr(learner, name) for name in PLAIN},
@@ -59,7 +70,7 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
 
 def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
     """Write a snapshot, and remove those that are no longer needed."""
-    save_arrays(file_of(folder, number), KIND, fields, arrays)
+    save_arrays(file_of(folder, number), KIND, fields, arrays, PRIVATE)
     for old in list(snapshots_of(folder))[GENERATIONS:]:
         if old:
             file_of(folder, old).unlink(missing_ok=True)
@@ -82,19 +93,123 @@ def load(path: Path, classes: Iterable[type] = ()) -> Learner:
     inner = {name[6:]: array for name, array in arrays.items() if name.startswith("agent.")}
     try:
         agent = rebuilt(path, fields["agent"], inner, known_classes(classes))
-        learner = Learner(agent, Settings(**fields["settings"]))
+        if not isinstance(agent, Agent):
+            raise ValueError(f"{type(agent).__name__} is no agent")
+        learner = Learner(agent, checked(Settings(**fields["settings"])))
+        # Earlier versions had one time, and no epochs.
+        fields = {"now": fields["at"], "epochs": [], **fields}
         for name in PLAIN:
             setattr(learner, name, fields[name])
         learner.pending = OrderedDict((n, Pending(*entry)) for n, *entry in fields["pending"])
         learner.answered = OrderedDict((n, (r, s)) for n, r, s in fields["answered"])
         learner.sessions = OrderedDict((key, (s, n)) for key, s, n in fields["sessions"])
+        learner.epochs = [(first, name) for first, name in fields["epochs"]]
         learner.alerts = [Signal(**alert) for alert in fields["alerts"]]
         learner.rewards.size, learner.rewards.buckets = fields["rewards"]
         ring = {"ring": arrays["signal.ring"], "rewards": arrays["signal.rewards"]}
         learner.signal = ChangeSignal.from_state(fields["signal"], ring)
         learner.last_step, learner.last_at = arrays["last_step"], arrays["last_at"]
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        _must_be_sound(learner, fields)
+    except WRONG as error:
         if isinstance(error, DamagedFile):
             raise
         raise DamagedFile(f"{path} does not describe decisions: {error!r}") from None
     return learner
+
+
+def _must_be_sound(learner: Learner, fields: dict[str, Any]) -> None:
+    """Raise where a value is not of the type, or in the range, that the learner relies on."""
+    agent, decided = learner.agent, learner.decided
+    n_states, n_actions = agent.n_states, agent.n_actions
+    for name in ("at", "now"):
+        _time(name, getattr(learner, name))
+    for name in ("decided", "counted", "expired", "agreed", "shadowed"):
+        _whole(name, getattr(learner, name), 0, LARGEST)
+    _whole("agreed", learner.agreed, 0, learner.shadowed + 1)
+    for name in ("wants_plan", "alarmed"):
+        _must(isinstance(getattr(learner, name), bool), name)
+    _must(isinstance(learner.mode, str) and learner.mode in MODES, "mode")
+    _must((learner.policy is None) == (learner.mode == "agent"), "policy")
+    if learner.policy is not None:
+        learner.policy = checked_policy(agent, learner.policy)
+
+    _must_increase("pending", [*learner.pending], len(fields["pending"]), decided)
+    for entry in learner.pending.values():
+        _time("pending", entry.at)
+        checked_session(entry.session)
+        state = _whole("pending", entry.state, 0, n_states)
+        for action in (entry.action, 0 if entry.would is None else entry.would):
+            _whole("pending", action, 0, n_actions)
+        checked_action(agent, state, entry.action, "action")
+    _must(len(learner.answered) == len(fields["answered"]), "answered")
+    for decision, (reward, next_state) in learner.answered.items():
+        _whole("answered", decision, 1, decided + 1)
+        _number("answered", reward, 1.0)
+        _whole("answered", next_state, 0, n_states)
+    _must(len(learner.sessions) == len(fields["sessions"]), "sessions")
+    for session, (state, decision) in learner.sessions.items():
+        checked_session(session)
+        _whole("sessions", state, 0, n_states)
+        _whole("sessions", decision, 1, decided + 1)
+    _must_increase("epochs", [first for first, _ in learner.epochs], len(learner.epochs), decided)
+    for _, epoch in learner.epochs:
+        _must(isinstance(epoch, str) and re.fullmatch("[0-9a-f]{16}", epoch) is not None, "epochs")
+
+    _must(len(learner.alerts) <= MOST_ALERTS, "alerts")
+    latest = learner.signal.latest
+    for alert in [*learner.alerts, *([] if latest is None else [latest])]:
+        _must_be_a_signal(alert, n_states, n_actions)
+    _whole("rewards", learner.rewards.size, 1, LARGEST)
+    _must(isinstance(learner.rewards.buckets, list), "rewards")
+    _must(len(learner.rewards.buckets) <= MOST_BUCKETS, "rewards")
+    for bucket in learner.rewards.buckets:
+        _must(isinstance(bucket, list), "rewards")
+        first, last, n, total = bucket
+        _must(_time("rewards", first) <= _time("rewards", last), "rewards")
+        _number("rewards", total, float(_whole("rewards", n, 1, learner.rewards.size + 1)))
+    learner.signal.must_be_sound(n_states, n_actions)
+    for name, dtype in (("last_step", np.int64), ("last_at", np.float64)):
+        array = getattr(learner, name)
+        _must(array.dtype == dtype and array.shape == (n_states, n_actions), name)
+        _must(bool((np.abs(array.astype(np.float64)) < LARGEST).all()), name)
+
+
+def _must(holds: bool, name: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} makes no sense")
+
+
+def _whole(name: str, value: Any, first: int, end: int) -> int:
+    """An integer from `first` up to, and without, `end`."""
+    _must(type(value) is int and first <= value < end, name)
+    return int(value)
+
+
+def _number(name: str, value: Any, most: float = float(LARGEST)) -> float:
+    """A number from 0 to `most`; NaN is none."""
+    _must(type(value) in (int, float) and 0 <= value <= most, name)
+    return float(value)
+
+
+def _time(name: str, value: Any) -> float:
+    """Seconds since whatever the clock of the caller counts from."""
+    _must(type(value) in (int, float) and abs(value) <= LARGEST, name)
+    return float(value)
+
+
+def _must_increase(name: str, numbers: list[Any], n: int, decided: int) -> None:
+    """These are n different decisions, the oldest first."""
+    _must(len(numbers) == n, name)
+    for before, number in zip([0, *numbers], numbers, strict=False):
+        _whole(name, number, before + 1, decided + 1)
+
+
+def _must_be_a_signal(signal: Signal, n_states: int, n_actions: int) -> None:
+    _number("signal", signal.strength)
+    _whole("signal", signal.step, 0, LARGEST)
+    _whole("signal", signal.state, 0, n_states)
+    _whole("signal", signal.action, 0, n_actions)
+    if signal.next_state is not None:
+        _whole("signal", signal.next_state, 0, n_states)
+    _number("signal", signal.before, 1.0)
+    _number("signal", signal.now, 1.0)

@@ -35,6 +35,7 @@ from switchmdp.errors import DamagedFile
 FORMAT = 1
 MOST_ENTRIES = 10_000
 LARGEST_DIRECTORY = 4 << 20  # bytes of the zip's directory at its end, names included
+PRIVATE = 0o600  # the permissions of a file for its owner alone
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # The records of a zip file that say where its parts are (APPNOTE.TXT 4.3.7, 4.3.14 to 4.3.16).
 _LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
@@ -45,8 +46,10 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[BinaryIO]:
     """A file to write in that takes the path's place once the block ends, if nothing was raised.
+
+    `mode` are its permissions, less those that the process's umask takes away.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +61,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -68,7 +71,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     sync_folder(target.parent)
 
 
-def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+def save_bytes(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
     """Write a file that is either complete or not there.
 
     >>> import tempfile
@@ -77,13 +80,14 @@ def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     ...     Path(folder, "file").read_bytes()
     b'whole'
     """
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         file.write(content)
 
 
 def save_arrays(
-    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
-) -> None:
+    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any],
+    mode: int = 0o666,
+) -> None:  # fmt: skip
     """Write arrays and JSON fields to a file that is either complete or not there."""
     content = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     if any(array.dtype.hasobject for array in content.values()):
@@ -91,7 +95,7 @@ def save_arrays(
     header = {
         "kind": kind, "format": FORMAT, "fields": dict(fields), "sha256": _digest(content),
     }  # fmt: skip
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with replacing(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(header, sort_keys=True, allow_nan=False)
         archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name, array in sorted(content.items()):

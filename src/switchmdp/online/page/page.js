@@ -128,7 +128,7 @@
   function showFacts({ counters, episode, gain, mode, shadow, at }) {
     const now = curve.latest;
     fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${whole(now.over)}` : "no feedback yet");
-    fact("Optimistic gain", decimal(gain), known(gain) ? "deemed plausible" : "not planned yet");
+    fact("Gain of the plan", decimal(gain), known(gain) ? "promised by the model it plans with" : "not planned yet");
     fact("Feedbacks counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
     fact("Decisions made", whole(counters.decided), `${counted(counters.sessions, "session")}`);
     fact("Waiting for feedback", whole(counters.pending), `${whole(counters.expired)} expired`);
@@ -185,7 +185,10 @@
   }
 
   function showNotes(told) {
-    const bars = "Each bar runs from 0 to 1: the dot is the estimated mean reward, the band its confidence interval.";
+    const pairs = told.states.flatMap((row) => row.actions);
+    const dots = "Each bar runs from 0 to 1: the dot is the estimated mean reward";
+    const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence interval." : "; this agent has no confidence intervals.";
+    const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
     const marks = known(told.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
     say(byId("policy-note"), `${marks} ${bars} What was not tried for long fades.`);
     const more = told.more_states;

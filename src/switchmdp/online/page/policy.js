@@ -77,7 +77,8 @@ class PolicyTable {
     cell.classList.toggle("unknown", !known(estimate));
     say(value, known(estimate) ? decimal(estimate) : "unknown");
     say(range, known(estimate) && known(low) ? `${decimal(low)} to ${decimal(high)}` : "");
-    whisker.hidden = !known(low);
+    whisker.hidden = !known(low) && !known(estimate);
+    whisker.firstChild.hidden = !known(low); // not every agent has confidence intervals
     for (const [name, at] of Object.entries({ low, high, mean: estimate })) {
       whisker.style.setProperty(`--${name}`, String(at ?? 0));
     }

@@ -1,0 +1,102 @@
+"""Every agent that can be served: served over HTTP, looked at, reopened, replayed and killed.
+
+Run as a program without machine code (`NUMBA_DISABLE_JIT=1`), because compiling all agents takes
+minutes. It prints one line of JSON for each agent: what was seen, or the traceback.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import sys
+import traceback
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, cast
+
+from tests.online.serving import Client, serving
+from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
+
+from switchmdp.agents import AGENTS
+from switchmdp.cli.replay import replay_log
+from switchmdp.cli.serve import GIVEN
+from switchmdp.compiled import JIT
+from switchmdp.online import Decisions, rebuild, verify
+from switchmdp.online.offered import offered
+
+STEPS = 60
+VALUES: dict[str, Any] = {
+    "window": 25, "period": 20, "changes": 2, "horizon": 40, "diameter": 2.0, "steps": 30,
+    "reward_variation": 0.1, "transition_variation": 0.1,
+}  # fmt: skip # of the parameters that agents need
+
+
+def needed(name: str) -> dict[str, Any]:
+    """A value for each parameter that the agent needs."""
+    takes = inspect.signature(AGENTS[name]).parameters
+    return {
+        parameter: VALUES[parameter]
+        for parameter, found in takes.items()
+        if found.default is found.empty and parameter not in GIVEN
+    }
+
+
+def lived(name: str, folder: Path) -> dict[str, Any]:
+    """Serve the agent for a while, then go on with its folder and replay it; what was seen."""
+    kind: Any = AGENTS[name]
+    decisions = Decisions(kind(3, 2, **needed(name)), folder, sync=False, snapshot_every=50)
+    with decisions, serving(decisions) as client:
+        before = client.ask("GET", "/agent")
+        _live(client, 0, STEPS)
+        statuses = [client.ask("GET", path).status for path in ("/", "/metrics")]
+        told = client.ask("GET", "/agent")
+    with Decisions(None, folder, sync=False) as decisions, serving(decisions) as client:
+        _live(client, STEPS, STEPS + 5)
+    with redirect_stdout(io.StringIO()) as said:
+        code = replay_log(folder, name, {}, None, needed(name), as_json=True)
+    again = verify(folder)
+    return {
+        "statuses": [before.status, *statuses, told.status], "told": told.json,
+        "class": kind.__name__, "replayed": code, "same": again.same, "differing": again.differing,
+        "evaluations": [json.loads(line) for line in said.getvalue().splitlines()][1:-1],
+    }  # fmt: skip
+
+
+def survives(name: str, scratch: Path) -> None:
+    """Whatever may happen to decisions, at random, planned both ways; the log tells all of it."""
+    for seed, replan in enumerate(("inline", "background")):
+        clock, folder = Clock(), scratch / f"{name}-{replan}"
+        life, kind = Life(seed, clock, 8), cast(Any, AGENTS[name])
+        decisions = Decisions(
+            kind(S, A, **needed(name)), folder, sync=False, replan=replan, expiry=40,
+            clock=clock, timer=clock, most_pending=25, snapshot_every=40, signal_window=20,
+        )  # fmt: skip
+        life.goes_on(decisions, 60)
+        kill(decisions)
+        decisions = reopened(folder, clock=clock, timer=clock)
+        life.goes_on(decisions, 30)
+        decisions.close()
+        assert bits(decisions.learner) == bits(rebuild(folder))
+
+
+def _live(client: Client, first: int, last: int) -> None:
+    for i in range(first, last):
+        asked = client.decide(state=i % 3)
+        assert client.feedback(asked["id"], (i % 4) / 4, (i + 1) % 3).json == {"counted": True}
+
+
+def main(scratch: Path) -> None:
+    """One line of JSON for each agent."""
+    assert not JIT
+    for name in offered():
+        try:
+            found = lived(name, scratch / name)
+            survives(name, scratch)
+        except Exception:
+            found = {"failure": traceback.format_exc()}
+        print(json.dumps({"agent": name, **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,120 @@
+"""Whatever is registered and can be served is served, shown and replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.online.every_agent import STEPS
+from tests.online.serving import Client
+
+from switchmdp.agents import AGENTS, Episodic
+from switchmdp.online.offered import offered, unknowable
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+ROOT = Path(__file__).parents[2]
+INTERPRETED = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What came of every agent, in one process without machine code."""
+    scratch = tmp_path_factory.mktemp("agents")
+    command = [sys.executable, "-m", "tests.online.every_agent", str(scratch)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=INTERPRETED, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return {found["agent"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+def test_only_agents_that_must_be_told_the_truth_are_left_out() -> None:
+    left_out = {name for name, agent in AGENTS.items() if unknowable(agent) is not None}
+    assert left_out == {
+        "oracle", "oracle-psrl", "told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "omniscient"
+    }  # fmt: skip
+    assert {*offered(), *left_out} == {*AGENTS}
+
+
+@pytest.mark.parametrize("name", offered())
+def test_every_agent_that_can_be_served_is_served_shown_and_replayed(
+    name: str, seen: dict[str, Any]
+) -> None:
+    found = seen[name]
+    assert "failure" not in found, found["failure"]
+    assert found["statuses"] == [200] * 4
+    assert (found["replayed"], found["same"], found["differing"]) == (0, True, 0)
+    told = found["told"]
+    assert told["agent"]["class"] == AGENTS[name].__name__
+    assert told["counters"]["counted"] == STEPS
+    assert told["t"] == STEPS + 1
+    pairs = [pair for row in told["states"] for pair in row["actions"]]
+    assert len(pairs) == 6
+    if issubclass(AGENTS[name], Episodic):
+        assert told["agent"]["components"].keys() == {
+            "memory", "plausible", "restarts", "episodes", "exploration"
+        }  # fmt: skip
+        assert all((pair["estimate"] is None) == (pair["visits"] == 0) for pair in pairs)
+        assert any(pair["visits"] for pair in pairs)
+    first, *baselines = found["evaluations"]
+    assert first["agent"].startswith(name)
+    assert first["steps"] == STEPS + 5
+    assert 0.0 <= first["agreement"] <= 1.0
+    assert [row["agent"] for row in baselines] == ["never forgets", "the last visit"]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Client]:
+    """EvidencePSRL behind the real command line."""
+    command = [
+        sys.executable, "-c", "from switchmdp.cli import main; main()", "serve", "--port", "0",
+        "--data", "data", "--agent", "evidence-psrl", "--states", "3", "--actions", "2",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=INTERPRETED, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said.startswith("listening on "), process.communicate()
+        try:
+            yield Client(int(said.rpartition(":")[2]))
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def test_the_page_shows_an_agent_without_confidence_intervals(
+    browser: Chrome, served: Client
+) -> None:
+    from tests.browser import ask, complaints
+    from tests.online.watching import text, until_counted
+
+    for i in range(40):
+        served.feedback(served.decide(state=i % 3)["id"], (i % 4) / 4, (i + 1) % 3)
+    complaints(browser)
+    browser.get(f"http://127.0.0.1:{served.port}/")
+    until_counted(browser, 40)
+    assert complaints(browser) == []
+    assert browser.title == "EvidencePSRL · switchmdp"
+    assert "this agent has no confidence intervals" in text(browser, "#policy-note")
+    rows = served.ask("GET", "/agent").json["states"]
+    values = ask(browser, "[...document.querySelectorAll('.value')].map((v) => v.textContent)")
+    assert values == [
+        "unknown" if pair["estimate"] is None else f"{pair['estimate']:.2f}"
+        for row in rows
+        for pair in row["actions"]
+    ]
+    shown = "getComputedStyle(i).display !== 'none' && i.getClientRects().length > 0"
+    count = f"[...document.querySelectorAll(arguments[0])].filter((i) => {shown}).length"
+    assert ask(browser, count, ".interval") == 0
+    assert ask(browser, count, ".dot") == sum(value != "unknown" for value in values) > 0
+    browser.get("about:blank")
