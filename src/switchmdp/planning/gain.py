@@ -2,8 +2,9 @@
 
 `optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
 exact arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got
-to. That happens where the bias spans so much that double precision can't tell: span · 2⁻⁵² above
-the tolerance.
+to. What value and policy iteration in doubles can't certify (the bias spans so much that span · 2⁻⁵²
+is above the tolerance, or some policy on the way has a bias beyond 1e300) is left to policy iteration
+in numbers with more range (`wide_iteration`), up to 2000 states.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.mdp.pairs import positive, whole
-from switchmdp.planning.evaluation import chain, gains_of_chain
+from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.iteration import (
     DONE,
     ROUNDING,
@@ -28,6 +29,7 @@ from switchmdp.planning.iteration import (
     solve_in_turn,
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
+from switchmdp.planning.wide_iteration import iterate_wide_policies
 
 TOLERANCE = 1e-9
 SMALL = 64
@@ -88,7 +90,11 @@ def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, f
         if found[2] == DONE:
             return found  # type: ignore[no-any-return]  # machine code has no types
     if n_states <= DENSE:
+        first = choice.copy()
         solved: tuple[float, float, int] = iterate_policies(mdp.model, choice, bias, tolerance)
+        if solved[2] != DONE:
+            choice[:] = first
+            solved = iterate_wide_policies(mdp.model, choice, bias, tolerance)
         return solved
     return iterate_large_policies(mdp.model, choice, bias, tolerance)
 
@@ -151,14 +157,26 @@ def _solved_in_turn(
     problem: SwitchingMDP, first: int, last: int, choices: Any
 ) -> NDArray[np.float64]:
     """Configurations first..last of a small problem, in machine code from one to the next."""
-    model = problem.configuration(first).model
     out = np.empty((last + 1 - first, 2))
     choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
-    failed, status = solve_in_turn(
-        model, problem.patches, first, choice, bias, TOLERANCE, out, choices
-    )
-    if failed >= 0:
-        raise _not_reached(status, bias, TOLERANCE, *out[failed])
+    solved = 0
+    while solved < len(out):
+        model = problem.configuration(first + solved).model
+        failed, _ = solve_in_turn(
+            model, problem.patches, first + solved, choice, bias, TOLERANCE, out[solved:],
+            choices[solved:],
+        )  # fmt: skip
+        if failed < 0:
+            break
+        solved += failed
+        model = problem.configuration(first + solved).model
+        choice = problem.pairs.starts[:-1].copy()
+        lower, upper, status = iterate_wide_policies(model, choice, bias, TOLERANCE)
+        if status != DONE:
+            raise _not_reached(status, bias, TOLERANCE, lower, upper)
+        out[solved] = lower, upper
+        choices[solved : solved + 1] = choice
+        solved += 1
     return out
 
 
@@ -192,7 +210,7 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
 def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     """The average reward of a stationary policy, from each state.
 
-    Where the policy's chain has one closed class, all entries are equal.
+    To a relative error of 1e-9 (or an absolute one of 1e-300). Where the policy's chain has one closed class, all entries are equal.
 
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> policy_gain(stay, [0, 0]).tolist(), policy_gain(stay, [1, 0]).tolist()
@@ -206,15 +224,13 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(given)])
     if mdp.n_states > DENSE:
         return gains_of_large_chain(mdp.model, choice)
-    gains: NDArray[np.float64] = _gains_of_policy(mdp.model, choice)
+    rewards = mdp.model.mean[mdp.model.row[choice]]
+    gains: NDArray[np.float64] = _gains_of_policy(
+        mdp.model, choice, np.arange(mdp.n_states), rewards
+    )
     return gains
 
 
 @entry
-def _gains_of_policy(model: Any, choice: Any) -> Any:
-    n_states = choice.size
-    rewards = np.empty(n_states)
-    for s in range(n_states):
-        rewards[s] = model.mean[model.row[choice[s]]]
-    p, r = chain(model, choice, np.arange(n_states), rewards)
-    return gains_of_chain(p, r)
+def _gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
+    return gains_of_policy(model, choice, order, rewards)
