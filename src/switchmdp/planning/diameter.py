@@ -216,14 +216,14 @@ def certified_times(model: Any, goal: int, times: Any, tolerance: float) -> Any:
             sure_slack = max(sure_slack, value - error + slack * size)
             most_slack = max(most_slack, value + error - slack * size)
         least, least_slack = min(least, sure), min(least_slack, sure_slack)
-    lower, upper = longest / most, np.inf
+    # Bounds of v on the far side of 1 would only exclude the estimate itself.
+    lower, upper = longest / max(most, 1.0), np.inf
     spread = widening(slack, n_states)
-    if most_slack > 0.0:
-        lower = max(lower, longest / most_slack * (1.0 - spread))
+    lower = max(lower, longest / max(most_slack, 1.0) * (1.0 - spread))
     if least > 0.0:
-        upper = longest / least
+        upper = longest / min(least, 1.0)
     if least_slack > 0.0:
-        upper = min(upper, longest / least_slack * (1.0 + spread))
+        upper = min(upper, longest / min(least_slack, 1.0) * (1.0 + spread))
     return max(1.0, lower * (1.0 - 16.0 * UNIT)), upper * (1.0 + 16.0 * UNIT)
 
 

@@ -180,12 +180,9 @@ def between(parent: Any, difference: Any, i: int, j: int) -> Any:
 
 @jit
 def grow_tree(p: Any, position: Any, cost: Any, out: Any) -> Any:
-    """The differences of h for a reduced chain with one closed class, which position 0 stands for.
-
-    Returns the tree and h by position, with h = 0 at position 0.
-    """
+    """The differences of h for a reduced chain with one closed class, which position 0 stands for."""
     n_states = out.m.size
-    parent, difference, value = np.zeros(n_states, np.int64), zeros(n_states), zeros(n_states)
+    parent, difference = np.zeros(n_states, np.int64), zeros(n_states)
     for n in range(1, n_states):
         row = n * n_states
         for j in range(1, n):
@@ -202,8 +199,76 @@ def grow_tree(p: Any, position: Any, cost: Any, out: Any) -> Any:
                 ahead, _ = between(parent, difference, j, parent[n])
                 found = total(found, product(at(p, row + j), ahead))
         put(difference, n, quotient(found, at(out, n)))
-        put(value, n, total(at(value, parent[n]), at(difference, n)))
-    return Tree(position, parent, difference), value
+    return Tree(position, parent, difference)
+
+
+@jit
+def first_steps(model: Any, choice: Any, order: Any, cost: Any, tree: Any) -> Any:
+    """The tree with states moved to where they go most often in one step, if that makes no cycle.
+
+    The new differences solve  Σ p (h - h') = cost  of one state each, so a step that is almost sure
+    costs no digits, however the path that the old tree takes instead goes up and down.
+    """
+    n_states = order.size
+    parent, difference = tree.parent.copy(), zeros(n_states)
+    for n in range(1, n_states):
+        put(difference, n, at(tree.difference, n))
+    for n in range(1, n_states):
+        y = model.row[choice[order[n]]]
+        likely, most = -1, 0.0
+        for k in range(model.start[y], model.stop[y]):
+            there = tree.position[model.successors[k]]
+            if there != n and model.probabilities[k] > most:
+                likely, most = there, model.probabilities[k]
+        above = likely
+        while above > 0 and above != n:
+            above = parent[above]
+        if above == n:
+            continue
+        found, leaving = at(cost, n), wide(0.0)
+        for k in range(model.start[y], model.stop[y]):
+            there = tree.position[model.successors[k]]
+            if there == n:
+                continue
+            p = wide(model.probabilities[k])
+            leaving = total(leaving, p)
+            if there != likely:
+                ahead, _ = between(tree.parent, tree.difference, there, likely)
+                found = total(found, product(p, ahead))
+        parent[n] = likely
+        put(difference, n, quotient(found, leaving))
+    return relabelled(parent, difference, order)
+
+
+@jit
+def relabelled(parent: Any, difference: Any, order: Any) -> Any:
+    """A tree by positions in which parents come before their children."""
+    n_states = order.size
+    depth = np.zeros(n_states, np.int64)
+    for n in range(1, n_states):
+        above = n
+        while above > 0:
+            above = parent[above]
+            depth[n] += 1
+    by_depth = np.argsort(depth, kind="mergesort")
+    place, position = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
+    for i in range(n_states):
+        place[by_depth[i]] = i
+        position[order[by_depth[i]]] = i
+    parents, differences = np.zeros(n_states, np.int64), zeros(n_states)
+    for n in range(1, n_states):
+        parents[place[n]] = place[parent[n]]
+        put(differences, place[n], at(difference, n))
+    return Tree(position, parents, differences)
+
+
+@jit
+def values(tree: Any) -> Any:
+    """h by position, with h = 0 at position 0."""
+    found = zeros(tree.parent.size)
+    for n in range(1, tree.parent.size):
+        put(found, n, total(at(found, tree.parent[n]), at(tree.difference, n)))
+    return found
 
 
 @jit

@@ -24,9 +24,11 @@ from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.differences import (
     at,
     drift,
+    first_steps,
     grow_tree,
     put,
     reduce_wide,
+    values,
     wide_chain,
     zeros,
 )
@@ -36,6 +38,7 @@ from switchmdp.planning.wide import (
     LARGEST,
     exceeds,
     larger,
+    logarithm,
     narrow,
     negative,
     product,
@@ -74,6 +77,46 @@ def reduced(model: Any, choice: Any, order: Any, goal: int) -> Any:
 
 
 @jit
+def by_visits(p: Any, out: Any, start: Any, order: Any) -> Any:
+    """The states in the order of how often a reduced chain visits them, order[0] first.
+
+    Counted are the visits until it comes back to order[0], having started there once, and once in
+    every other state. `start` has these starts, passed on as states were censored.
+
+    This is the order in which differences come out best: a state's parent is then one where more
+    time is spent, and what waits for the same rare event hangs together.
+    """
+    n_states = out.m.size
+    visits, key = zeros(n_states), np.empty(n_states)
+    put(visits, 0, wide(1.0))
+    for n in range(1, n_states):
+        found = at(start, n)
+        for j in range(n):
+            if p.m[j * n_states + n] > 0.0:
+                found = total(found, product(at(visits, j), at(p, j * n_states + n)))
+        put(visits, n, quotient(found, at(out, n)))
+    for n in range(n_states):
+        key[n] = -logarithm(at(visits, n))
+    key[0] = -np.inf
+    return order[np.argsort(key, kind="mergesort")]
+
+
+@jit
+def pass_on_starts(p: Any, out: Any) -> Any:
+    """How often each state is entered first, or from those censored before it."""
+    n_states = out.m.size
+    start = zeros(n_states)
+    for n in range(n_states):
+        put(start, n, wide(1.0))
+    for n in range(n_states - 1, 0, -1):
+        weight = quotient(at(start, n), at(out, n))
+        for j in range(n):
+            if p.m[n * n_states + j] > 0.0:
+                put(start, j, total(at(start, j), product(weight, at(p, n * n_states + j))))
+    return start
+
+
+@jit
 def most_visited(p: Any, out: Any) -> int:
     """As `evaluation.often_visited`."""
     n_states, heaviest = out.m.size, 0
@@ -92,8 +135,8 @@ def most_visited(p: Any, out: Any) -> int:
 
 @jit
 def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
-    """(tree, h by position, order) of a policy, whose states outside the best class are rerouted."""
-    settled = False
+    """(tree, order) of a policy, whose states outside the best class are rerouted."""
+    sorted_by_visits = False
     while True:
         p, position, r, time, out, classes = reduced(model, choice, order, -1)
         best = -1
@@ -110,17 +153,22 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
             states = states_of_pairs(model.starts)
             order = route_to_class(model, choice, order[best], offsets, pairs, states)
             continue
-        heaviest = 0 if settled else most_visited(p, out)
-        if heaviest == 0:
+        heaviest = most_visited(p, out)
+        if heaviest > 0 and not sorted_by_visits:
+            order[0], order[heaviest] = order[heaviest], order[0]
+            continue
+        if sorted_by_visits:
             break
-        settled = True
-        order[0], order[heaviest] = order[heaviest], order[0]
+        order = by_visits(p, out, pass_on_starts(p, out), order)
+        sorted_by_visits = True
     gain = quotient(at(r, 0), at(time, 0))
-    cost = zeros(order.size)
+    cost, step = zeros(order.size), zeros(order.size)
     for n in range(order.size):
         put(cost, n, total(at(r, n), negative(product(gain, at(time, n)))))
-    tree, value = grow_tree(p, position, cost, out)
-    return tree, value, order
+        mean = model.mean[model.row[choice[order[n]]]]
+        put(step, n, total(wide(mean), negative(gain)))
+    tree = grow_tree(p, position, cost, out)
+    return first_steps(model, choice, order, step, tree), order
 
 
 @entry
@@ -136,7 +184,7 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
     slack = wide(epsilon)
     lower, upper = 0.0, 1.0
     for _ in range(MAX_ITERATIONS):
-        tree, value, order = evaluate_wide(model, choice, order)
+        tree, order = evaluate_wide(model, choice, order)
         low, high, low_slack, high_slack = wide(4.0), wide(-4.0), wide(4.0), wide(-4.0)
         switched = 0
         for s in range(n_states):
@@ -168,7 +216,7 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
         lower, upper = max(lower, here), min(upper, there)
         certified = there - here <= tolerance  # by this bias, not only by all brackets together
         if certified or switched == 0:
-            least = wide(0.0)
+            least, value = wide(0.0), values(tree)
             for n in range(n_states):
                 least = smaller(least, at(value, n))
             for s in range(n_states):
@@ -210,10 +258,17 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
     epsilon = SLACK * tolerance / n_states
     spread = widening(epsilon, n_states)
     slack, one = wide(epsilon), wide(1.0)
+    ones = zeros(n_states)
+    for n in range(n_states):
+        put(ones, n, one)
     estimate, lower, upper = 1.0, 1.0, np.inf
     for _ in range(MAX_ITERATIONS):
+        p, _position, _r, time, out, _classes = reduced(model, choice, order, goal)
+        order = by_visits(p, out, pass_on_starts(p, out), order)
         p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
-        tree, value = grow_tree(p, position, time, out)
+        tree = grow_tree(p, position, time, out)
+        tree = first_steps(model, choice, order, ones, tree)
+        value, position = values(tree), tree.position
         low, high, low_slack, high_slack = wide(4.0), wide(0.0), wide(4.0), wide(0.0)
         switched = 0
         positive = True
