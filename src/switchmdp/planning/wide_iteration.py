@@ -20,6 +20,7 @@ import numpy as np
 
 from switchmdp.compiled import entry, jit
 from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
+from switchmdp.planning.arborescence import from_the_root, likeliest_tree
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.differences import (
     at,
@@ -159,7 +160,7 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
             continue
         if sorted_by_visits:
             break
-        order = by_visits(p, out, pass_on_starts(p, out), order)
+        order = from_the_root(likeliest_tree(model, choice, order[0]))
         sorted_by_visits = True
     gain = quotient(at(r, 0), at(time, 0))
     cost, step = zeros(order.size), zeros(order.size)
@@ -263,8 +264,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
         put(ones, n, one)
     estimate, lower, upper = 1.0, 1.0, np.inf
     for _ in range(MAX_ITERATIONS):
-        p, _position, _r, time, out, _classes = reduced(model, choice, order, goal)
-        order = by_visits(p, out, pass_on_starts(p, out), order)
+        order = from_the_root(likeliest_tree(model, choice, goal))
         p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
         tree = grow_tree(p, position, time, out)
         tree = first_steps(model, choice, order, ones, tree)
