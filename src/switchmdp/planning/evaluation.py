@@ -125,6 +125,8 @@ def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
             for j in range(n_states):
                 if j < n or out[j] == 0.0:
                     total += p[n, j] * gain[j]
+                    if p[n, j] * gain[j] < TINY and p[n, j] > 0.0 and gain[j] > 0.0:
+                        return wide_gains(model, choice, rewards)
             gain[n] = total / out[n]
     return gain
 

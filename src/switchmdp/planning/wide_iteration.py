@@ -8,6 +8,7 @@ With  v(s,a) = Σ q (h_s - h_j)  and slack ε, the hitting times h* of a goal sa
 
     h / A <= h'* <= h / B,     A = max_{s,a} v - ε Σ q |h_j - h_s|,   B = min_s max_a v + ε Σ q |h_j - h_s|
 
+(for exact h, v is 1 for the policy's own actions, and an action with a larger v is better)
 because h/A is below 1 + min_a Σ q' h/A, and h/B is above 1 + Σ q' h/B for the actions where the
 maximum is attained, which shows too that these reach the goal.
 """
@@ -136,7 +137,7 @@ def most_visited(p: Any, out: Any) -> int:
 
 @jit
 def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
-    """(tree, order) of a policy, whose states outside the best class are rerouted."""
+    """(tree, order, gain) of a policy, whose states outside the best class are rerouted."""
     sorted_by_visits = False
     while True:
         p, position, r, time, out, classes = reduced(model, choice, order, -1)
@@ -169,7 +170,7 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
         mean = model.mean[model.row[choice[order[n]]]]
         put(step, n, total(wide(mean), negative(gain)))
     tree = grow_tree(p, position, cost, out)
-    return first_steps(model, choice, order, step, tree), order
+    return first_steps(model, choice, order, step, tree), order, gain
 
 
 @entry
@@ -185,7 +186,8 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
     slack = wide(epsilon)
     lower, upper = 0.0, 1.0
     for _ in range(MAX_ITERATIONS):
-        tree, order = evaluate_wide(model, choice, order)
+        tree, order, gain = evaluate_wide(model, choice, order)
+        at_most = total(gain, wide(SLACK * tolerance))
         low, high, low_slack, high_slack = wide(4.0), wide(-4.0), wide(4.0), wide(-4.0)
         switched = 0
         for s in range(n_states):
@@ -205,7 +207,7 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
                 if pick < 0 or exceeds(total(sure, saved), here_slack):
                     here_slack = total(sure, saved)
                 if pair == choice[s]:
-                    kept_high = limit
+                    kept_high = smaller(limit, at_most)
                 if pick < 0 or exceeds(gained, best):
                     best, pick, best_sure = gained, pair, sure
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
@@ -259,6 +261,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
     epsilon = SLACK * tolerance / n_states
     spread = widening(epsilon, n_states)
     slack, one = wide(epsilon), wide(1.0)
+    at_most = wide(1.0 + SLACK * tolerance)
     ones = zeros(n_states)
     for n in range(n_states):
         put(ones, n, one)
@@ -292,7 +295,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
                 if pick < 0 or exceeds(total(sure, saved), here_slack):
                     here_slack = total(sure, saved)
                 if pair == choice[s]:
-                    kept_high = limit
+                    kept_high = smaller(limit, at_most)
                 if pick < 0 or exceeds(nearer, best):
                     best, pick, best_sure = nearer, pair, sure
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
