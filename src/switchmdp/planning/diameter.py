@@ -286,8 +286,8 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     """The diameter, to this relative tolerance; `inf` where some state can't be reached.
 
     The result is a float that carries a bracket [lower, upper], which holds in exact arithmetic and
-    is no wider than `tolerance` times lower. Raises `PrecisionNotReached`, with the bracket that was
-    reached, where that can't be certified, for example because the diameter is beyond 1.8e308.
+    is no wider than `tolerance` times lower. Where that can't be certified, for example because the
+    diameter is beyond 1.8e308, raises `PrecisionNotReached` with the bracket that was reached.
 
     >>> diameter(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
     1.0

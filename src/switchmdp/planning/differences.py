@@ -12,21 +12,22 @@ parent ref(n), the state before it that it goes to most often, and only
     d_n = h_n - h_ref(n) = ( c_n + Σ_{j<n} P_nj (h_j - h_ref(n)) ) / o_n
 
 is stored. h_i - h_j is the sum of d along the path from i to j in this tree, added up with twice
-the digits of a double. The doubles d define h exactly: errors in d make another h, not a wrong
-certificate.
+the digits of a double. The stored d define h exactly: an error in d makes another h, not a wrong
+certificate. Few digits cancel if the states are in the order of the chain's likeliest tree
+(`arborescence`).
 
-**Certificates that allow for rounding.** Let q_sj = p_sj / Σ_j p_sj for j ≠ s be the rates of an MDP,
-and q' those of one with |q' - q| <= ε q, and n states. By the Markov chain tree theorem, hitting
-times of a policy, and the gain of a closed class, are quotients of two polynomials in the rates,
-of degree at most n in each rate together, with coefficients >= 0. So
+**Certificates that allow for rounding.** Take two MDPs with n states, the same graph and rates
+q_sj = p_sj / Σ_j p_sj and q'_sj (j ≠ s), with |q' - q| <= ε q. By the Markov chain tree theorem the
+hitting times of a policy, and the gain of a closed class, are quotients of two homogeneous
+polynomials in the rates, of degree at most n and with coefficients >= 0. So for every policy, and
+for the best of them,
 
-    ((1-ε)/(1+ε))^n  <=  h'/h, ρ'/ρ  <=  ((1+ε)/(1-ε))^n
+    ((1-ε)/(1+ε))^n  <=  h'/h, ρ'/ρ  <=  ((1+ε)/(1-ε))^n.
 
-for every policy, and for the best of them. For given differences, the rates q' can be chosen so
-that  Σ q'_sj (h_j - h_s)  is any number within  ε Σ q_sj |h_j - h_s|  of the sum with q. An inequality
-that holds up to this much therefore holds in q', at the price of the above factor. `slack` is ε, and
-the factor is below 1 + 2.5 n ε (n ε <= 1/16). Rounding errors of the sum are of the form
-k 2⁻⁵³ Σ p |h_j - h_s|, so this pays for them however large h is.
+For given h, the sum  Σ q'_sj (h_j - h_s)  can be made any number within  ε Σ q_sj |h_j - h_s|  of
+the sum with q. So an inequality that holds up to this much for q holds for some q', at the price of
+that factor, which is below 1 + 2.5 n ε for n ε <= 1/16. Rounding errors of the sum are of the form
+k 2⁻⁵³ Σ p |h_j - h_s|: such a `slack` ε pays for them however large h is.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def between(parent: Any, difference: Any, i: int, j: int) -> Any:
 
 @jit
 def grow_tree(p: Any, position: Any, cost: Any, out: Any) -> Any:
-    """The differences of h for a reduced chain with one closed class, which position 0 stands for."""
+    """The differences of h for a reduced chain with one closed class; position 0 is in it."""
     n_states = out.m.size
     parent, difference = np.zeros(n_states, np.int64), zeros(n_states)
     for n in range(1, n_states):
@@ -260,15 +261,6 @@ def relabelled(parent: Any, difference: Any, order: Any) -> Any:
         parents[place[n]] = place[parent[n]]
         put(differences, place[n], at(difference, n))
     return Tree(position, parents, differences)
-
-
-@jit
-def values(tree: Any) -> Any:
-    """h by position, with h = 0 at position 0."""
-    found = zeros(tree.parent.size)
-    for n in range(1, tree.parent.size):
-        put(found, n, total(at(found, tree.parent[n]), at(tree.difference, n)))
-    return found
 
 
 @jit

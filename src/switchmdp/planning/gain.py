@@ -2,9 +2,9 @@
 
 `optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
 exact arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got
-to. What value and policy iteration in doubles can't certify (the bias spans so much that span · 2⁻⁵²
-is above the tolerance, or some policy on the way has a bias beyond 1e300) is left to policy iteration
-in numbers with more range (`wide_iteration`), up to 2000 states.
+to. Value and policy iteration in doubles come first. They fail where span · 2⁻⁵² of the bias is
+above the tolerance, or where some policy on the way has a bias beyond 1e300; up to 2000 states,
+policy iteration in numbers with more range takes over there (`wide_iteration`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ SWEEPS_FOR_LARGE = 20_000
 
 @dataclass(frozen=True)
 class Plan:
-    """An optimal policy: lower <= ρ* <= upper, gain in their middle."""
+    """An optimal policy: lower <= ρ* <= upper, gain in their middle.
+
+    The smallest entry of the bias is 0. An entry beyond 1.8e308 is given as that.
+    """
 
     gain: float
     bias: NDArray[np.float64]
@@ -105,8 +108,8 @@ def _not_reached(
     if status == ROUNDING:
         span = float(bias.max() - bias.min())
         reason = (
-            f"a tolerance of {tolerance} is beyond double precision here: the bias spans "
-            f"{span:.3g}, and span * 2**-52 is {span * 2.0**-52:.3g}"
+            f"a tolerance of {tolerance} can't be certified in double precision here: the bias "
+            f"spans {span:.3g}"
         )
     else:
         reason = f"a tolerance of {tolerance} was not reached within the limit of iterations"
@@ -210,7 +213,9 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
 def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     """The average reward of a stationary policy, from each state.
 
-    To a relative error of 1e-9 (or an absolute one of 1e-300). Where the policy's chain has one closed class, all entries are equal.
+    To a relative error of 1e-9 (or an absolute one of 1e-300). With more than 2000 states, to an
+    absolute error of 1e-9, and `PrecisionNotReached` is raised where that can't be made sure.
+    Where the policy's chain has one closed class, all entries are equal.
 
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> policy_gain(stay, [0, 0]).tolist(), policy_gain(stay, [1, 0]).tolist()

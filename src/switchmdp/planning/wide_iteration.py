@@ -4,13 +4,16 @@ The same policy iterations, evaluated and certified as `differences` describes: 
 underflows, and rounding costs a relative error of the order of n · 2⁻⁵³ in the gain or the hitting
 times, whatever the span of the bias. They cost some ten times as much as those in doubles.
 
-With  v(s,a) = Σ q (h_s - h_j)  and slack ε, the hitting times h* of a goal satisfy
+Let  v(s,a) = Σ q (h_s - h_j)  and  z(s,a) = Σ q |h_s - h_j|.  For the hitting times h of a policy,
+v = 1 for its own actions, and an action with a larger v is quicker. With slack ε,
 
-    h / A <= h'* <= h / B,     A = max_{s,a} v - ε Σ q |h_j - h_s|,   B = min_s max_a v + ε Σ q |h_j - h_s|
+    A = max_{s,a} v - ε z,     B = min_s max_a v + ε z   imply   h/A <= h'* <= h/B
 
-(for exact h, v is 1 for the policy's own actions, and an action with a larger v is better)
-because h/A is below 1 + min_a Σ q' h/A, and h/B is above 1 + Σ q' h/B for the actions where the
-maximum is attained, which shows too that these reach the goal.
+in an MDP with rates q' as in `differences`: h/A is below 1 + Σ q' h/A for all actions, and h/B is
+above 1 + Σ q' h/B for those where the maximum is attained, which shows too that they reach the
+goal. In the same way
+
+    min_s max_a r - v + ε z  <=  ρ'*  <=  max_{s,a} r - v - ε z.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from switchmdp.planning.arborescence import from_the_root, likeliest_tree
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.differences import (
     at,
+    between,
     drift,
     first_steps,
     grow_tree,
     put,
     reduce_wide,
-    values,
     wide_chain,
     zeros,
 )
@@ -40,7 +43,6 @@ from switchmdp.planning.wide import (
     LARGEST,
     exceeds,
     larger,
-    logarithm,
     narrow,
     negative,
     product,
@@ -79,46 +81,6 @@ def reduced(model: Any, choice: Any, order: Any, goal: int) -> Any:
 
 
 @jit
-def by_visits(p: Any, out: Any, start: Any, order: Any) -> Any:
-    """The states in the order of how often a reduced chain visits them, order[0] first.
-
-    Counted are the visits until it comes back to order[0], having started there once, and once in
-    every other state. `start` has these starts, passed on as states were censored.
-
-    This is the order in which differences come out best: a state's parent is then one where more
-    time is spent, and what waits for the same rare event hangs together.
-    """
-    n_states = out.m.size
-    visits, key = zeros(n_states), np.empty(n_states)
-    put(visits, 0, wide(1.0))
-    for n in range(1, n_states):
-        found = at(start, n)
-        for j in range(n):
-            if p.m[j * n_states + n] > 0.0:
-                found = total(found, product(at(visits, j), at(p, j * n_states + n)))
-        put(visits, n, quotient(found, at(out, n)))
-    for n in range(n_states):
-        key[n] = -logarithm(at(visits, n))
-    key[0] = -np.inf
-    return order[np.argsort(key, kind="mergesort")]
-
-
-@jit
-def pass_on_starts(p: Any, out: Any) -> Any:
-    """How often each state is entered first, or from those censored before it."""
-    n_states = out.m.size
-    start = zeros(n_states)
-    for n in range(n_states):
-        put(start, n, wide(1.0))
-    for n in range(n_states - 1, 0, -1):
-        weight = quotient(at(start, n), at(out, n))
-        for j in range(n):
-            if p.m[n * n_states + j] > 0.0:
-                put(start, j, total(at(start, j), product(weight, at(p, n * n_states + j))))
-    return start
-
-
-@jit
 def most_visited(p: Any, out: Any) -> int:
     """As `evaluation.often_visited`."""
     n_states, heaviest = out.m.size, 0
@@ -138,16 +100,14 @@ def most_visited(p: Any, out: Any) -> int:
 @jit
 def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
     """(tree, order, gain) of a policy, whose states outside the best class are rerouted."""
-    sorted_by_visits = False
+    arranged = False
     while True:
         p, position, r, time, out, classes = reduced(model, choice, order, -1)
         best = -1
         for n in range(order.size):
             if out.m[n] == 0.0 and (
                 best < 0
-                or exceeds(
-                    quotient(at(r, n), at(time, n)), quotient(at(r, best), at(time, best))
-                )
+                or exceeds(quotient(at(r, n), at(time, n)), quotient(at(r, best), at(time, best)))
             ):
                 best = n
         if classes > 1 or best != 0:
@@ -155,14 +115,14 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
             states = states_of_pairs(model.starts)
             order = route_to_class(model, choice, order[best], offsets, pairs, states)
             continue
+        if arranged:
+            break
         heaviest = most_visited(p, out)
-        if heaviest > 0 and not sorted_by_visits:
+        if heaviest > 0:
             order[0], order[heaviest] = order[heaviest], order[0]
             continue
-        if sorted_by_visits:
-            break
         order = from_the_root(likeliest_tree(model, choice, order[0]))
-        sorted_by_visits = True
+        arranged = True
     gain = quotient(at(r, 0), at(time, 0))
     cost, step = zeros(order.size), zeros(order.size)
     for n in range(order.size):
@@ -187,12 +147,11 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
     lower, upper = 0.0, 1.0
     for _ in range(MAX_ITERATIONS):
         tree, order, gain = evaluate_wide(model, choice, order)
-        at_most = total(gain, wide(SLACK * tolerance))
+        enough = total(gain, wide(SLACK * tolerance))
         low, high, low_slack, high_slack = wide(4.0), wide(-4.0), wide(4.0), wide(-4.0)
         switched = 0
         for s in range(n_states):
-            best, pick, best_sure, kept_high = wide(-1.0), -1, wide(0.0), wide(0.0)
-            here_low, here_slack = wide(0.0), wide(0.0)
+            here_low, here_slack, pick = wide(0.0), wide(0.0), -1
             for pair in range(model.starts[s], model.starts[s + 1]):
                 mean = model.mean[model.row[pair]]
                 gained, error, size = drift(model, pair, s, tree)
@@ -202,29 +161,28 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
                 sure, limit = total(gained, negative(error)), total(gained, error)
                 high = larger(high, limit)
                 high_slack = larger(high_slack, total(limit, negative(saved)))
-                if pick < 0 or exceeds(sure, here_low):
-                    here_low = sure
                 if pick < 0 or exceeds(total(sure, saved), here_slack):
                     here_slack = total(sure, saved)
-                if pair == choice[s]:
-                    kept_high = smaller(limit, at_most)
-                if pick < 0 or exceeds(gained, best):
-                    best, pick, best_sure = gained, pair, sure
+                if pick < 0 or exceeds(sure, here_low):
+                    here_low, pick = sure, pair
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
-            if pick != choice[s] and exceeds(best_sure, kept_high):
+            if pick != choice[s] and exceeds(here_low, enough):
                 choice[s] = pick
                 switched += 1
-        here = max(narrow(low) - UNIT, narrow(low_slack) * (1.0 - spread) - UNIT)
-        there = min(narrow(high) + UNIT, narrow(high_slack) * (1.0 + spread) + UNIT)
-        lower, upper = max(lower, here), min(upper, there)
-        certified = there - here <= tolerance  # by this bias, not only by all brackets together
+        low_bound = max(narrow(low), narrow(low_slack) * (1.0 - spread)) - 4.0 * UNIT
+        high_bound = min(narrow(high), narrow(high_slack) * (1.0 + spread)) + 4.0 * UNIT
+        lower, upper = max(lower, low_bound), min(upper, high_bound)
+        certified = (
+            high_bound - low_bound <= tolerance
+        )  # by this bias, not only by all brackets together
         if certified or switched == 0:
-            least, value = wide(0.0), values(tree)
+            lowest = 0
             for n in range(n_states):
-                least = smaller(least, at(value, n))
+                if between(tree.parent, tree.difference, n, lowest)[0][0] < 0.0:
+                    lowest = n
             for s in range(n_states):
-                above = total(at(value, tree.position[s]), negative(least))
-                bias[s] = narrow(above)
+                here = tree.position[s]
+                bias[s] = narrow(between(tree.parent, tree.difference, here, lowest)[0])
             return lower, upper, DONE if certified else ROUNDING
     return lower, upper, LIMIT
 
@@ -261,7 +219,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
     epsilon = SLACK * tolerance / n_states
     spread = widening(epsilon, n_states)
     slack, one = wide(epsilon), wide(1.0)
-    at_most = wide(1.0 + SLACK * tolerance)
+    enough = wide(1.0 + SLACK * tolerance)
     ones = zeros(n_states)
     for n in range(n_states):
         put(ones, n, one)
@@ -271,18 +229,19 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
         p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
         tree = grow_tree(p, position, time, out)
         tree = first_steps(model, choice, order, ones, tree)
-        value, position = values(tree), tree.position
         low, high, low_slack, high_slack = wide(4.0), wide(0.0), wide(4.0), wide(0.0)
         switched = 0
         positive = True
-        longest = wide(0.0)
+        nearest, longest, furthest = wide(0.0), wide(0.0), wide(0.0)
         for s in range(n_states):
             if s == goal:
                 continue
-            longest = larger(longest, at(value, position[s]))
-            positive = positive and value.m[position[s]] > 0.0
-            best, pick, best_sure, kept_high = one, -1, one, one
-            here_low, here_slack = one, one
+            time_left, doubt = between(tree.parent, tree.difference, tree.position[s], 0)
+            longest = larger(longest, time_left)
+            furthest = larger(furthest, total(time_left, doubt))
+            nearest = larger(nearest, total(time_left, negative(doubt)))
+            positive = positive and exceeds(time_left, doubt)
+            here_low, here_slack, pick = one, one, -1
             for pair in range(model.starts[s], model.starts[s + 1]):
                 change, error, size = drift(model, pair, s, tree)
                 nearer, saved = negative(change), product(slack, size)
@@ -290,31 +249,27 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
                 sure, limit = total(nearer, negative(error)), total(nearer, error)
                 high = larger(high, limit)
                 high_slack = larger(high_slack, total(limit, negative(saved)))
-                if pick < 0 or exceeds(sure, here_low):
-                    here_low = sure
                 if pick < 0 or exceeds(total(sure, saved), here_slack):
                     here_slack = total(sure, saved)
-                if pair == choice[s]:
-                    kept_high = smaller(limit, at_most)
-                if pick < 0 or exceeds(nearer, best):
-                    best, pick, best_sure = nearer, pair, sure
+                if pick < 0 or exceeds(sure, here_low):
+                    here_low, pick = sure, pair
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
-            if pick != choice[s] and exceeds(best_sure, kept_high):
+            if pick != choice[s] and exceeds(here_low, enough):
                 choice[s] = pick
                 switched += 1
         if positive:
             shrink, grow = wide(1.0 - spread - 16.0 * UNIT), wide(1.0 + spread + 16.0 * UNIT)
             little, much = wide(1.0 - 16.0 * UNIT), wide(1.0 + 16.0 * UNIT)
-            below = quotient(product(longest, little), high)
+            below = quotient(product(nearest, little), high)
             if high_slack[0] > 0.0:
-                below = larger(below, quotient(product(longest, shrink), high_slack))
+                below = larger(below, quotient(product(nearest, shrink), high_slack))
             if narrow(below) > lower:
                 lower, estimate = narrow(below), narrow(longest)
             above = np.inf
             if low[0] > 0.0:
-                above = narrow(quotient(product(longest, much), low))
+                above = narrow(quotient(product(furthest, much), low))
             if low_slack[0] > 0.0:
-                above = min(above, narrow(quotient(product(longest, grow), low_slack)))
+                above = min(above, narrow(quotient(product(furthest, grow), low_slack)))
             if above < LARGEST and above < upper:
                 upper, estimate = above, narrow(longest)
             if upper - lower <= tolerance * lower:
