@@ -384,7 +384,7 @@ def check_diameter(mdp: MDP, oracle: Oracle, rng: Generator) -> bool:
     goals = list(oracle.states)
     if len(goals) > 12:
         estimates = module.largest_hitting_times(mdp.model, len(goals) <= 128, True, 1e-9)[:, 0]
-        goals = [0, int(np.argmax(estimates)), *rng.choice(len(goals), 2).tolist()]
+        goals = [0, goals[-1], int(np.nanargmax(estimates)), int(rng.integers(len(goals)))]
     right = max(map(oracle.hitting_time, goals))
     if right < lower:
         right = max(map(oracle.hitting_time, oracle.states))
