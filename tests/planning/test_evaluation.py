@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from switchmdp.errors import InvalidAction
+from switchmdp.errors import InvalidAction, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.planning import gain, policy_gain
 from switchmdp.problems import random_mdp, riverswim
@@ -97,6 +97,44 @@ def test_rare_exits_lead_where_their_odds_say(
     found = policy_gain(rare_exits(leave), [0, 0, 0])
     assert found[1:].tolist() == [0.0, 1.0]
     assert found[0] == pytest.approx(2 / 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("link", [1e-100, 1e-160, 1e-200, 1e-300, 5e-324])
+@pytest.mark.parametrize("back", [0, 1])
+def test_transient_states_that_hardly_move_earn_what_their_class_earns(
+    link: float, back: int
+) -> None:
+    rows = [[{0: 1.0, 1: link}], [{back: 1.0, 2: link}], [{2: 1.0}]]
+    assert policy_gain(MDP(rows, [[0.0], [0.0], [1.0]]), [0, 0, 0]).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("exponent", [1, 40, 90, 300])
+def test_gains_hold_where_times_and_probabilities_leave_the_range_of_doubles(
+    exponent: int, exact: type[Exact]
+) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n_states = int(rng.integers(2, 8))
+        rows = []
+        for _ in range(n_states):
+            row = {int(rng.integers(n_states)): 1.0}
+            for _ in range(2):
+                row.setdefault(int(rng.integers(n_states)), 10.0 ** -rng.uniform(1, exponent))
+            rows.append([{t: p / sum(row.values()) for t, p in row.items()}])
+        mdp = MDP(rows, rng.random((n_states, 1)))
+        expected = exact(mdp).policy_gains([0] * n_states)
+        for found, right in zip(policy_gain(mdp, [0] * n_states), expected, strict=True):
+            assert abs(Fraction(float(found)) - right) <= right * Fraction(1, 10**12), seed
+
+
+@pytest.mark.parametrize("link", [1e-12, 1e-17, 1e-200])
+def test_sparse_matrices_refuse_gains_that_cancellation_has_spoilt(
+    link: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "DENSE", 0)
+    rows = [[{0: 1.0, 1: link}], [{0: 1.0, 2: link}], [{2: 1.0}]]
+    with pytest.raises(PrecisionNotReached, match="uncertain"):
+        policy_gain(MDP(rows, [[0.0], [0.0], [1.0]]), [0, 0, 0])
 
 
 def test_sparse_matrices_give_the_same_gains(monkeypatch: pytest.MonkeyPatch) -> None:

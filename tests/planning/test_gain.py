@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from switchmdp.errors import InvalidParameter, NotCommunicating, PrecisionNotReached
-from switchmdp.mdp import MDP
-from switchmdp.planning import Plan, gain, optimal_gain, policy_gain
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.planning import Plan, gain, large, optimal_gain, policy_gain
 from switchmdp.problems import random_sparse_mdp, riverswim
 
 Spy = Callable[[str], list[Any]]
@@ -138,11 +138,11 @@ def test_large_rings_are_left_to_policy_iteration(
 @pytest.mark.parametrize("n_states", [65, 2500])
 def test_large_mdps_that_mix_are_solved_by_value_iteration(n_states: int, spy: Spy) -> None:
     tried = spy("iterate_values")
-    resorted = spy("iterate_policies") + spy("iterate_large_policies")
+    resorts = spy("iterate_policies"), spy("iterate_large_policies")
     mdp = random_sparse_mdp(n_states, 3, 5, seed=n_states)
     plan = optimal_gain(mdp)
     assert len(tried) == 1
-    assert not resorted
+    assert resorts == ([], [])
     own = policy_gain(mdp, plan.policy)
     assert plan.lower - 1e-12 <= own.min() <= own.max() <= plan.upper + 1e-12
     model = mdp.model
@@ -173,6 +173,49 @@ def test_riverswim_of_any_size_has_gain_three_sevenths(n_states: int) -> None:
     assert plan.lower - 1e-12 <= 3 / 7 <= plan.upper + 1e-12
     assert plan.upper - plan.lower <= 1e-9
     assert plan.policy.tolist() == [1] * n_states
+
+
+def ladder(n_states: int, climb: float) -> MDP:
+    """The first action climbs with a tiny probability, the second surely; the top pays 1."""
+    last = n_states - 1
+    moves = [
+        [{max(s - 1, 0): 1.0 - climb, min(s + 1, last): climb}, {min(s + 1, last): 1.0}]
+        for s in range(n_states)
+    ]
+    return MDP(moves, [[0.0, 0.0]] * last + [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize("climb", [1e-6, 1e-9, 1e-12, 1e-300])
+@pytest.mark.parametrize("n_states", [40, 64, 90])
+def test_a_first_policy_that_never_arrives_does_not_spoil_the_plan(
+    n_states: int, climb: float
+) -> None:
+    plan = optimal_gain(ladder(n_states, climb))
+    assert_certified(plan, 1.0)
+    assert plan.span == pytest.approx(n_states - 1)
+    assert plan.policy[:-1].tolist() == [1] * (n_states - 1)
+
+
+def test_each_configuration_of_a_problem_has_its_gain_where_doubles_overflow() -> None:
+    easy, hard = ladder(40, 0.5), ladder(40, 1e-12)
+    problem = SwitchingMDP([easy, hard, hard, easy], [5, 10, 15])
+    assert gain.optimal_gains(problem).tolist() == pytest.approx([1.0] * 4)
+    assert (gain.optimal_policies(problem)[:, :-1] == 1).all()
+    alone = optimal_gain(easy)
+    brackets = gain.optimal_gain_brackets(problem)
+    assert brackets[3].tolist() == brackets[0].tolist() == [alone.lower, alone.upper]
+
+
+def test_factors_that_rounding_makes_singular_raise_the_typed_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert large._factorised(csc_array([[1.0, 1.0], [1.0, 1.0]])) is None
+    monkeypatch.setattr(gain, "DENSE", 0)
+    monkeypatch.setattr(large, "_factorised", lambda matrix: None)
+    rewards = np.random.default_rng(0).random((100, 1))
+    with pytest.raises(PrecisionNotReached) as caught:
+        optimal_gain(cycle(rewards))
+    assert caught.value.lower <= mean_of_best(rewards) <= caught.value.upper
 
 
 @pytest.mark.parametrize("n_states", [40, 300, 2500])

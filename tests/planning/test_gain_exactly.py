@@ -185,18 +185,16 @@ def test_the_families_reach_what_they_are_named_for(exact: type[Exact]) -> None:
     assert max(x.optimal_gain()[1] for x in oracles(rare_start)) < 10
 
 
-def test_where_double_precision_ends_the_error_carries_a_bracket_that_holds(
-    exact: type[Exact],
+@pytest.mark.parametrize("rarest", [13.0, 50.0, 200.0])
+def test_a_span_beyond_double_precision_is_no_reason_to_refuse(
+    rarest: float, exact: type[Exact]
 ) -> None:
-    raised = 0
-    for seed in range(60):
-        mdp = linked_blocks(np.random.default_rng(seed), rarest=13.0)
+    for seed in range(40):
+        mdp = linked_blocks(np.random.default_rng(seed), rarest)
+        plan = optimal_gain(mdp)
         gain, _ = exact(mdp).optimal_gain()
-        answer = ask(mdp)
-        assert answer.lower <= gain <= answer.upper, seed
-        assert (answer.upper - answer.lower <= 1e-9) == (answer.policy is not None), seed
-        raised += answer.policy is None
-    assert raised >= 10
+        assert plan.lower <= gain <= plan.upper, seed
+        assert plan.upper - plan.lower <= 1e-9, seed
 
 
 @pytest.mark.parametrize("n_states", [2, 6, 12, 18, 25, 40, 64, 100])
@@ -214,9 +212,10 @@ def test_a_small_span_is_enough_however_rarely_a_state_is_visited(
 @pytest.mark.parametrize("leave", [1e-18, 1e-200, 1e-310, 5e-324])
 def test_the_bracket_holds_down_to_the_smallest_probabilities(leave: float) -> None:
     mdp = MDP([[[1.0 - leave, leave]], [[leave, 1.0 - leave]]], [[0.0], [1.0]])
-    answer = ask(mdp)
-    assert answer.lower <= 0.5 <= answer.upper
-    assert (answer.upper - answer.lower <= 1e-9) == (answer.policy is not None)
+    plan = optimal_gain(mdp)
+    assert plan.lower <= 0.5 <= plan.upper
+    assert plan.upper - plan.lower <= 1e-9
+    assert np.isfinite(plan.bias).all()
 
 
 @pytest.mark.parametrize("tolerance", [1e-16, 1e-30])

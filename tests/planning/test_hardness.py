@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.errors import InvalidParameter, NotCommunicating
+from switchmdp.errors import InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.planning import action_gaps, diameter, hardness, optimal_gain, variations
 from switchmdp.problems import random_mdp, random_sparse_mdp, random_switching
@@ -121,6 +121,26 @@ def test_the_summary_shows_each_number() -> None:
     for line in ("diameter              2 … 2", "optimal gain          0.75 … 0.75",
                  "smallest gap          0.05", "reward variation      0"):  # fmt: skip
         assert line in shown
+
+
+def two_sides(link: float) -> MDP:
+    """States 0 and 1 mix; state 1 is left for state 2, and that for state 0, with `link`."""
+    leave, back = {0: 0.5, 1: 0.5 - link, 2: link}, {0: link, 2: 1.0 - link}
+    rows = [[{0: 0.5, 1: 0.5}, {0: 1.0}], [leave, leave], [back, back]]
+    return MDP(rows, [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("link", [0.25, 1e-3, 1e-6])
+def test_gaps_are_right_where_the_bias_is_large(link: float) -> None:
+    # State 2 has a share of 1 / (3 + 2 link) of the steps. A wait in state 0 earns nothing.
+    expected = [0.0, 1.0 - 1.0 / (3.0 + 2.0 * link)]
+    assert action_gaps(two_sides(link))[0].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("link", [1e-14, 1e-20, 1e-200])
+def test_a_gap_that_rounding_hides_is_refused(link: float) -> None:
+    with pytest.raises(PrecisionNotReached, match="gap of action 0 in state 0"):
+        action_gaps(two_sides(link))
 
 
 def test_a_disconnected_mdp_is_refused() -> None:

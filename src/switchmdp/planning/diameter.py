@@ -1,19 +1,25 @@
-"""The diameter D = max_{s ≠ s'} min_π E[steps from s to s'], and who can reach whom.
+"""The diameter D = max_{s ≠ s'} min_π E[steps from s to s'], certified, and who can reach whom.
 
 For each goal s' the least expected hitting times solve h(s) = 1 + min_a Σ p h, h(s') = 0.
 
-**Few states**: policy iteration, evaluated by state reduction (`evaluation`): no subtraction, so
-the relative error is of the order of rounding, whatever the diameter.
+**Few states**: policy iteration, evaluated by state reduction (`evaluation`).
 
-**Many states**: value iteration, an improving sweep and then some over the policy found. For any
-h > 0 off the goal,
+**Many states**: value iteration, an improving sweep and then some over the policy found. The slow
+mode is that all wait for the same rare event, so that all of h is too small by a common factor, and
+with m <= Th - h <= M, h/(1 - (m+M)/2) is about right at once. Where that makes it worse it is left
+off, and where even that does not converge, policy iteration takes over.
 
-    m <= Th - h <= M < 1   implies   h/(1-m) <= h* <= h/(1-M),
+**Certificate**. Let v(s,a) = Σ p (h(s) - h'), which is 1 for h* and its best actions. For any h > 0
+off the goal,
 
-which says when to stop, and how to speed up: the slow mode is that all wait for the same rare
-event, so that all of h is too small by a common factor, and h/(1 - (m+M)/2) is about right at once.
-Where that makes it worse it is left off, and where even that does not converge, policy iteration
-takes over.
+    B <= max_a v(s,a) <= A  for all s, B > 0,   implies   h/A <= h* <= h/B :
+
+h/A is at most 1 + Σ p h'/A for every action, so it is below the hitting times of every policy, and
+h/B is at least 1 + Σ p h'/B for the actions with the largest v, so that they reach the goal within
+h/B steps. Rounding errors of v are added to A and taken from B, or, where they are large because h
+is, allowed for by a relative error of the probabilities (`differences`). So the bracket holds
+whatever happened on the way to h. Goals for which it is too wide are solved again in numbers that
+can't overflow (`wide_iteration`); what is still too wide then is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
@@ -29,12 +36,15 @@ from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
 from switchmdp.mdp.pairs import probability
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
+from switchmdp.planning.wide import LARGEST
+from switchmdp.planning.wide_iteration import SLACK, wide_hitting_time, widening
 
 FEW = 128
 DENSE = 2000
 MAX_ROUNDS = 400
 POLICY_SWEEPS = 6
 MAX_ITERATIONS = 1000
+BEYOND = 1e300  # larger hitting times are left to numbers with more range
 
 
 @jit
@@ -47,8 +57,8 @@ def proper_policy(goal: int, choice: Any, offsets: Any, pairs: Any, states: Any)
 
 
 @jit
-def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> None:
-    """E[steps to the goal] under a policy that reaches it from everywhere."""
+def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> bool:
+    """E[steps to the goal] under a policy that reaches it; False where doubles can't hold them."""
     n_states = choice.size
     order = np.arange(n_states)
     order[0], order[goal] = goal, 0
@@ -60,7 +70,10 @@ def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> N
         total = wait[n]
         for j in range(1, n):
             total += p[n, j] * times[order[j]]
+        if not (total < BEYOND and out[n] > 0.0):
+            return False
         times[order[n]] = total / out[n]
+    return True
 
 
 @jit
@@ -103,7 +116,8 @@ def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
 def times_by_policies(model: Any, goal: int, choice: Any, times: Any, tolerance: float) -> bool:
     """Least expected hitting times from a proper policy on; False where rounding hides them."""
     for _ in range(MAX_ITERATIONS):
-        hitting_times_of_policy(model, choice, goal, times)
+        if not hitting_times_of_policy(model, choice, goal, times):
+            return False
         switched, shortfall = improve(model, goal, choice, times)
         if switched == 0:
             return bool(shortfall <= tolerance)
@@ -176,15 +190,57 @@ def times_by_values(model: Any, goal: int, choice: Any, times: Any, tolerance: f
     return False
 
 
+@jit
+def certified_times(model: Any, goal: int, times: Any, tolerance: float) -> Any:
+    """(lower, upper) of the largest of the least expected hitting times, from any `times`."""
+    n_states = times.size
+    slack = SLACK * tolerance / n_states
+    least, most, least_slack, most_slack = np.inf, -np.inf, np.inf, -np.inf
+    longest = 0.0
+    for s in range(n_states):
+        if s == goal:
+            continue
+        if not 0.0 < times[s] < BEYOND:
+            return 1.0, np.inf
+        longest = max(longest, times[s])
+        sure, sure_slack = -np.inf, -np.inf
+        for pair in range(model.starts[s], model.starts[s + 1]):
+            y = model.row[pair]
+            value, size = 0.0, 0.0
+            for k in range(model.start[y], model.stop[y]):
+                term = model.probabilities[k] * (times[s] - times[model.successors[k]])
+                value += term
+                size += abs(term)
+            error = (3 * (model.stop[y] - model.start[y]) + 12) * UNIT * size + 1e-300
+            sure, most = max(sure, value - error), max(most, value + error)
+            sure_slack = max(sure_slack, value - error + slack * size)
+            most_slack = max(most_slack, value + error - slack * size)
+        least, least_slack = min(least, sure), min(least_slack, sure_slack)
+    # Bounds of v on the far side of 1 would only exclude the estimate itself.
+    lower, upper = longest / max(most, 1.0), np.inf
+    spread = widening(slack, n_states)
+    lower = max(lower, longest / max(most_slack, 1.0) * (1.0 - spread))
+    if least > 0.0:
+        upper = longest / min(least, 1.0)
+    if least_slack > 0.0:
+        upper = min(upper, longest / min(least_slack, 1.0) * (1.0 + spread))
+    return max(1.0, lower * (1.0 - 16.0 * UNIT)), upper * (1.0 + 16.0 * UNIT)
+
+
 @entry
-def largest_hitting_time(model: Any, few: bool, dense: bool, tolerance: float) -> float:
-    """max over goals and states of the least expected hitting time; NaN where a limit was hit."""
+def largest_hitting_times(model: Any, few: bool, dense: bool, tolerance: float) -> Any:
+    """For each goal (estimate, lower, upper) of the largest of the least expected hitting times.
+
+    Without `dense` it stops at the first goal for which the bracket is too wide.
+    """
     n_states = model.starts.size - 1
     offsets, pairs = predecessors(model)
     states = states_of_pairs(model.starts)
     choice = model.starts[:n_states].copy()
     times = np.ones(n_states)
-    largest = 0.0
+    found = np.empty((n_states, 3))
+    for goal in range(n_states):
+        found[goal, 0], found[goal, 1], found[goal, 2] = 1.0, 1.0, np.inf
     for goal in range(n_states):
         done = False
         if not few:
@@ -192,31 +248,88 @@ def largest_hitting_time(model: Any, few: bool, dense: bool, tolerance: float) -
         if not done and dense:
             proper_policy(goal, choice, offsets, pairs, states)
             done = times_by_policies(model, goal, choice, times, tolerance)
-        if not done:
-            return np.nan
-        largest = max(largest, times.max())
-    return largest
+        lower, upper = certified_times(model, goal, times, tolerance)
+        found[goal, 0], found[goal, 1], found[goal, 2] = times.max(), lower, upper
+        if upper - lower > tolerance * lower and not dense:
+            break
+        if not upper < np.inf:  # the next goal had better not start from here
+            for s in range(n_states):
+                times[s] = 1.0
+    return found
 
 
-def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> float:
+class Diameter(float):
+    """A diameter with its certified bracket: lower <= D <= upper.
+
+    >>> d = Diameter(2.0, 1.5, 2.5)
+    >>> d, d.lower, d.upper, d + 1
+    (2.0, 1.5, 2.5, 3.0)
+    """
+
+    __slots__ = ("lower", "upper")
+
+    lower: float
+    upper: float
+
+    def __new__(cls, value: float, lower: float, upper: float) -> Diameter:
+        """The estimate and the bracket that it is in."""
+        made = super().__new__(cls, value)
+        made.lower, made.upper = float(lower), float(upper)
+        return made
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
+        """What copies and pickles are made from."""
+        return float(self), self.lower, self.upper
+
+
+def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     """The diameter, to this relative tolerance; `inf` where some state can't be reached.
+
+    The result is a float that carries a bracket [lower, upper], which holds in exact arithmetic and
+    is no wider than `tolerance` times lower. Where that can't be certified, for example because the
+    diameter is beyond 1.8e308, raises `PrecisionNotReached` with the bracket that was reached.
 
     >>> diameter(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
     1.0
+    >>> found = diameter(MDP([[[0.9, 0.1]], [[0.1, 0.9]]], [[1], [0]]))
+    >>> found.lower <= 10.0 <= found.upper <= found.lower * (1 + 1e-9)
+    True
     >>> diameter(MDP([[[1, 0]], [[0, 1]]], [[1], [0]]))
     inf
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
     tolerance = probability("tolerance", tolerance)
+    if mdp.n_states == 1:
+        return Diameter(0.0, 0.0, 0.0)
     if not is_communicating(mdp):
-        return float("inf")
+        return Diameter(np.inf, np.inf, np.inf)
     few, dense = mdp.n_states <= FEW, mdp.n_states <= DENSE
-    found = float(largest_hitting_time(mdp.model, few, dense, tolerance))
-    if np.isnan(found):
-        reason = f"hitting times of {mdp.n_states} states did not converge to {tolerance} relative"
-        raise PrecisionNotReached(reason, 1.0, float("inf"))
-    return found
+    found = largest_hitting_times(mdp.model, few, dense, tolerance)
+    if dense:
+        _solve_again(mdp, found, tolerance)
+    value, lower, upper = found.max(axis=0).tolist()
+    if not upper - lower <= tolerance * lower:
+        reason = f"the diameter of {mdp.n_states} states "
+        if lower == LARGEST:
+            reason += "is larger than every double"
+        else:
+            reason += f"could not be certified to {tolerance} relative"
+        raise PrecisionNotReached(reason, lower, upper)
+    return Diameter(value, lower, upper)
+
+
+def _solve_again(mdp: MDP, found: NDArray[np.float64], tolerance: float) -> None:
+    """Narrow the brackets that decide about the diameter and are too wide, the widest first."""
+    estimate, lower, upper = found.T
+    for goal in np.argsort(-upper, kind="stable").tolist():
+        within = float(lower.max()) * (1.0 + tolerance / 2.0)
+        if upper[goal] - lower[goal] <= tolerance * lower[goal] or upper[goal] <= within:
+            continue
+        again, low, high = wide_hitting_time(mdp.model, goal, tolerance)
+        lower[goal], upper[goal] = max(lower[goal], low), min(upper[goal], high)
+        if not lower[goal] <= estimate[goal] <= upper[goal]:
+            estimate[goal] = again
 
 
 def is_communicating(mdp: MDP) -> bool:

@@ -8,10 +8,13 @@ last to the first: what passes through state n is credited to where it goes next
 with o_n = Σ_{j<n} P_nj and τ_i the expected time until the next state that is left. All terms are
 non-negative and o_n is a sum, not 1 - P_nn (Grassmann, Taksar, Heyman 1985), so gains come out with
 small *relative* error however nearly decomposable the chain is. Where nothing is left to go to
-(o_n = 0 exactly, as there was no cancellation) state n stands for a closed class, whose gain is
+(o_n = 0 exactly, as there is no cancellation) state n stands for a closed class, whose gain is
 r_n / τ_n. With one closed class, and its state first, the bias follows forwards:
 
     h_0 = 0,   h_n = ( r_n - g τ_n + Σ_{j<n} P_nj h_j ) / o_n
+
+Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` tells,
+and `differences` has the same reduction in numbers without such limits.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ import numpy as np
 
 from switchmdp.compiled import jit
 from switchmdp.mdp.graph import lead_to
+from switchmdp.planning.differences import wide_gains
+
+TINY, HUGE = 2.0**-960, 2.0**960
 
 
 @jit
@@ -73,11 +79,43 @@ def reduce_chain(p: Any, r: Any, time: Any, out: Any) -> int:
 
 
 @jit
-def gains_of_chain(p: Any, r: Any) -> Any:
-    """The gain from each state; consumes p and r."""
+def stayed_in_range(p: Any, time: Any, out: Any) -> bool:
+    """Whether no number came near the ends of the range of doubles while a chain was reduced.
+
+    The entries with which a state was censored are those left in its row and column. If no product
+    of them was tiny, none has vanished, and every entry that is 0 was always 0.
+    """
+    for n in range(out.size):
+        if not time[n] < HUGE:
+            return False
+        smallest, lightest = 1.0, 1.0
+        for j in range(out.size):
+            if 0.0 < p[n, j] < smallest:
+                smallest = p[n, j]
+        if out[n] > 0.0:
+            for i in range(n):
+                if p[i, n] > 0.0:
+                    weight = p[i, n] / out[n]
+                    if not weight < HUGE:
+                        return False
+                    lightest = min(lightest, weight)
+        if smallest * lightest < TINY:
+            return False
+    return True
+
+
+@jit
+def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
+    """The gain of a policy from each state; `order` is 0, 1, …, and `rewards` are by state.
+
+    To a relative error of 1e-9, or an absolute one of 1e-300.
+    """
+    p, r = chain(model, choice, order, rewards)
     n_states = r.size
     time, out, gain = np.ones(n_states), np.empty(n_states), np.empty(n_states)
     reduce_chain(p, r, time, out)
+    if not stayed_in_range(p, time, out):
+        return wide_gains(model, choice, rewards)
     for n in range(n_states):
         if out[n] == 0.0:
             gain[n] = r[n] / time[n]
@@ -87,6 +125,8 @@ def gains_of_chain(p: Any, r: Any) -> Any:
             for j in range(n_states):
                 if j < n or out[j] == 0.0:
                     total += p[n, j] * gain[j]
+                    if p[n, j] * gain[j] < TINY and p[n, j] > 0.0 and gain[j] > 0.0:
+                        return wide_gains(model, choice, rewards)
             gain[n] = total / out[n]
     return gain
 

@@ -16,9 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry, jit
+from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
+from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.diameter import diameter
 from switchmdp.planning.gain import Plan, optimal_gain
+
+GAP_ERROR = 1e-5
 
 
 @dataclass(frozen=True)
@@ -83,27 +87,45 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
 def action_gaps(mdp: MDP, plan: Plan | None = None) -> NDArray[np.float64]:
     """ρ* + h(s) - r̄(s,a) - Σ p h for each state and action; NaN where an action does not exist.
 
+    Raises `PrecisionNotReached` where the bias is so large that rounding hides an action's gap.
+
     >>> stay_or_go = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> action_gaps(stay_or_go).round(6).tolist()
     [[0.6, 0.0], [0.0, 1.6]]
     """
     plan = optimal_gain(mdp) if plan is None else plan
     table = np.full((mdp.n_states, mdp.n_actions), np.nan)
-    values = _action_values(mdp.model, plan.bias)
-    table[mdp.pairs.states, mdp.pairs.actions] = plan.gain - values
+    values, errors = _action_values(mdp.model, plan.bias)
+    gaps = plan.gain - values
+    unsure = ~(errors <= GAP_ERROR * (1.0 + np.abs(gaps)))
+    if unsure.any():
+        worst = int(np.argmax(unsure))
+        state, action = int(mdp.pairs.states[worst]), int(mdp.pairs.actions[worst])
+        reason = (
+            f"the gap of action {action} in state {state} is beyond double precision: "
+            f"the bias spans {plan.span:.3g}"
+        )
+        raise PrecisionNotReached(reason, 0.0, max(0.0, float(gaps[worst] + errors[worst])))
+    table[mdp.pairs.states, mdp.pairs.actions] = gaps
     return table
 
 
 @entry
 def _action_values(model: Any, bias: Any) -> Any:
-    values = np.empty(model.row.size)
+    """(r̄ + Σ p (h' - h(s)), a bound on its error) of each pair."""
+    values, errors = np.empty(model.row.size), np.empty(model.row.size)
     for s in range(bias.size):
         for pair in range(model.starts[s], model.starts[s + 1]):
             y = model.row[pair]
-            values[pair] = model.mean[y]
+            values[pair], size = model.mean[y], 0.0
             for k in range(model.start[y], model.stop[y]):
-                values[pair] += model.probabilities[k] * (bias[model.successors[k]] - bias[s])
-    return values
+                there = bias[model.successors[k]]
+                values[pair] += model.probabilities[k] * (there - bias[s])
+                size += model.probabilities[k] * abs(there - bias[s])
+                if model.successors[k] != s:  # the entries of the bias are rounded too
+                    size += model.probabilities[k] * max(there, bias[s])
+            errors[pair] = 8.0 * UNIT * size
+    return values, errors
 
 
 def variations(problem: SwitchingMDP) -> tuple[float, float]:

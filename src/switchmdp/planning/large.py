@@ -1,7 +1,9 @@
 """Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
 
 Only for what value iteration gives up on: long chains and rings, whose factors stay sparse. Unlike
-state reduction this subtracts, so one step of refinement follows each solve.
+state reduction this subtracts, so one step of refinement follows each solve, and what comes out is
+checked: biases by `certify`, the gain of a closed class by how far r + Ph - h is from it, and the
+chances to end in each class by their sum, which is 1.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
+from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp.graph import predecessors, states_of_pairs
 from switchmdp.mdp.model import Model
 from switchmdp.planning.bellman import certify
 from switchmdp.planning.evaluation import route_to_class
 from switchmdp.planning.iteration import DONE, LIMIT, MAX_ITERATIONS, ROUNDING
+
+GAIN_ERROR = 1e-9
 
 Vector = NDArray[np.float64]
 
@@ -37,7 +42,8 @@ def iterate_large_policies(
             member = max(members, key=lambda s: gains[s])
             _route_to_class(model, choice, member, offsets, pairs, states)
             matrix, rewards = _chain(model, choice)
-        _solve_bias(matrix, rewards, member, bias)
+        if not np.isfinite(_solve_bias(matrix, rewards, member, bias)):
+            return lower, upper, ROUNDING
         low, high, switched = _certify(model, bias, choice, True)
         lower, upper = max(lower, low), min(upper, high)
         if high - low <= tolerance:
@@ -49,8 +55,6 @@ def iterate_large_policies(
 
 def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
     """The gain of a policy from each state: closed classes first, then what leads to them."""
-    from scipy.sparse.linalg import splu
-
     matrix, rewards = _chain(model, choice)
     gain = np.full(len(rewards), np.nan)
     for member in _one_of_each_closed_class(matrix):
@@ -60,14 +64,44 @@ def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
         gain[inside] = _solve_bias(
             part, rewards[inside], int(np.nonzero(inside == member)[0][0]), scratch
         )
+        onward = rewards[inside] + _drift(part, scratch)
+        _require(np.abs(onward - gain[inside]).max(), rewards)
     open_states = np.nonzero(np.isnan(gain))[0]
     if len(open_states):
         closed = np.nonzero(~np.isnan(gain))[0]
         system = _what_leaves(matrix)[open_states][:, open_states]
-        gain[open_states] = splu(system.tocsc()).solve(
-            matrix[open_states][:, closed] @ gain[closed]
-        )
+        exits = matrix[open_states][:, closed]
+        factors = _factorised(system.tocsc())
+        if factors is None:
+            _require(np.nan, rewards)
+        gain[open_states] = factors.solve(exits @ gain[closed])
+        _require(np.abs(factors.solve(exits.sum(axis=1)) - 1.0).max(), rewards)
     return gain
+
+
+def _require(error: float, rewards: Vector) -> None:
+    if not error <= GAIN_ERROR:
+        raise PrecisionNotReached(
+            f"the gain of this policy of {len(rewards)} states is uncertain by {error:.3g}",
+            float(rewards.min()), float(rewards.max()),
+        )  # fmt: skip
+
+
+def _factorised(matrix: Any) -> Any:
+    """SuperLU's factors, or None where rounding has made the matrix singular."""
+    from scipy.sparse.linalg import splu
+
+    try:
+        return splu(matrix)
+    except RuntimeError:
+        return None
+
+
+def _drift(matrix: Any, h: Vector) -> Vector:
+    """Σ p (h' - h(s)) of each state."""
+    edges = matrix.tocoo()
+    weights = edges.data * (h[edges.col] - h[edges.row])
+    return np.bincount(edges.row, weights, len(h)).astype(np.float64)
 
 
 def _chain(model: Model, choice: NDArray[np.int64]) -> tuple[Any, Vector]:
@@ -113,9 +147,8 @@ def _what_leaves(matrix: Any) -> Any:
 
 
 def _factors(matrix: Any, member: int) -> Any:
-    """I - P with ones in the column of `member`, factorised."""
+    """I - P with ones in the column of `member`, factorised; None where that is singular."""
     from scipy.sparse import csc_array
-    from scipy.sparse.linalg import splu
 
     n_states = matrix.shape[0]
     system = _what_leaves(matrix).tocoo()
@@ -123,14 +156,14 @@ def _factors(matrix: Any, member: int) -> Any:
     entries = np.concatenate([system.data[keep], np.ones(n_states)])
     rows = np.concatenate([system.row[keep], np.arange(n_states)])
     columns = np.concatenate([system.col[keep], np.full(n_states, member)])
-    return splu(csc_array((entries, (rows, columns)), system.shape))
+    return _factorised(csc_array((entries, (rows, columns)), system.shape))
 
 
 def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> float:
     """(I - P) h + g = r with h = 0 at a state of the class: the unknown there makes room for g.
 
     As in `evaluation`, that state must not be a rare one. The stationary distribution, which tells,
-    solves the transposed system.
+    solves the transposed system. Returns g, which is NaN where rounding has made this singular.
     """
 
     n_states = len(rewards)
@@ -138,17 +171,19 @@ def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> floa
         bias[0] = 0.0
         return float(rewards[0])
     factors = _factors(matrix, member)
+    if factors is None:
+        return float("nan")
     visits = factors.solve(np.eye(1, n_states, member)[0], trans="T")
     if visits.max() > 4.0 * visits[member]:
         member = int(np.argmax(visits))
         factors = _factors(matrix, member)
+        if factors is None:
+            return float("nan")
     solution = factors.solve(rewards)
     for _ in range(2):
         h = solution.copy()
         h[member] = 0.0
-        edges = matrix.tocoo()
-        drift = np.bincount(edges.row, edges.data * (h[edges.col] - h[edges.row]), n_states)
-        solution += factors.solve(rewards + drift - solution[member])
+        solution += factors.solve(rewards + _drift(matrix, h) - solution[member])
     gain = float(solution[member])
     solution[member] = 0.0
     bias[:] = solution

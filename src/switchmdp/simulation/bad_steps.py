@@ -14,7 +14,7 @@ import numpy as np
 from switchmdp.compiled import entry, jit
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.planning.evaluation import chain, gains_of_chain
+from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.simulation.record import Record
 
@@ -104,8 +104,7 @@ def _count(
             continue
         for s in range(n_states):
             means[s] = model.mean[row[choice[s]]]
-        p, r = chain(model, choice, order, means)
-        found = gains_of_chain(p, r)
+        found = gains_of_policy(model, choice, order, means)
         low, high = found.min(), found.max()
         if high - low <= SAME:
             if low < limit:

@@ -1,0 +1,279 @@
+"""Policy iteration in wide numbers, for what `iteration` and `diameter` can't certify in doubles.
+
+The same policy iterations, evaluated and certified as `differences` describes: nothing overflows or
+underflows, and rounding costs a relative error of the order of n · 2⁻⁵³ in the gain or the hitting
+times, whatever the span of the bias. They cost some ten times as much as those in doubles.
+
+Let  v(s,a) = Σ q (h_s - h_j)  and  z(s,a) = Σ q |h_s - h_j|.  For the hitting times h of a policy,
+v = 1 for its own actions, and an action with a larger v is quicker. With slack ε,
+
+    A = max_{s,a} v - ε z,     B = min_s max_a v + ε z   imply   h/A <= h'* <= h/B
+
+in an MDP with rates q' as in `differences`: h/A is below 1 + Σ q' h/A for all actions, and h/B is
+above 1 + Σ q' h/B for those where the maximum is attained, which shows too that they reach the
+goal. In the same way
+
+    min_s max_a r - v + ε z  <=  ρ'*  <=  max_{s,a} r - v - ε z.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from switchmdp.compiled import entry, jit
+from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
+from switchmdp.planning.arborescence import from_the_root, likeliest_tree
+from switchmdp.planning.bellman import UNIT
+from switchmdp.planning.differences import (
+    at,
+    between,
+    drift,
+    first_steps,
+    grow_tree,
+    put,
+    reduce_wide,
+    wide_chain,
+    zeros,
+)
+from switchmdp.planning.evaluation import route_to_class
+from switchmdp.planning.iteration import DONE, LIMIT, ROUNDING
+from switchmdp.planning.wide import (
+    LARGEST,
+    exceeds,
+    larger,
+    narrow,
+    negative,
+    product,
+    quotient,
+    smaller,
+    total,
+    wide,
+)
+
+MAX_ITERATIONS = 300
+SLACK = 1.0 / 16.0  # the share of the tolerance that is spent on allowing for rounding, over n
+
+
+@jit
+def widening(slack: float, n_states: int) -> float:
+    """The relative error that this slack may cause."""
+    return 2.5 * n_states * slack
+
+
+@jit
+def reduced(model: Any, choice: Any, order: Any, goal: int) -> Any:
+    """(P, positions, rewards, times, o, closed classes) of a policy's reduced chain.
+
+    With a goal, which is order[0], that state is not left.
+    """
+    n_states = order.size
+    p, position = wide_chain(model, choice, order)
+    r, time, out = zeros(n_states), zeros(n_states), zeros(n_states)
+    for i in range(n_states):
+        if goal >= 0:
+            p.m[i] = 0.0
+        put(r, i, wide(model.mean[model.row[choice[order[i]]]]))
+        put(time, i, wide(1.0))
+    classes = reduce_wide(p, r, time, out)
+    return p, position, r, time, out, classes
+
+
+@jit
+def most_visited(p: Any, out: Any) -> int:
+    """As `evaluation.often_visited`."""
+    n_states, heaviest = out.m.size, 0
+    weight = zeros(n_states)
+    put(weight, 0, wide(1.0))
+    for n in range(1, n_states):
+        found = wide(0.0)
+        for j in range(n):
+            if p.m[j * n_states + n] > 0.0:
+                found = total(found, product(at(weight, j), at(p, j * n_states + n)))
+        put(weight, n, quotient(found, at(out, n)))
+        if exceeds(at(weight, n), product(wide(2.0), at(weight, heaviest))):
+            heaviest = n
+    return heaviest
+
+
+@jit
+def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
+    """(tree, order, gain) of a policy, whose states outside the best class are rerouted."""
+    arranged = False
+    while True:
+        p, position, r, time, out, classes = reduced(model, choice, order, -1)
+        best = -1
+        for n in range(order.size):
+            if out.m[n] == 0.0 and (
+                best < 0
+                or exceeds(quotient(at(r, n), at(time, n)), quotient(at(r, best), at(time, best)))
+            ):
+                best = n
+        if classes > 1 or best != 0:
+            offsets, pairs = predecessors(model)
+            states = states_of_pairs(model.starts)
+            order = route_to_class(model, choice, order[best], offsets, pairs, states)
+            continue
+        if arranged:
+            break
+        heaviest = most_visited(p, out)
+        if heaviest > 0:
+            order[0], order[heaviest] = order[heaviest], order[0]
+            continue
+        order = from_the_root(likeliest_tree(model, choice, order[0]))
+        arranged = True
+    gain = quotient(at(r, 0), at(time, 0))
+    cost, step = zeros(order.size), zeros(order.size)
+    for n in range(order.size):
+        put(cost, n, total(at(r, n), negative(product(gain, at(time, n)))))
+        mean = model.mean[model.row[choice[order[n]]]]
+        put(step, n, total(wide(mean), negative(gain)))
+    tree = grow_tree(p, position, cost, out)
+    return first_steps(model, choice, order, step, tree), order, gain
+
+
+@entry
+def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
+    """(lower, upper, status) of the optimal gain, as `iteration.iterate_policies`.
+
+    The bias is written with its minimum at 0; what is beyond doubles becomes the largest of them.
+    """
+    n_states = choice.size
+    order = np.arange(n_states)
+    epsilon = SLACK * min(tolerance, 1.0) / n_states
+    spread = widening(epsilon, n_states)
+    slack = wide(epsilon)
+    lower, upper = 0.0, 1.0
+    for _ in range(MAX_ITERATIONS):
+        tree, order, gain = evaluate_wide(model, choice, order)
+        enough = total(gain, wide(SLACK * tolerance))
+        low, high, low_slack, high_slack = wide(4.0), wide(-4.0), wide(4.0), wide(-4.0)
+        switched = 0
+        for s in range(n_states):
+            here_low, here_slack, pick = wide(0.0), wide(0.0), -1
+            for pair in range(model.starts[s], model.starts[s + 1]):
+                mean = model.mean[model.row[pair]]
+                gained, error, size = drift(model, pair, s, tree)
+                gained = total(gained, wide(mean))
+                error = total(error, wide(4.0 * UNIT * mean + 1e-300))
+                saved = product(slack, size)
+                sure, limit = total(gained, negative(error)), total(gained, error)
+                high = larger(high, limit)
+                high_slack = larger(high_slack, total(limit, negative(saved)))
+                if pick < 0 or exceeds(total(sure, saved), here_slack):
+                    here_slack = total(sure, saved)
+                if pick < 0 or exceeds(sure, here_low):
+                    here_low, pick = sure, pair
+            low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
+            if pick != choice[s] and exceeds(here_low, enough):
+                choice[s] = pick
+                switched += 1
+        low_bound = max(narrow(low), narrow(low_slack) * (1.0 - spread)) - 4.0 * UNIT
+        high_bound = min(narrow(high), narrow(high_slack) * (1.0 + spread)) + 4.0 * UNIT
+        lower, upper = max(lower, low_bound), min(upper, high_bound)
+        certified = (
+            high_bound - low_bound <= tolerance
+        )  # by this bias, not only by all brackets together
+        if certified or switched == 0:
+            lowest = 0
+            for n in range(n_states):
+                if between(tree.parent, tree.difference, n, lowest)[0][0] < 0.0:
+                    lowest = n
+            for s in range(n_states):
+                here = tree.position[s]
+                bias[s] = narrow(between(tree.parent, tree.difference, here, lowest)[0])
+            return lower, upper, DONE if certified else ROUNDING
+    return lower, upper, LIMIT
+
+
+@jit
+def leads_everywhere(model: Any, choice: Any, goal: int) -> bool:
+    """Whether a policy reaches the goal from every state, by its graph alone."""
+    n_states = choice.size
+    reached = np.zeros(n_states, np.bool_)
+    reached[goal] = True
+    found, before = 1, 0
+    while found > before:
+        before = found
+        for s in range(n_states - 1, -1, -1):
+            y = model.row[choice[s]]
+            for k in range(model.start[y], model.stop[y]):
+                if not reached[s] and reached[model.successors[k]]:
+                    reached[s] = True
+                    found += 1
+    return bool(found == n_states)
+
+
+@entry
+def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
+    """(estimate, lower, upper) of the largest of the least expected hitting times of a goal."""
+    n_states = model.starts.size - 1
+    order = np.empty(n_states, np.int64)
+    order[0] = goal
+    seen = np.zeros(n_states, np.bool_)
+    seen[goal] = True
+    choice = model.starts[:n_states].copy()
+    offsets, pairs = predecessors(model)
+    lead_to(order, 1, seen, choice, offsets, pairs, states_of_pairs(model.starts))
+    epsilon = SLACK * tolerance / n_states
+    spread = widening(epsilon, n_states)
+    slack, one = wide(epsilon), wide(1.0)
+    enough = wide(1.0 + SLACK * tolerance)
+    ones = zeros(n_states)
+    for n in range(n_states):
+        put(ones, n, one)
+    estimate, lower, upper = 1.0, 1.0, np.inf
+    for _ in range(MAX_ITERATIONS):
+        order = from_the_root(likeliest_tree(model, choice, goal))
+        p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
+        tree = grow_tree(p, position, time, out)
+        tree = first_steps(model, choice, order, ones, tree)
+        low, high, low_slack, high_slack = wide(4.0), wide(0.0), wide(4.0), wide(0.0)
+        switched = 0
+        positive = True
+        nearest, longest, furthest = wide(0.0), wide(0.0), wide(0.0)
+        for s in range(n_states):
+            if s == goal:
+                continue
+            time_left, doubt = between(tree.parent, tree.difference, tree.position[s], 0)
+            longest = larger(longest, time_left)
+            furthest = larger(furthest, total(time_left, doubt))
+            nearest = larger(nearest, total(time_left, negative(doubt)))
+            positive = positive and exceeds(time_left, doubt)
+            here_low, here_slack, pick = one, one, -1
+            for pair in range(model.starts[s], model.starts[s + 1]):
+                change, error, size = drift(model, pair, s, tree)
+                nearer, saved = negative(change), product(slack, size)
+                error = total(error, wide(1e-300))
+                sure, limit = total(nearer, negative(error)), total(nearer, error)
+                high = larger(high, limit)
+                high_slack = larger(high_slack, total(limit, negative(saved)))
+                if pick < 0 or exceeds(total(sure, saved), here_slack):
+                    here_slack = total(sure, saved)
+                if pick < 0 or exceeds(sure, here_low):
+                    here_low, pick = sure, pair
+            low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
+            if pick != choice[s] and exceeds(here_low, enough):
+                choice[s] = pick
+                switched += 1
+        if positive:
+            shrink, grow = wide(1.0 - spread - 16.0 * UNIT), wide(1.0 + spread + 16.0 * UNIT)
+            little, much = wide(1.0 - 16.0 * UNIT), wide(1.0 + 16.0 * UNIT)
+            below = quotient(product(nearest, little), high)
+            if high_slack[0] > 0.0:
+                below = larger(below, quotient(product(nearest, shrink), high_slack))
+            if narrow(below) > lower:
+                lower, estimate = narrow(below), narrow(longest)
+            above = np.inf
+            if low[0] > 0.0:
+                above = narrow(quotient(product(furthest, much), low))
+            if low_slack[0] > 0.0:
+                above = min(above, narrow(quotient(product(furthest, grow), low_slack)))
+            if above < LARGEST and above < upper:
+                upper, estimate = above, narrow(longest)
+            if upper - lower <= tolerance * lower:
+                break
+        if switched == 0 or not leads_everywhere(model, choice, goal):
+            break
+    return min(max(estimate, lower), upper), lower, upper
