@@ -26,7 +26,9 @@ def bracket(function: Any, mdp: sm.MDP) -> Any:
 
 def contains(bracket: Any, value: Fraction) -> bool:
     """Whether a value lies between `lower` and `upper`."""
-    return bracket.lower <= value <= bracket.upper  # Python compares floats and fractions exactly
+    return bool(
+        bracket.lower <= value <= bracket.upper
+    )  # Python compares floats and fractions exactly
 
 
 @given(mdps())
