@@ -26,9 +26,9 @@ import numpy as np
 from switchmdp.compiled import JIT, is_compiled
 from switchmdp.errors import ContractViolation, InvalidInteraction, InvalidParameter
 from switchmdp.mdp import MDP, Beta, SwitchingMDP
-from switchmdp.mdp.pairs import whole
 from switchmdp.planning.gain import optimal_gain_brackets
 from switchmdp.simulation import Record, simulate
+from switchmdp.validation import check_integer
 
 BAD_STATES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np.zeros(1, int), 1j]
 BAD_REWARDS: list[Any] = [
@@ -55,7 +55,10 @@ def check_agent(
     """
     if not callable(make):
         raise InvalidParameter("make", make, "a function that makes an agent")
-    steps, memory_steps = whole("steps", steps, 10), whole("memory_steps", memory_steps, 10)
+    steps, memory_steps = (
+        check_integer("steps", steps, 10),
+        check_integer("memory_steps", memory_steps, 10),
+    )
     agent = make()
     for verb in ("act", "observe"):
         _require(callable(getattr(agent, verb, None)), f"the agent has no verb {verb!r}")

@@ -42,9 +42,9 @@ from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exp3p import Exp3P
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import real, whole
 from switchmdp.memory import Window
 from switchmdp.plausible.widened import LONGEST, Widened
+from switchmdp.validation import check_integer, is_number
 
 Arms = list[tuple[int, float]]
 
@@ -118,8 +118,11 @@ class BORL(Episodic):
         self, n_states: Any, n_actions: Any, *,
         horizon: int, delta: float = 0.05, arms: Any = None, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
-        horizon = whole("horizon", horizon, 3, LONGEST)
-        n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+        horizon = check_integer("horizon", horizon, 3, LONGEST)
+        n_states, n_actions = (
+            check_integer("n_states", n_states, 1),
+            check_integer("n_actions", n_actions, 1),
+        )
         block = block_length(n_states, n_actions, horizon)
         chosen = reduced_grid(block, horizon) if arms is None else _sound(arms)
         Episodic.__init__(
@@ -168,8 +171,11 @@ class PaperBORL(BORL):
         self, n_states: Any, n_actions: Any, *,
         horizon: int, delta: float = 0.05, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
-        horizon = whole("horizon", horizon, 3, LONGEST)
-        n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+        horizon = check_integer("horizon", horizon, 3, LONGEST)
+        n_states, n_actions = (
+            check_integer("n_states", n_states, 1),
+            check_integer("n_actions", n_actions, 1),
+        )
         arms = papers_grid(block_length(n_states, n_actions, horizon), horizon)
         BORL.__init__(
             self, n_states, n_actions, horizon=horizon, delta=delta, arms=arms, seed=seed,
@@ -180,9 +186,11 @@ class PaperBORL(BORL):
 def _sound(arms: Any) -> Arms:
     """Arms as the user gives them: pairs of a window and a widening."""
     try:
-        pairs = [(whole("window", window, 1, LONGEST), widening) for window, widening in arms]
+        pairs = [
+            (check_integer("window", window, 1, LONGEST), widening) for window, widening in arms
+        ]
     except (TypeError, ValueError):
         pairs = []
-    if not pairs or not all(real(eta) and 0.0 <= eta < math.inf for _, eta in pairs):
+    if not pairs or not all(is_number(eta) and 0.0 <= eta < math.inf for _, eta in pairs):
         raise InvalidParameter("arms", arms, "a list of (window, widening), windows from 1 on")
     return [(window, float(eta)) for window, eta in pairs]

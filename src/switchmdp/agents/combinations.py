@@ -14,10 +14,10 @@ from typing import Any
 from switchmdp.agents.episodes import Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import whole
 from switchmdp.memory import Discounted, Everything
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, Posterior
 from switchmdp.restarts import GLR, Never, Told
+from switchmdp.validation import check_integer
 
 
 @compiled
@@ -86,7 +86,7 @@ class FadingPSRL(Episodic):
         self, n_states: Any, n_actions: Any, *,
         steps: int, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
-        fading = Discounted(1.0 - 1.0 / whole("steps", steps, 2))
+        fading = Discounted(1.0 - 1.0 / check_integer("steps", steps, 2))
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=fading, plausible=Posterior(seed), restarts=Never(), episodes=Growing(),

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import whole
 from switchmdp.restarts import NEVER
+from switchmdp.validation import check_integer
 
 
 @compiled
@@ -35,7 +35,7 @@ class Multiples(Doubling):
     period: int
 
     def __init__(self, period: int) -> None:
-        self.period = whole("period", period, 1, NEVER)
+        self.period = check_integer("period", period, 1, NEVER)
 
     def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
@@ -43,7 +43,7 @@ class Multiples(Doubling):
 
     def check_state(self) -> None:
         """What a file may say."""
-        whole("period", self.period, 1, NEVER)
+        check_integer("period", self.period, 1, NEVER)
 
 
 @compiled

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import whole
 from switchmdp.randomness import stream, uniform
 from switchmdp.restarts import Schedule
+from switchmdp.validation import check_integer
 
 LONGEST = 2**53
 
@@ -50,14 +50,14 @@ class Exp3P(Schedule):
     words: NDArray[np.uint64]
 
     def __init__(self, arms: int, blocks: int, block: int, seed: int = 0) -> None:
-        self.block = whole("block", block, 1)
-        blocks = whole("blocks", blocks, 1)
+        self.block = check_integer("block", block, 1)
+        blocks = check_integer("blocks", blocks, 1)
         rate = math.sqrt(math.log(arms) / (arms * blocks))
         self.alpha, self.beta = 0.95 * rate, rate
         self.gamma = min(1.0, 1.05 * rate * arms)
         self.scores, self.chances = np.zeros(arms), np.full(arms, 1.0 / arms)
         self.arm, self.earned, self.seen = -1, 0.0, 0
-        self.words = stream(whole("seed", seed, 0))
+        self.words = stream(check_integer("seed", seed, 0))
 
     def reseed(self, seed: Any) -> None:
         """Start the draws anew."""

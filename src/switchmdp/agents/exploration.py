@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.factors import log_moves, log_rewards
 from switchmdp.restarts.snapshots import NOISE, WIDEST
+from switchmdp.validation import check_positive, check_probability
 
 NOBODY = -1
 
@@ -86,9 +87,9 @@ class Probes:
     none: NDArray[np.float64]
 
     def __init__(self, gap: float = 350.0, delta: float = 0.01) -> None:
-        if positive("gap", gap) < 1.0:
+        if check_positive("gap", gap) < 1.0:
             raise InvalidParameter("gap", gap, "a number >= 1")
-        self.gap, self.delta = float(gap), probability("delta", delta)
+        self.gap, self.delta = float(gap), check_probability("delta", delta)
         self.turn, self.found, self.opened = 1, NOBODY, 0
 
     def allocate(self, pairs: Pairs) -> None:

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import real
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import GLR, NEVER
+from switchmdp.validation import is_number
 
 
 @compiled
@@ -64,7 +64,7 @@ class ForcedExploration(Episodic):
             self, n_states, n_actions, memory=memory, plausible=plausible, restarts=restarts,
             episodes=episodes, available=available,
         )  # fmt: skip
-        if not real(explore) or not 0.0 <= explore <= 1.0:
+        if not is_number(explore) or not 0.0 <= explore <= 1.0:
             raise InvalidParameter("explore", explore, "a number from 0 (never) to 1")
         self.interval = round(1.0 / explore) if explore > 1.0 / NEVER else NEVER
         self.probed, self.place, self.held, self.held_quota = 0, 0, 0, 0

@@ -41,9 +41,9 @@ from switchmdp.agents.multiscale import Instances, Orders, Paused
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.two_tests import TwoTests
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import positive, whole
 from switchmdp.plausible.widened import LONGEST, SpanBall
 from switchmdp.randomness import stream
+from switchmdp.validation import check_integer, check_positive
 
 FAR = 2.0**53
 
@@ -77,9 +77,9 @@ class MASTER(Following):
         confidence: float = 8.0, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        horizon = whole("horizon", horizon, 1, LONGEST)
-        diameter, scale = positive("diameter", diameter), positive("scale", scale)
-        confidence = positive("confidence", confidence)
+        horizon = check_integer("horizon", horizon, 1, LONGEST)
+        diameter, scale = check_positive("diameter", diameter), check_positive("scale", scale)
+        confidence = check_positive("confidence", confidence)
         orders = horizon.bit_length()  # 0 … ⌊log₂ T⌋
         self.memory = Orders(orders)
         self.plausible = SpanBall(
@@ -91,7 +91,7 @@ class MASTER(Following):
             self.n_states, self.n_actions,
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
-        self.instances = Instances(self.rates(orders), whole("seed", seed, 0))
+        self.instances = Instances(self.rates(orders), check_integer("seed", seed, 0))
         self.begin()
         self.active, self.since, self.look_at, self.seen, self.restart_count = 0, 1, 1, 0, 0
         self.paused = Paused(orders, self.choice)

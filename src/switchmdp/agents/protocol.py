@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
-from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair, integer, whole
+from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
+from switchmdp.validation import check_index, check_integer
 
 
 @runtime_checkable
@@ -41,15 +42,15 @@ class AgentLike(Protocol):
 
 def check_act(agent: Any, state: Any) -> tuple[int]:
     """The door of `act`."""
-    return (integer(state, agent.n_states, "state", InvalidState),)
+    return (check_index(state, agent.n_states, "state", InvalidState),)
 
 
 def check_observe(
     agent: Any, state: Any, action: Any, reward: Any, next_state: Any
 ) -> tuple[int, int, float, int]:
     """The door of `observe`."""
-    state = integer(state, agent.n_states, "state", InvalidState)
-    action = integer(action, agent.n_actions, "action", InvalidAction)
+    state = check_index(state, agent.n_states, "state", InvalidState)
+    action = check_index(action, agent.n_actions, "action", InvalidAction)
     pair = find_pair(agent.starts, agent.actions, state, action)
     if pair < 0:
         known = agent.actions[agent.starts[state] : agent.starts[state + 1]].tolist()
@@ -60,7 +61,7 @@ def check_observe(
         or not 0.0 <= reward <= 1.0
     ):
         raise InvalidReward("reward", reward, "a finite number in [0, 1]")
-    next_state = integer(next_state, agent.n_states, "next_state", InvalidState)
+    next_state = check_index(next_state, agent.n_states, "next_state", InvalidState)
     return state, action, float(reward), next_state
 
 
@@ -101,8 +102,8 @@ class Agent:
         new states have all actions, and new actions are available in all states.
         """
         old = self.pairs
-        n_actions = whole("n_actions", n_actions, old.n_actions, MAX_PAIRS)
-        n_states = whole("n_states", n_states, old.n_states, MAX_PAIRS // n_actions)
+        n_actions = check_integer("n_actions", n_actions, old.n_actions, MAX_PAIRS)
+        n_states = check_integer("n_states", n_states, old.n_states, MAX_PAIRS // n_actions)
         mask: Any = available
         if mask is None:
             mask = np.ones((n_states, n_actions), bool)

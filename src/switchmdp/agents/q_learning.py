@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import find_pair, not_negative, positive, whole
+from switchmdp.mdp.pairs import find_pair
 from switchmdp.restarts import NEVER
+from switchmdp.validation import check_integer, check_not_negative, check_positive
 
 
 @compiled
@@ -58,11 +59,11 @@ class QLearning(Agent):
         available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
-        self.span = positive("span", span)
+        self.span = check_positive("span", span)
         if self.span < 2.0:
             raise InvalidParameter("span", span, "at least 2")
-        self.bonus = not_negative("bonus", bonus)
-        self.period = NEVER if period is None else whole("period", period, 1)
+        self.bonus = check_not_negative("bonus", bonus)
+        self.period = NEVER if period is None else check_integer("period", period, 1)
         self.q, self.ceiling = np.zeros(self.actions.size), np.zeros(self.actions.size)
         self.value = np.zeros(self.n_states)
         self.visits = np.zeros(self.actions.size, np.int64)

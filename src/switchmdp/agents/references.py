@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.mdp.pairs import whole
 from switchmdp.planning.gain import optimal_policies
 from switchmdp.randomness import below, stream
+from switchmdp.validation import check_integer
 
 
 @compiled
@@ -79,7 +79,7 @@ class Random(Agent):
         self, n_states: Any, n_actions: Any, *, seed: int = 0, available: Any = None
     ) -> None:
         Agent.__init__(self, n_states, n_actions, available)
-        self.words = stream(whole("seed", seed, 0))
+        self.words = stream(check_integer("seed", seed, 0))
         self.clock = 1
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:

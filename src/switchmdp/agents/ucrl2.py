@@ -23,10 +23,10 @@ from typing import Any
 
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import probability, whole
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
+from switchmdp.validation import check_integer, check_probability
 
 
 @compiled
@@ -58,11 +58,11 @@ class UCRL2R(Episodic):
         self, n_states: Any, n_actions: Any, *,
         changes: int, delta: float = 0.05, segments: int | None = None, available: Any = None,
     ) -> None:  # fmt: skip
-        changes = whole("changes", changes, 0, 10**5 - 1)
-        ell = changes + 1 if segments is None else whole("segments", segments, 1, 10**5)
+        changes = check_integer("changes", changes, 0, 10**5 - 1)
+        ell = changes + 1 if segments is None else check_integer("segments", segments, 1, 10**5)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=L1Ball(probability("delta", delta) / ell**2), restarts=Cubic(ell),
+            plausible=L1Ball(check_probability("delta", delta) / ell**2), restarts=Cubic(ell),
         )  # fmt: skip
 
 

@@ -22,10 +22,10 @@ from typing import Any
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import not_negative, real
 from switchmdp.memory import Everything
 from switchmdp.plausible import Varied
 from switchmdp.restarts import NEVER, Schedule
+from switchmdp.validation import check_not_negative, is_number
 
 
 @compiled
@@ -37,7 +37,7 @@ class Phases(Schedule):
     start: int
 
     def __init__(self, variation: float) -> None:
-        self.variation = not_negative("variation", variation)
+        self.variation = check_not_negative("variation", variation)
         self.i, self.start = 0, 1
 
     def length(self) -> int:
@@ -55,7 +55,7 @@ class Phases(Schedule):
 
     def check_state(self) -> None:
         """What a file may say."""
-        not_negative("variation", self.variation)
+        check_not_negative("variation", self.variation)
         if not 0 <= self.i <= 2**31 or not 1 <= self.start <= NEVER:
             raise ValueError("Phases is not consistent")
 
@@ -78,10 +78,10 @@ class VariationAwareUCRL(Episodic):
         delta: float = 0.05, phase_reward_variation: float = 0.0,
         phase_transition_variation: float = 0.0, available: Any = None,
     ) -> None:  # fmt: skip
-        if not real(diameter) or not 1.0 <= diameter < math.inf:
+        if not is_number(diameter) or not 1.0 <= diameter < math.inf:
             raise InvalidParameter("diameter", diameter, "a number >= 1")
-        total = not_negative("reward_variation", reward_variation)
-        total += diameter * not_negative("transition_variation", transition_variation)
+        total = check_not_negative("reward_variation", reward_variation)
+        total += diameter * check_not_negative("transition_variation", transition_variation)
         plausible = Varied(
             delta, reward_variation=phase_reward_variation,
             transition_variation=phase_transition_variation,

@@ -25,7 +25,7 @@ from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.store import Store
 from switchmdp.experiments.warm import warm_up
 from switchmdp.experiments.worker import STOPPED, Account, program, work
-from switchmdp.mdp.pairs import whole
+from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
 GRACE = 10.0  # seconds for running chunks to end once a stop is asked for
@@ -64,9 +64,9 @@ def run_chunks(
 ) -> Tally:  # fmt: skip
     """Do what is still to be done of this shard; `watch` is called whenever a chunk is."""
     stop = stop or threading.Event()
-    jobs = cores() if jobs is None else whole("jobs", jobs, 1, 1024)
-    last = whole("the number of shards", shard[1], 1)
-    mine = store.chunks()[whole("shard", shard[0], 1, last) - 1 :: last]
+    jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
+    last = check_integer("the number of shards", shard[1], 1)
+    mine = store.chunks()[check_integer("shard", shard[0], 1, last) - 1 :: last]
     tally = Tally(sum(_runs(chunk) for chunk in mine))
     undone = []
     for chunk in mine:

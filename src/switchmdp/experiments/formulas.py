@@ -19,9 +19,9 @@ import numpy as np
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import SwitchingMDP
-from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning import diameter as exact_diameter
 from switchmdp.planning import variations
+from switchmdp.validation import check_integer, check_positive
 
 MOST_CHANGES = 10**9
 
@@ -48,7 +48,7 @@ def optimal_window(
     89119
     """
     problem, horizon = context.problem, context.horizon
-    factor = positive("times", times)
+    factor = check_positive("times", times)
     if problem.changes == 0:
         return horizon
     window = _window(
@@ -75,12 +75,12 @@ def _diameter(problem: SwitchingMDP, given: float | str) -> float:
         return max(exact_diameter(mdp) for mdp in problem.configurations())
     if isinstance(given, str):
         raise InvalidParameter("diameter", given, "a number, 'lower-bound' or 'exact'")
-    return positive("diameter", given)
+    return check_positive("diameter", given)
 
 
 def changes(context: Context, *, plus: int = 0) -> int:
     """The number of changes that the problem was made with, felt within the horizon or not."""
-    return context.problem.changes + whole("plus", plus, -MOST_CHANGES, MOST_CHANGES)
+    return context.problem.changes + check_integer("plus", plus, -MOST_CHANGES, MOST_CHANGES)
 
 
 def change_points(context: Context) -> Any:
@@ -90,7 +90,7 @@ def change_points(context: Context) -> Any:
 
 def horizon(context: Context, *, times: float = 1.0) -> int:
     """The number of steps, or a multiple of it."""
-    return max(1, round(context.horizon * positive("times", times)))
+    return max(1, round(context.horizon * check_positive("times", times)))
 
 
 def reward_variation(context: Context) -> float:
@@ -116,7 +116,7 @@ def cw_window(context: Context, *, times: float = 1.0) -> int:
         horizon=context.horizon, n_states=problem.n_states, n_actions=problem.n_actions,
         reward_variation=reward, transition_variation=transition,
     )  # fmt: skip
-    return min(max(1, round(window * positive("times", times))), context.horizon)
+    return min(max(1, round(window * check_positive("times", times))), context.horizon)
 
 
 def cw_widening(context: Context, *, times: float = 1.0) -> float:
@@ -125,7 +125,7 @@ def cw_widening(context: Context, *, times: float = 1.0) -> float:
         horizon=context.horizon, window=cw_window(context),
         transition_variation=variations(context.problem)[1],
     )  # fmt: skip
-    return eta * positive("times", times)
+    return eta * check_positive("times", times)
 
 
 def exploration_rate(context: Context, *, times: float = 1.0) -> float:
@@ -138,7 +138,7 @@ def exploration_rate(context: Context, *, times: float = 1.0) -> float:
     """
     problem, T = context.problem, context.horizon
     share = problem.changes * problem.n_states * problem.n_actions * math.log(T) / T
-    return min(1.0, math.sqrt(share) * positive("times", times))
+    return min(1.0, math.sqrt(share) * check_positive("times", times))
 
 
 FORMULAS: dict[str, Callable[..., Any]] = {

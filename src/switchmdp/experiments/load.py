@@ -14,8 +14,8 @@ from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.results import HARDNESS, Results, Runs, Setting, no_runs
 from switchmdp.experiments.spec import Experiment
 from switchmdp.experiments.store import Store
-from switchmdp.mdp.pairs import increasing_steps
 from switchmdp.storage import Arrays
+from switchmdp.validation import check_increasing_steps
 
 
 def load_results(store: Store) -> Results:
@@ -110,7 +110,7 @@ def _restarts(chunk: Chunk, arrays: Arrays) -> list[Any]:
 def _change_points(chunk: Chunk, arrays: Arrays, cuts: Any) -> list[Any]:
     """The change points of each problem of a chunk."""
     try:
-        return [increasing_steps(part) for part in np.split(arrays["change_points"], cuts)]
+        return [check_increasing_steps(part) for part in np.split(arrays["change_points"], cuts)]
     except ValueError as error:
         raise DamagedFile(f"chunk {chunk.id}: change points {error}") from None
 

@@ -15,7 +15,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, is_valid
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidAction, InvalidParameter, Mismatch
-from switchmdp.mdp.pairs import positive, probability
+from switchmdp.validation import check_positive, check_probability
 
 MOST_MAPS = 10_000
 
@@ -90,7 +90,7 @@ class RescaleRewards(_Change):
     """Rewards are multiplied by a factor, drawn anew from [low, high] at every change."""
 
     def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = positive("low", low), positive("high", high)
+        self.low, self.high = check_positive("low", low), check_positive("high", high)
         if self.low > self.high:
             raise InvalidParameter("low", low, f"at most high = {high}")
         self.factor = 1.0
@@ -120,7 +120,7 @@ class PerturbTransitions(_ModelChange):
     """Every row is mixed with random weights on its own successors: (1 - amount) p + amount q."""
 
     def __init__(self, amount: float) -> None:
-        self.amount = probability("amount", amount)
+        self.amount = check_probability("amount", amount)
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
         """See to it that the environment can be changed this way."""
@@ -147,7 +147,7 @@ class ReseedMap(_ModelChange):
     """
 
     def __init__(self, p: float = 0.8) -> None:
-        self.p = probability("p", p)
+        self.p = check_probability("p", p)
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
         """See to it that the environment can be changed this way."""

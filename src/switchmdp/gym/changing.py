@@ -19,7 +19,7 @@ import numpy as np
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.gym.changes import Change
-from switchmdp.mdp.pairs import increasing_steps, probability, whole
+from switchmdp.validation import check_increasing_steps, check_integer, check_probability
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class At:
 
     def __init__(self, steps: Sequence[int]) -> None:
         try:
-            self.steps = frozenset(increasing_steps(steps).tolist())
+            self.steps = frozenset(check_increasing_steps(steps).tolist())
         except ValueError as error:
             raise InvalidParameter(
                 "steps", steps, f"steps from 2 on that increase: {error}"
@@ -50,7 +50,7 @@ class Every:
     """Every so many steps: at period + 1, 2 period + 1, …; with 1, a drift."""
 
     def __init__(self, period: int) -> None:
-        self.period = whole("period", period, 1)
+        self.period = check_integer("period", period, 1)
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
@@ -61,7 +61,7 @@ class AtRate:
     """Before any step with this probability."""
 
     def __init__(self, rate: float) -> None:
-        self.rate = probability("rate", rate)
+        self.rate = check_probability("rate", rate)
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
@@ -92,7 +92,7 @@ class Changing(gymnasium.Wrapper[Any, Any, Any, Any]):
         given = list(how) if isinstance(how, Sequence) else [how]
         if not given or not all(isinstance(change, Change) for change in given):
             raise InvalidParameter("how", how, "a change, such as PermuteActions(), or several")
-        self.rng = np.random.default_rng(whole("seed", seed, 0))
+        self.rng = np.random.default_rng(check_integer("seed", seed, 0))
         self.when = when
         self.how: list[Change] = [copy.copy(change) for change in given]
         for change in self.how:

@@ -17,9 +17,9 @@ import numpy as np
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.laws import BERNOULLI, RewardLaw, variance_of
-from switchmdp.mdp.pairs import integer
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.problems import PROBLEMS
+from switchmdp.validation import check_index
 
 # For problems that have no size of their own.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -49,7 +49,9 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
             raise InvalidParameter("render_mode", render_mode, "None: there is nothing to see")
         self.problem = problem
         self.available = problem.available
-        self.initial_state = integer(initial_state, problem.n_states, "initial_state", InvalidState)
+        self.initial_state = check_index(
+            initial_state, problem.n_states, "initial_state", InvalidState
+        )
         self.observation_space = gymnasium.spaces.Discrete(problem.n_states)
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)
         self._gains = optimal_gains(problem) if expose_truth else None
@@ -66,7 +68,7 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
     ) -> tuple[np.int64, dict[str, Any]]:
         """Back to step 1; `options={"initial_state": s}` starts elsewhere."""
         start = (options or {}).get("initial_state", self.initial_state)
-        start = integer(start, self.problem.n_states, "initial_state", InvalidState)
+        start = check_index(start, self.problem.n_states, "initial_state", InvalidState)
         super().reset(seed=seed)
         self._begin(start)
         return np.int64(self.state), self._info(changed=False)
@@ -74,7 +76,7 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
     def step(self, action: Any) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """One step; the action must be available in the current state."""
         problem, model = self.problem, self.problem.model
-        action = integer(action, problem.n_actions, "action", InvalidAction)
+        action = check_index(action, problem.n_actions, "action", InvalidAction)
         y = self._row[problem.pairs.pair(self.state, action)]
         reward = _reward(problem.law, float(model.mean[y]), self.np_random)
         part = slice(model.start[y], model.stop[y])

@@ -16,7 +16,7 @@ import numpy as np
 from switchmdp.errors import InvalidEnvironment, Mismatch
 from switchmdp.gym.play import Scale, discrete, finite
 from switchmdp.mdp import MDP, Deterministic
-from switchmdp.mdp.pairs import real
+from switchmdp.validation import is_number
 
 Entry = tuple[int, int, float, int, float, bool]
 _SHAPE = "{state: {action: [(probability, next state, reward, terminated), …]}}, counted from 0"
@@ -66,7 +66,7 @@ def _entries(table: dict[Any, Any], n_actions: int) -> list[Entry]:
                     inside = (
                         _below(n_states, s) and _below(n_actions, a) and _below(n_states, target)
                     )
-                    probable = real(p) and 0.0 <= p <= 1.0 + 1e-6
+                    probable = is_number(p) and 0.0 <= p <= 1.0 + 1e-6
                     if not (inside and probable and isinstance(ended, (bool, np.bool_))):
                         entry = (p, target, reward, ended)
                         raise InvalidEnvironment(f"env.unwrapped.P[{s!r}][{a!r}]", entry, _SHAPE)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from switchmdp.concurrency import whole_steps
 from switchmdp.errors import InvalidAction, InvalidEnvironment, InvalidParameter, Mismatch
-from switchmdp.mdp.pairs import integer, real, whole
 from switchmdp.randomness import run_seeds
+from switchmdp.validation import check_index, check_integer, is_number
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def play(
     >>> len(played.rewards), len(played.resets)
     (100, 0)
     """
-    steps = whole("steps", steps, 1)
-    seed = None if seed is None else whole("seed", seed, 0)
+    steps = check_integer("steps", steps, 1)
+    seed = None if seed is None else check_integer("seed", seed, 0)
     scale = Scale(reward_range, clip)
     observations, actions = discrete(env, "observation_space"), discrete(env, "action_space")
     _must_fit(agent, env, observations, actions)
@@ -73,7 +73,7 @@ def play(
     state = _reset(env, observations, seed)
     with whole_steps(steps) as counter:
         for i in counter:
-            action = integer(agent.act(state), n_actions, "the agent's action", InvalidAction)
+            action = check_index(agent.act(state), n_actions, "the agent's action", InvalidAction)
             found = _call("step", env.step, first_action + action)
             observation, raw, terminated, truncated = _unpacked(found)
             next_state = _state(observation, observations)
@@ -120,7 +120,7 @@ class Scale:
 def finite(value: Any) -> bool:
     """Whether a value is a plain number that a float can hold."""
     try:
-        return real(value) and math.isfinite(value)
+        return is_number(value) and math.isfinite(value)
     except OverflowError:
         return False
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from switchmdp.compiled import jit
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import real
 from switchmdp.randomness import beta, uniform
+from switchmdp.validation import is_number
 
 BERNOULLI, DETERMINISTIC, BETA, BETA_SHARE = 0, 1, 2, 3
 SMALLEST = 1e-300  # variance or share: below it ν overflows, and drawing a reward never ends
@@ -88,7 +88,7 @@ class Beta(RewardLaw):
 
 
 def _inside(field: str, value: Any, top: float) -> float:
-    if not real(value) or not SMALLEST <= value < top:
+    if not is_number(value) or not SMALLEST <= value < top:
         raise InvalidParameter(field, value, f"a number from {SMALLEST} to below {top}")
     return float(value)
 

@@ -9,7 +9,6 @@ Where every action is available everywhere, the pair of (s, a) is s·A + a.
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
+from switchmdp.validation import check_index, check_integer
 
 MAX_PAIRS = 2**31 - 1
 
@@ -50,8 +50,8 @@ class Pairs:
         >>> Pairs.of(2, 2).n_pairs, Pairs.of(2, 2, [[True, False], [True, True]]).n_pairs
         (4, 3)
         """
-        n_states = whole("n_states", n_states, 1)
-        n_actions = whole("n_actions", n_actions, 1)
+        n_states = check_integer("n_states", n_states, 1)
+        n_actions = check_integer("n_actions", n_actions, 1)
         if n_states * n_actions > MAX_PAIRS:
             raise InvalidParameter("n_states * n_actions", n_states * n_actions, f"<= {MAX_PAIRS}")
         if available is None:
@@ -89,8 +89,8 @@ class Pairs:
 
     def pair(self, state: Any, action: Any) -> int:
         """The pair of an available action, checked."""
-        state = integer(state, self.n_states, "state", InvalidState)
-        action = integer(action, self.n_actions, "action", InvalidAction)
+        state = check_index(state, self.n_states, "state", InvalidState)
+        action = check_index(action, self.n_actions, "action", InvalidAction)
         found = int(find_pair(self.starts, self.actions, state, action))
         if found < 0:
             raise InvalidAction(f"action in state {state}", action, f"one of {self.at(state)}")
@@ -107,68 +107,3 @@ class Pairs:
             and np.array_equal(self.starts, other.starts)
             and np.array_equal(self.actions, other.actions)
         )
-
-
-def integer(value: Any, top: int, field: str, error: type[InvalidParameter]) -> int:
-    """A plain int in 0..top-1: no bool, no float, no array."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
-        raise error(field, value, f"an integer from 0 to {top - 1}")
-    return int(value)
-
-
-def whole(field: str, value: Any, least: int, most: int = 2**62) -> int:
-    """A parameter that must be an integer in a range."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, np.integer))
-        or not least <= value <= most
-    ):
-        limit = f"an integer >= {least}" if most == 2**62 else f"an integer from {least} to {most}"
-        raise InvalidParameter(field, value, limit)
-    return int(value)
-
-
-def increasing_steps(values: Any) -> NDArray[np.int64]:
-    """Change points or restart times: integers from 2 on that increase, else a ValueError."""
-    try:
-        steps = np.asarray(values)
-        if steps.ndim == 1 and steps.size == 0:
-            return np.empty(0, np.int64)
-        if steps.ndim != 1 or steps.dtype.kind not in "iu" or steps.max() >= 2**62:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        raise ValueError(f"must be a list of integers, got {values!r}") from None
-    steps = steps.astype(np.int64)
-    if steps[0] < 2:
-        raise ValueError(f"must be >= 2, got {steps[0]} first")
-    falls = np.nonzero(steps[1:] <= steps[:-1])[0]  # a difference may wrap around
-    if len(falls):
-        i = falls[0]
-        raise ValueError(f"must increase strictly, got {steps[i]} then {steps[i + 1]}")
-    return steps
-
-
-def real(value: Any) -> bool:
-    """Whether a value is a plain number: no bool, no complex, no string, no array."""
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-
-
-def probability(field: str, value: Any) -> float:
-    """A parameter that must lie strictly between 0 and 1."""
-    if not real(value) or not 0.0 < value < 1.0:
-        raise InvalidParameter(field, value, "a number strictly between 0 and 1")
-    return float(value)
-
-
-def positive(field: str, value: Any) -> float:
-    """A parameter that must be a positive, finite number."""
-    if not real(value) or not 0.0 < value < float("inf"):
-        raise InvalidParameter(field, value, "a positive number")
-    return float(value)
-
-
-def not_negative(field: str, value: Any) -> float:
-    """A parameter that must be a finite number from 0 on."""
-    if not real(value) or not 0.0 <= value < float("inf"):
-        raise InvalidParameter(field, value, "a number >= 0")
-    return float(value)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidMDP
-from switchmdp.mdp.pairs import Pairs, real
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.validation import is_number
 
 ROW_SUM_TOLERANCE = 1e-6  # rows given in single precision, or written out to six digits
 
@@ -172,7 +173,7 @@ def _must_have(container: Any, size: int, what: str, of: str) -> None:
         raise InvalidMDP(f"{what} must be a list or a mapping over the {of}, got {container!r}")
     if isinstance(container, Mapping):
         for key in container:
-            if not real(key) or key not in range(size):
+            if not is_number(key) or key not in range(size):
                 raise InvalidMDP(f"{what}: {key!r} is not one of the {size} {of}")
     elif len(container) != size:
         raise InvalidMDP(f"{what} must be over {size} {of}, got {len(container)}")
@@ -196,7 +197,7 @@ def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]
             raise InvalidMDP(f"{where}: next state {target!r} is not an integer")
         if not 0 <= target < pairs.n_states:
             raise InvalidMDP(f"{where}: next state {target} is not in 0..{pairs.n_states - 1}")
-        if not real(probability):
+        if not is_number(probability):
             raise InvalidMDP(
                 f"{where}: probability {probability!r} of next state {target} is not a number"
             )

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs, real
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, place
+from switchmdp.validation import is_number
 
 RowChange = tuple[int, int, Any, float | None]
 Segment = tuple[int, int]
@@ -186,7 +187,7 @@ class Pool:
         return successors, values[successors] / total
 
     def _parse_mean(self, pair: int, mean: Any) -> float:
-        if not real(mean):
+        if not is_number(mean):
             raise self._fault(pair, f"mean reward {mean!r} is not a number")
         if not 0.0 <= mean <= 1.0:
             raise self._fault(pair, f"mean reward {mean} is outside [0, 1]")

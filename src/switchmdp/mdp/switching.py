@@ -23,11 +23,12 @@ from switchmdp.mdp.graph import disconnected
 from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs, increasing_steps, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import numbers
 from switchmdp.mdp.pool import Patches, Pool, RowChange, changes_that_rewire
 from switchmdp.mdp.stored import check_stored
 from switchmdp.storage import load_arrays, save_arrays
+from switchmdp.validation import check_increasing_steps, check_integer
 
 CHECKED_AT_ONCE = 20_000_000
 _STORED = "switching-mdp"
@@ -189,7 +190,7 @@ class SwitchingMDP:
 
     def active(self, t: int) -> int:
         """The index i of the configuration M_i that is active at step t."""
-        t = whole("t", t, 1)
+        t = check_integer("t", t, 1)
         return int(np.searchsorted(self.change_points, t, side="right"))
 
     def at(self, t: int) -> MDP:
@@ -198,7 +199,7 @@ class SwitchingMDP:
 
     def configuration(self, i: int) -> MDP:
         """Configuration M_i."""
-        i = whole("configuration", i, 0, self.changes)
+        i = check_integer("configuration", i, 0, self.changes)
         row = self.model.row.copy()
         last = self.patches.offsets[i]
         row[self.patches.pair[:last]] = self.patches.new[:last]
@@ -211,7 +212,7 @@ class SwitchingMDP:
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
         """M_first … M_last (all, if not given), one after the other."""
-        last = self.changes if last is None else whole("last", last, 0, self.changes)
+        last = self.changes if last is None else check_integer("last", last, 0, self.changes)
         mdp = self.configuration(first)
         yield mdp
         for i in range(first, last):
@@ -227,7 +228,7 @@ class SwitchingMDP:
         Done when the problem is made, unless it has very many configurations: then where their
         gains or diameters are first needed.
         """
-        last = self.changes if up_to is None else whole("up_to", up_to, 0, self.changes)
+        last = self.changes if up_to is None else check_integer("up_to", up_to, 0, self.changes)
         if last <= self._connected_up_to:
             return
         fault = _first_disconnected(
@@ -293,6 +294,6 @@ def _must_be_mdp(value: Any, index: int) -> None:
 
 def _checked_points(change_points: Any) -> NDArray[np.int64]:
     try:
-        return increasing_steps(change_points)
+        return check_increasing_steps(change_points)
     except ValueError as error:
         raise InvalidProblem(f"change points {error}") from None

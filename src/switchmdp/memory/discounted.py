@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Slots
+from switchmdp.validation import check_probability
 
 LEAST = 1.0
 FAINT = 2.0**-20
@@ -144,7 +145,7 @@ class Discounted:
     age: int
 
     def __init__(self, discount: float) -> None:
-        self.discount = probability("discount", discount)
+        self.discount = check_probability("discount", discount)
         self.block = max(1, math.ceil(1.0 / (PARTS * (1.0 - self.discount))))
         self.keeps = self.discount**self.block
 

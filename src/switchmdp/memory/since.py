@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Counts
+from switchmdp.validation import check_integer
 
 MOST = 4
 
@@ -45,7 +46,7 @@ class Since:
     first: NDArray[np.int64]
 
     def __init__(self, room: int = 2**16) -> None:
-        self.room = whole("room", room, 1, 2**32)
+        self.room = check_integer("room", room, 1, 2**32)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Counts
+from switchmdp.validation import check_integer
 
 FIRST_RING = 1024
 
@@ -61,7 +62,7 @@ class Window:
     size: int
 
     def __init__(self, window: int) -> None:
-        self.window = whole("window", window, 1)
+        self.window = check_integer("window", window, 1)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
 from switchmdp.agents.machine_code import absorb
-from switchmdp.mdp.pairs import find_pair, real, whole
+from switchmdp.mdp.pairs import find_pair
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
 from switchmdp.online.signal import Signal
+from switchmdp.validation import check_integer, is_number
 
 THRESHOLD = 1.0  # where the change signal fires
 
@@ -53,7 +54,7 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     >>> told["agent"]["class"], told["agent"]["parameters"], told["memory"]
     ('SWUCRL', {'window': 100, 'delta': 0.05}, {'window': 100, 'remembered': 0})
     """
-    limit = whole("limit", limit, 1)
+    limit = check_integer("limit", limit, 1)
     seen: Copied = decisions.look(_copied)
     agent, last_step = seen.agent, seen.last_step
     if isinstance(agent, Episodic) and agent.logged:
@@ -113,7 +114,7 @@ def _described(agent: Any) -> Data:
         name: getattr(part, name)
         for part in (agent, *components.values())
         for name in inspect.signature(type(part).__init__).parameters
-        if real(getattr(part, name, None)) and not name.startswith("n_")
+        if is_number(getattr(part, name, None)) and not name.startswith("n_")
     }
     return {
         "class": type(agent).__name__,

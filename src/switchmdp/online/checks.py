@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import InvalidAction, InvalidParameter
-from switchmdp.mdp.pairs import find_pair, integer
+from switchmdp.mdp.pairs import find_pair
+from switchmdp.validation import check_index
 
 LONGEST_SESSION = 200
 
@@ -24,7 +25,7 @@ def checked_session(session: Any) -> str:
 
 def checked_action(agent: Any, state: int, action: Any, field: str) -> int:
     """An action that the state has."""
-    found = integer(action, agent.n_actions, field, InvalidAction)
+    found = check_index(action, agent.n_actions, field, InvalidAction)
     if find_pair(agent.starts, agent.actions, state, found) < 0:
         raise InvalidAction(field, found, f"one of {agent.pairs.at(state)}")
     return found
@@ -67,5 +68,5 @@ def checked_mask(
         if not isinstance(chosen, list):
             raise InvalidParameter(field, chosen, f"a list of integers from 0 to {size - 1}")
         for number in chosen:
-            mask[integer(number, size, field, error)] = True
+            mask[check_index(number, size, field, error)] = True
     return mask

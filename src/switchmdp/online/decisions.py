@@ -37,7 +37,6 @@ from switchmdp.errors import (
     LogFailed,
     UnknownDecision,
 )
-from switchmdp.mdp.pairs import whole
 from switchmdp.online import folder as folders
 from switchmdp.online.checks import checked_mask
 from switchmdp.online.folder import as_plain
@@ -45,6 +44,7 @@ from switchmdp.online.journal import Journal
 from switchmdp.online.learner import Event, Learner
 from switchmdp.online.settings import Settings, checked
 from switchmdp.online.signal import Signal
+from switchmdp.validation import check_integer
 
 BATCH = 1000  # rows of history in a record
 DEFAULT_SIGNAL, LONGEST_SIGNAL = 10_000, 100_000
@@ -94,7 +94,7 @@ class Decisions:
         `classes` are those of its own that are to be read back; of an agent that is given they are
         known. With `sync=False` what was acknowledged survives the process, but not the machine.
         """
-        whole("snapshot_every", snapshot_every, 1)
+        check_integer("snapshot_every", snapshot_every, 1)
         classes = {*classes, *(() if agent is None else folders.classes_in(agent))}
         self.folder, self._on_alert = Path(folder), on_alert
         settings: dict[str, Any] = {

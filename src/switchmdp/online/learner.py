@@ -50,7 +50,6 @@ from switchmdp.errors import (
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.mdp.pairs import integer
 from switchmdp.online.asking import adopt, choose, decided, forget_if_due, learn
 from switchmdp.online.checks import (
     checked_action,
@@ -62,6 +61,7 @@ from switchmdp.online.checks import (
 from switchmdp.online.rewards import RewardHistory
 from switchmdp.online.settings import Settings
 from switchmdp.online.signal import ChangeSignal, Signal
+from switchmdp.validation import check_index
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
@@ -188,7 +188,7 @@ class Learner:
             if session not in self.sessions:
                 raise InvalidState("state", None, "given: this session has none yet")
             return self.sessions[session][0]
-        return integer(state, self.agent.n_states, "state", InvalidState)
+        return check_index(state, self.agent.n_states, "state", InvalidState)
 
     def _forget_if_due(self) -> None:
         if forget_if_due(self.agent):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import positive, whole
 from switchmdp.online.signal import ChangeSignal
+from switchmdp.validation import check_integer, check_positive
 
 REPLAN = ("inline", "background")
 MOST = 10**7
@@ -37,9 +37,9 @@ def checked(settings: Settings) -> Settings:
         raise InvalidParameter("replan", replan, f"one of {', '.join(REPLAN)}")
     signal = ChangeSignal(settings.signal_window, settings.signal_delta)
     return Settings(
-        expiry=positive("expiry", settings.expiry),
-        most_pending=whole("most_pending", settings.most_pending, 1, MOST),
-        most_sessions=whole("most_sessions", settings.most_sessions, 1, MOST),
+        expiry=check_positive("expiry", settings.expiry),
+        most_pending=check_integer("most_pending", settings.most_pending, 1, MOST),
+        most_sessions=check_integer("most_sessions", settings.most_sessions, 1, MOST),
         replan=replan,
         signal_window=signal.window,
         signal_delta=signal.delta,

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.mdp.pairs import probability, whole
 from switchmdp.storage import Arrays
+from switchmdp.validation import check_integer, check_probability
 
 PARTS = 20  # comparisons while a window passes
 DENSE = 2**20  # keys that are cheaper counted all than sorted
@@ -47,7 +47,10 @@ class ChangeSignal:
     def __init__(self, window: int, delta: float = 0.01, *, since: int = 0) -> None:
         """`since`: feedbacks that were counted before it."""
         self.since = since
-        self.window, self.delta = whole("window", window, 1, 10**7), probability("delta", delta)
+        self.window, self.delta = (
+            check_integer("window", window, 1, 10**7),
+            check_probability("delta", delta),
+        )
         self.steps = 0
         self.latest: Signal | None = None
         self.ring = np.zeros((3, 0), np.uint32)  # state, action, next state

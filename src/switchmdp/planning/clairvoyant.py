@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.mdp.pairs import whole
+from switchmdp.validation import check_integer
 
 
 def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.float64]:
@@ -35,7 +35,7 @@ def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.
     [9.0, 8.0]
     """
     problem = as_switching(problem)
-    horizon = whole("horizon", horizon, 1)
+    horizon = check_integer("horizon", horizon, 1)
     last = problem.active(horizon)
     model = problem.configuration(last).model
     values: NDArray[np.float64] = _backwards(

@@ -33,11 +33,11 @@ from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
-from switchmdp.mdp.pairs import probability
 from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
 from switchmdp.planning.wide import LARGEST
 from switchmdp.planning.wide_iteration import SLACK, wide_hitting_time, widening
+from switchmdp.validation import check_probability
 
 FEW = 128
 DENSE = 2000
@@ -299,7 +299,7 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
-    tolerance = probability("tolerance", tolerance)
+    tolerance = check_probability("tolerance", tolerance)
     if mdp.n_states == 1:
         return Diameter(0.0, 0.0, 0.0)
     if not is_communicating(mdp):

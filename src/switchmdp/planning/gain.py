@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
-from switchmdp.mdp.pairs import positive, whole
 from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.iteration import (
     DONE,
@@ -30,6 +29,7 @@ from switchmdp.planning.iteration import (
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
 from switchmdp.planning.wide_iteration import iterate_wide_policies
+from switchmdp.validation import check_integer, check_positive
 
 TOLERANCE = 1e-9
 SMALL = 64
@@ -66,7 +66,7 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
-    tolerance = positive("tolerance", tolerance)
+    tolerance = check_positive("tolerance", tolerance)
     if mdp.unconnected is not None:
         raise NotCommunicating(f"the optimal gain may depend on the first state: {mdp.unconnected}")
     choice = mdp.pairs.starts[:-1].copy()
@@ -129,7 +129,7 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     """
     if not isinstance(problem, SwitchingMDP):
         raise InvalidParameter("problem", problem, "a SwitchingMDP")
-    last = problem.changes if last is None else whole("last", last, 0, problem.changes)
+    last = problem.changes if last is None else check_integer("last", last, 0, problem.changes)
     known = _known.get(problem, np.empty((0, 2)))
     first = len(known)
     if last >= first:

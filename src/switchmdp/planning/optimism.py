@@ -30,8 +30,8 @@ from switchmdp.compiled import JIT, call_machine_code, compiled, freeze, thaw
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
-from switchmdp.mdp.pairs import positive
 from switchmdp.planning.inner_maximum import ZERO, optimistic_value, sort_by_value
+from switchmdp.validation import check_positive
 
 MAX_SWEEPS = 1_000_000
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
@@ -168,7 +168,7 @@ def extended_value_iteration(
     """
     if not isinstance(estimate, MDP):
         raise InvalidParameter("estimate", estimate, "an MDP")
-    precision = positive("precision", precision)
+    precision = check_positive("precision", precision)
     work, arguments = prepare(estimate, reward_radius, transition_radius)
     choice = np.zeros(estimate.n_states, np.int64)
     if not _iterate(work, *arguments, precision, choice):

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.inner_maximum import optimistic_row
 from switchmdp.planning.optimism import Optimism
+from switchmdp.validation import check_probability
 
 
 @compiled
@@ -38,7 +39,7 @@ class L1Set:
     radius: NDArray[np.float64]
 
     def __init__(self, delta: float) -> None:
-        self.delta = probability("delta", delta)
+        self.delta = check_probability("delta", delta)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.sweeps import Sweeps
+from switchmdp.validation import check_probability
 
 
 @compiled
@@ -36,7 +37,7 @@ class Optimistic:
     free: NDArray[np.bool_]
 
     def __init__(self, delta: float, windowed: bool = False) -> None:
-        self.delta = probability("delta", delta)
+        self.delta = check_probability("delta", delta)
         if not isinstance(windowed, bool):
             raise InvalidParameter("windowed", windowed, "true or false")
         self.windowed = windowed

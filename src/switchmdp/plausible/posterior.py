@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
-from switchmdp.mdp.pairs import Pairs, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.iteration import iterate_policies
 from switchmdp.randomness import beta, gamma, stream
+from switchmdp.validation import check_integer
 
 MOST = 10**7  # pairs times states
 PRECISION = 1e-9
@@ -44,7 +45,7 @@ class Posterior:
     upper: float
 
     def __init__(self, seed: int = 0) -> None:
-        self.words = stream(whole("seed", seed, 0))
+        self.words = stream(check_integer("seed", seed, 0))
 
     def reseed(self, seed: Any) -> None:
         """Start the draws anew."""

@@ -26,8 +26,14 @@ import math
 from typing import Any
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, not_negative, positive, probability, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.plausible.l1 import L1Set
+from switchmdp.validation import (
+    check_integer,
+    check_not_negative,
+    check_positive,
+    check_probability,
+)
 
 CHEUNG, WEI_LUO = 8.0, 64.0
 LONGEST = 2**53
@@ -45,10 +51,10 @@ class Widened(L1Set):
     def __init__(
         self, delta: float, *, horizon: int, widening: float = 0.0, scale: float = CHEUNG
     ) -> None:
-        self.delta = probability("delta", delta)
-        self.horizon = whole("horizon", horizon, 1, LONGEST)
-        self.widening = not_negative("widening", widening)
-        self.scale = positive("scale", scale)
+        self.delta = check_probability("delta", delta)
+        self.horizon = check_integer("horizon", horizon, 1, LONGEST)
+        self.widening = check_not_negative("widening", widening)
+        self.scale = check_positive("scale", scale)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -69,10 +75,10 @@ class Widened(L1Set):
 
     def check_state(self) -> None:
         """What a file may say."""
-        whole("horizon", self.horizon, 1, LONGEST)
-        not_negative("widening", self.widening)
-        positive("scale", self.scale)
-        not_negative("log", self.log)
+        check_integer("horizon", self.horizon, 1, LONGEST)
+        check_not_negative("widening", self.widening)
+        check_positive("scale", self.scale)
+        check_not_negative("log", self.log)
 
 
 @compiled
@@ -85,7 +91,7 @@ class SpanBall(Widened):
 
     def __init__(self, delta: float, *, horizon: int, span: float, scale: float = WEI_LUO) -> None:
         Widened.__init__(self, delta, horizon=horizon, scale=scale)
-        self.span = positive("span", span)
+        self.span = check_positive("span", span)
         self.widening = 1.0 / self.horizon
 
     def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
@@ -113,7 +119,7 @@ class SpanBall(Widened):
     def check_state(self) -> None:
         """What a file may say."""
         self.check_ball()
-        positive("span", self.span)
+        check_positive("span", self.span)
         if not 0.0 < self.widening <= 4.0:
             raise ValueError("SpanBall.widening is not consistent")
 
@@ -129,9 +135,9 @@ class Varied(L1Set):
     def __init__(
         self, delta: float, *, reward_variation: float = 0.0, transition_variation: float = 0.0
     ) -> None:
-        self.delta = probability("delta", delta)
-        self.reward_variation = not_negative("reward_variation", reward_variation)
-        self.transition_variation = not_negative("transition_variation", transition_variation)
+        self.delta = check_probability("delta", delta)
+        self.reward_variation = check_not_negative("reward_variation", reward_variation)
+        self.transition_variation = check_not_negative("transition_variation", transition_variation)
         self.phase = 1
 
     def start_phase(self, t: int) -> None:
@@ -158,6 +164,6 @@ class Varied(L1Set):
 
     def check_state(self) -> None:
         """What a file may say."""
-        not_negative("reward_variation", self.reward_variation)
-        not_negative("transition_variation", self.transition_variation)
-        whole("phase", self.phase, 1)
+        check_not_negative("reward_variation", self.reward_variation)
+        check_not_negative("transition_variation", self.transition_variation)
+        check_integer("phase", self.phase, 1)

@@ -17,10 +17,10 @@ import numpy as np
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import whole
 from switchmdp.problems.drift import moves, stacked
 from switchmdp.problems.random import must_fit
 from switchmdp.problems.ways import at_most_one, exchange
+from switchmdp.validation import check_integer
 
 MOST_GROUPS = 1000
 
@@ -39,13 +39,16 @@ def ad_placement(
     >>> problem.at(1).successors(0, 3), problem.changes
     (([3], [1.0]), 9)
     """
-    n_ads, groups = whole("n_ads", n_ads, 2), whole("groups", groups, 2, MOST_GROUPS)
+    n_ads, groups = (
+        check_integer("n_ads", n_ads, 2),
+        check_integer("groups", groups, 2, MOST_GROUPS),
+    )
     step, fatigue = at_most_one("step", step), at_most_one("fatigue", fatigue)
     if not at_most_one("best_rate", best_rate) > 0.0:
         raise InvalidParameter("best_rate", best_rate, "above 0")
     points = moves(horizon, every)
     must_fit(n_ads, n_ads, len(points) + 1)
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
     clicks = best_rate * rng.random((groups, n_ads))
     shares = [rng.dirichlet(np.ones(groups), 1)]
     for _ in points:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import probability, whole
 from switchmdp.problems.changing import How, When, changing
 from switchmdp.problems.random import even_change_points
 from switchmdp.problems.ways import mirrored
+from switchmdp.validation import check_integer, check_probability
 
 
 def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
@@ -22,7 +22,7 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     >>> round(optimal_gain(riverswim()).gain, 4)
     0.4286
     """
-    n = whole("n_states", n_states, 2, 3000)
+    n = check_integer("n_states", n_states, 2, 3000)
     transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
     for s in range(n):
         transitions[s, 0, max(0, s - 1)] = 1.0
@@ -68,9 +68,9 @@ def ring_with_shortcuts(
     """
     from scipy.sparse import csr_array
 
-    n = whole("n_states", n_states, 2, 10**6)
-    slip = probability("slip", slip)
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    n = check_integer("n_states", n_states, 2, 10**6)
+    slip = check_probability("slip", slip)
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
     here = np.arange(n)
     targets = np.stack([(here + 1) % n, (here - 1) % n, *rng.integers(0, n, (2, n))], axis=1)
     pairs = np.arange(4 * n)

@@ -23,7 +23,6 @@ from numpy.random import SeedSequence
 from switchmdp.errors import InvalidParameter, NotCommunicating
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
 from switchmdp.mdp.model import Model
-from switchmdp.mdp.pairs import whole
 from switchmdp.mdp.pool import RowChange
 from switchmdp.problems.random import (
     MOST_CHANGES,
@@ -33,6 +32,7 @@ from switchmdp.problems.random import (
     random_mdp,
 )
 from switchmdp.problems.ways import everything
+from switchmdp.validation import check_integer
 
 MOST_ROWS = 10**6  # pairs × configurations, each of which is looked at on its own
 MOST_DRAWS = 1000
@@ -55,9 +55,12 @@ def random_changes(
     >>> bool((problem.at(1).rewards == problem.at(501).rewards).all())
     True
     """
-    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    must_fit(n_states, n_actions, whole("changes", changes, 0, MOST_CHANGES) + 1)
-    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
+    must_fit(n_states, n_actions, check_integer("changes", changes, 0, MOST_CHANGES) + 1)
+    first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
     return changing(
         random_mdp(n_states, n_actions, seed=first, law=law), how, changes=changes,
         horizon=horizon, cycle=cycle, change_points=change_points, seed=further,
@@ -78,7 +81,7 @@ def changing(
     if not callable(how) or isinstance(how, type):
         allowed = "a way to change, such as new_rewards or SmallSteps(0.1)"
         raise InvalidParameter("how", how, allowed)
-    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(whole("seed", seed, 0))
+    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
     rng = np.random.default_rng(seed)
     return switching(
         base, lambda mdp: _changed(mdp, how, rng), changes=changes, horizon=horizon, cycle=cycle,
@@ -99,10 +102,13 @@ def switching(
     """
     if not isinstance(first, MDP):
         raise InvalidParameter("base", first, "an MDP")
-    changes, horizon = whole("changes", changes, 0, MOST_CHANGES), whole("horizon", horizon, 1)
+    changes, horizon = (
+        check_integer("changes", changes, 0, MOST_CHANGES),
+        check_integer("horizon", horizon, 1),
+    )
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    distinct = changes + 1 if cycle is None else whole("cycle", cycle, 2, MOST_CHANGES)
+    distinct = changes + 1 if cycle is None else check_integer("cycle", cycle, 2, MOST_CHANGES)
     rows, entries = (n * (changes + 1) for n in (first.pairs.n_pairs, len(first.model.successors)))
     if rows > MOST_ROWS or entries > MOST_ENTRIES:
         size = f"{rows:.3g} rows and {entries:.3g} probabilities"

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import positive, real, whole
 from switchmdp.problems.changing import How, changing
 from switchmdp.problems.random import MOST_CHANGES, must_fit, random_mdp
 from switchmdp.problems.ways import at_most_one, everything, exchange, step_within
+from switchmdp.validation import check_integer, check_positive, is_number
 
 Path = Callable[[float], float]
 
@@ -52,7 +52,7 @@ class Sinusoidal:
     cycles: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("cycles", self.cycles)
+        check_positive("cycles", self.cycles)
 
     def __call__(self, share: float) -> float:
         return (1.0 - math.cos(2.0 * math.pi * self.cycles * share)) / 2.0
@@ -70,7 +70,7 @@ def gradual_drift(
     >>> drift.change_points.tolist(), variations(drift)[1]
     ([101, 201, 301, 401, 501, 601, 701, 801, 901], 0.0)
     """
-    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
     base = random_mdp(n_states, n_actions, seed=first, law=law)
     target = changing(base, how, changes=1, horizon=2, seed=further).configuration(1)
     return drifting(base, target, path, horizon=horizon, every=every)
@@ -114,7 +114,7 @@ def random_walk(
     9
     """
     step, reward_step = at_most_one("step", step), at_most_one("reward_step", reward_step)
-    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
     base = random_mdp(n_states, n_actions, seed=first, law=law)
     points = _moves(base, horizon, every)
     rng = np.random.default_rng(further)
@@ -133,8 +133,8 @@ def moves(horizon: Any, every: Any) -> list[int]:
     >>> moves(10, 3), len(moves(100_000, None))
     ([4, 7, 10], 999)
     """
-    horizon = whole("horizon", horizon, 1)
-    every = max(1, horizon // 1000) if every is None else whole("every", every, 1)
+    horizon = check_integer("horizon", horizon, 1)
+    every = max(1, horizon // 1000) if every is None else check_integer("every", every, 1)
     count = (horizon - 1) // every
     if count > MOST_CHANGES:
         raise InvalidParameter("every", every, f"larger: {count} moves, of at most {MOST_CHANGES}")
@@ -149,7 +149,7 @@ def _moves(mdp: MDP, horizon: Any, every: Any) -> list[int]:
 
 def _position(path: Path, share: float) -> float:
     x = path(share)
-    if not real(x) or not 0.0 <= x <= 1.0:
+    if not is_number(x) or not 0.0 <= x <= 1.0:
         raise InvalidParameter(f"path({share})", x, "a number from 0 to 1")
     return float(x)
 

@@ -12,10 +12,10 @@ from numpy.random import SeedSequence
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import whole
 from switchmdp.problems.changing import MOST_DRAWS, How, When, changing
 from switchmdp.problems.random import MOST_ENTRIES, distinct_states, even_change_points
 from switchmdp.problems.ways import everything
+from switchmdp.validation import check_integer
 
 
 def garnet(
@@ -28,7 +28,7 @@ def garnet(
     >>> garnet(10, 2, 3, changes=1, horizon=1000, seed=0)
     SwitchingMDP(10 states, 2 actions, 1 changes, 40 rows, Bernoulli())
     """
-    first, further = SeedSequence(whole("seed", seed, 0)).spawn(2)
+    first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
     return changing(
         garnet_mdp(n_states, n_actions, successors, seed=first, law=law), how, changes=changes,
         horizon=horizon, cycle=cycle, change_points=change_points, seed=further,
@@ -44,13 +44,16 @@ def garnet_mdp(
     >>> garnet_mdp(10, 2, 3, seed=0)
     MDP(10 states, 2 actions, 60 transitions, Bernoulli())
     """
-    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    width = whole("successors", successors, 1, n_states)
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
+    width = check_integer("successors", successors, 1, n_states)
     n_pairs = n_states * n_actions
     if n_pairs * width > MOST_ENTRIES:
         allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
         raise InvalidParameter("n_states", n_states, allowed)
-    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(whole("seed", seed, 0))
+    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
     rng = np.random.default_rng(seed)
     from scipy.sparse import csr_array
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
 from switchmdp.mdp import MDP
-from switchmdp.mdp.pairs import real
 from switchmdp.mdp.pool import RowChange
 from switchmdp.planning import action_gaps, optimal_gain
 from switchmdp.problems.changing import patched
+from switchmdp.validation import is_number
 
 LEAST_GAP = 1e-6
 MOST_MARGIN = 0.9
@@ -48,7 +48,7 @@ class HiddenImprovement:
     margin: float = 0.5
 
     def __post_init__(self) -> None:
-        if not real(self.margin) or not 0.0 < self.margin <= MOST_MARGIN:
+        if not is_number(self.margin) or not 0.0 < self.margin <= MOST_MARGIN:
             allowed = f"a number above 0 and at most {MOST_MARGIN}"
             raise InvalidParameter("margin", self.margin, allowed)
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import not_negative, positive, real, whole
 from switchmdp.problems.changing import When, switching
 from switchmdp.problems.random import even_change_points, must_fit
+from switchmdp.validation import check_integer, check_not_negative, check_positive, is_number
 
 MOST_DEMAND = 500.0  # exp(-λ) is still a normal number
 
@@ -42,7 +42,7 @@ def inventory(
     (4, 3)
     """
     least, most = _range(demand)
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
 
     def season(before: Any = None) -> MDP:
         return inventory_mdp(
@@ -64,11 +64,14 @@ def inventory_mdp(
     >>> inventory_mdp(1, 1, demand=math.log(2)).successors(1, 0)
     ([0, 1], [0.5, 0.5])
     """
-    capacity = whole("capacity", capacity, 1, 3000)
-    n_states, n_actions = capacity + 1, whole("largest_order", largest_order, 1, capacity) + 1
+    capacity = check_integer("capacity", capacity, 1, 3000)
+    n_states, n_actions = (
+        capacity + 1,
+        check_integer("largest_order", largest_order, 1, capacity) + 1,
+    )
     must_fit(n_states, n_actions, 1)
-    price = positive("price", price)
-    cost, holding = not_negative("cost", cost), not_negative("holding", holding)
+    price = check_positive("price", price)
+    cost, holding = check_not_negative("cost", cost), check_not_negative("holding", holding)
     rest, kept = _after_sales(capacity, _demand("demand", demand))
     stock = np.arange(n_states)
     offered = np.minimum(stock[:, None] + np.arange(n_actions), capacity)
@@ -101,6 +104,6 @@ def _range(demand: Any) -> tuple[float, float]:
 
 
 def _demand(field: str, value: Any) -> float:
-    if not real(value) or not 0.0 < value <= MOST_DEMAND:
+    if not is_number(value) or not 0.0 < value <= MOST_DEMAND:
         raise InvalidParameter(field, value, f"above 0 and at most {MOST_DEMAND:g}")
     return float(value)

@@ -21,9 +21,9 @@ import numpy as np
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import real, whole
 from switchmdp.problems.changing import When, switching
 from switchmdp.problems.random import even_change_points, must_fit
+from switchmdp.validation import check_integer, is_number
 
 
 def combination_lock(
@@ -37,11 +37,14 @@ def combination_lock(
     >>> optimal_gains(combination_lock(4, slip=0.0, changes=1, horizon=1000)).round(9).tolist()
     [0.25, 0.25]
     """
-    length, n_actions = whole("length", length, 1, 3000), whole("n_actions", n_actions, 2)
+    length, n_actions = (
+        check_integer("length", length, 1, 3000),
+        check_integer("n_actions", n_actions, 2),
+    )
     must_fit(length, n_actions, 1)
-    if not real(slip) or not 0.0 <= slip < 1.0:
+    if not is_number(slip) or not 0.0 <= slip < 1.0:
         raise InvalidParameter("slip", slip, "a number from 0 to below 1")
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
     law = Bernoulli() if law is None else law
     combination = rng.integers(0, n_actions, length)
 

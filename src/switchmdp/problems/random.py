@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import whole
+from switchmdp.validation import check_integer
 
 MOST_ENTRIES = 2 * 10**7  # probabilities of one problem: building it takes about a gigabyte
 MOST_CHANGES = 10**5
@@ -52,7 +52,7 @@ def paper_change_points(changes: int, horizon: int) -> list[int]:
     >>> paper_change_points(2, 100_000), paper_change_points(3, 100_000)
     ([50000, 100000], [33334, 66668, 100002])
     """
-    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
+    changes, horizon = check_integer("changes", changes, 0), check_integer("horizon", horizon, 1)
     step = -(-horizon // changes) if changes else 0
     return [i * step for i in range(1, changes + 1)]
 
@@ -63,7 +63,7 @@ def even_change_points(changes: int, horizon: int) -> list[int]:
     >>> even_change_points(1, 100_000)
     [50001]
     """
-    changes, horizon = whole("changes", changes, 0), whole("horizon", horizon, 1)
+    changes, horizon = check_integer("changes", changes, 0), check_integer("horizon", horizon, 1)
     return [1 + i * horizon // (changes + 1) for i in range(1, changes + 1)]
 
 
@@ -76,9 +76,12 @@ def random_mdp(
     >>> random_mdp(5, 3, seed=0)
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
-    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
     must_fit(n_states, n_actions, 1)
-    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(whole("seed", seed, 0))
+    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
     transitions, means = _drawn(n_states, n_actions, seed, rows)
     return MDP(transitions, means, law=Bernoulli() if law is None else law)
 
@@ -104,12 +107,18 @@ def random_switching(
     >>> random_switching(changes=2, horizon=100_000, seed=0).change_points.tolist()
     [50000, 100000]
     """
-    changes, horizon = whole("changes", changes, 0, MOST_CHANGES), whole("horizon", horizon, 1)
+    changes, horizon = (
+        check_integer("changes", changes, 0, MOST_CHANGES),
+        check_integer("horizon", horizon, 1),
+    )
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
     must_fit(n_states, n_actions, changes + 1)
-    seeds = SeedSequence(whole("seed", seed, 0)).spawn(changes + 1)
+    seeds = SeedSequence(check_integer("seed", seed, 0)).spawn(changes + 1)
     drawn = [_drawn(n_states, n_actions, s, rows) for s in seeds]
     points = change_points(changes, horizon) if callable(change_points) else change_points
     transitions, means = (np.stack(arrays) for arrays in zip(*drawn, strict=True))
@@ -124,12 +133,15 @@ def random_sparse_mdp(
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
     1000
     """
-    n_states, n_actions = whole("n_states", n_states, 1), whole("n_actions", n_actions, 1)
-    width = whole("successors", successors, 1, n_states)
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
+    width = check_integer("successors", successors, 1, n_states)
     if n_states * n_actions * width > MOST_ENTRIES:
         allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
         raise InvalidParameter("n_states", n_states, allowed)
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
     n_pairs = n_states * n_actions
     targets = distinct_states(rng, n_pairs, width, n_states)
     onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states

@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
-from switchmdp.mdp.pairs import real, whole
 from switchmdp.problems.changing import When, changing, switching
 from switchmdp.problems.drift import moves
 from switchmdp.problems.random import even_change_points
 from switchmdp.problems.ways import permuted_actions
+from switchmdp.validation import check_integer, is_number
 
 MOST_ACTIONS = 10_000
 
@@ -54,13 +54,13 @@ def lower_bound(
     >>> optimal_gains(lower_bound(changes=1, horizon=1000)).round(9).tolist()
     [0.6, 0.6]
     """
-    n_actions = whole("n_actions", n_actions, 2, MOST_ACTIONS)
-    if not real(diameter) or not 1.0 < diameter < float("inf"):
+    n_actions = check_integer("n_actions", n_actions, 2, MOST_ACTIONS)
+    if not is_number(diameter) or not 1.0 < diameter < float("inf"):
         raise InvalidParameter("diameter", diameter, "a number above 1")
     leave = 1.0 / float(diameter)
-    if not real(advantage) or not 0.0 < advantage <= 1.0 - leave:
+    if not is_number(advantage) or not 0.0 < advantage <= 1.0 - leave:
         raise InvalidParameter("advantage", advantage, f"above 0, at most 1 - 1/D = {1.0 - leave}")
-    rng = np.random.default_rng(whole("seed", seed, 0))
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
     law = Bernoulli() if law is None else law
     good = int(rng.integers(n_actions))
 
@@ -115,7 +115,7 @@ def perilous_counts(window: int) -> NDArray[np.int64]:
 
 
 def _window(value: Any) -> int:
-    window = whole("window", value, 4)
+    window = check_integer("window", value, 4)
     if window % 4:
         raise InvalidParameter("window", value, "a multiple of 4")
     return window

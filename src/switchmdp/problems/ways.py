@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
 from switchmdp.mdp import MDP
-from switchmdp.mdp.pairs import real
 from switchmdp.mdp.pool import RowChange
+from switchmdp.validation import is_number
 
 
 def everything(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
@@ -165,7 +165,7 @@ def _reflected(x: NDArray[Any], top: NDArray[Any]) -> NDArray[Any]:
 
 def at_most_one(field: str, value: Any) -> float:
     """A parameter that must be a number from 0 to 1."""
-    if not real(value) or not 0.0 <= value <= 1.0:
+    if not is_number(value) or not 0.0 <= value <= 1.0:
         raise InvalidParameter(field, value, "a number from 0 to 1")
     return float(value)
 

@@ -30,9 +30,9 @@ from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
 from switchmdp.experiments.warm import compile_agents
 from switchmdp.mdp import MDP, SwitchingMDP
-from switchmdp.mdp.pairs import whole
 from switchmdp.reports import canvas, plots, tables
 from switchmdp.reports.report import regret_panel, short_table, write_report
+from switchmdp.validation import check_integer
 from switchmdp.version import __version__
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
@@ -105,7 +105,7 @@ def compare(
     """
     plan = _plan(problems, agents, horizon, seed, n_problems, every, epsilon)
     chunks = layout(plan.experiment.n_problems, block_sizes(plan))
-    jobs = cores() if jobs is None else whole("jobs", jobs, 1, 1024)
+    jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
     compile_agents(plan, [a for a, compiled in enumerate(plan.compiled) if compiled])
     outcomes: dict[Chunk, Outcome] = {}
     done = 0

@@ -41,10 +41,11 @@ from typing import Any
 
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import Pairs, positive, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.factors import log_rewards
 from switchmdp.restarts.special import log_factorial, log_gamma
 from switchmdp.restarts.splits import FIRST, REWARD, Splits, kept_at
+from switchmdp.validation import check_positive, check_probability
 
 # Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had
 # spared when it was weighed last (at first nothing); and both for rewards.
@@ -68,8 +69,8 @@ class BOCPD(Splits):
     def __init__(
         self, delta: float = 0.05, *, weight: float | None = None, rewards: bool = True
     ) -> None:
-        self.delta = probability("delta", delta)
-        self.weight = 0.0 if weight is None else positive("weight", weight)
+        self.delta = check_probability("delta", delta)
+        self.weight = 0.0 if weight is None else check_positive("weight", weight)
         if not isinstance(rewards, bool):
             raise InvalidParameter("rewards", rewards, "True or False")
         self.rewards = rewards
@@ -83,9 +84,9 @@ class BOCPD(Splits):
 
     def check_state(self) -> None:
         """What a file may say."""
-        probability("delta", self.delta)
+        check_probability("delta", self.delta)
         if self.weight != 0.0:
-            positive("weight", self.weight)
+            check_positive("weight", self.weight)
 
     def more(self) -> int:
         """How many columns of its own it wants."""

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.factors import (
     SHARES,
     log_mean,
@@ -42,6 +42,7 @@ from switchmdp.restarts.factors import (
 )  # fmt: skip
 from switchmdp.restarts.schedules import NEVER
 from switchmdp.restarts.snapshots import AGES, KEPT, KINDS, Snapshots, lies_between
+from switchmdp.validation import check_probability
 
 DOUBT = 0.2
 
@@ -62,7 +63,7 @@ class Evidence(Snapshots):
     heard: bool
 
     def __init__(self, delta: float = 0.01) -> None:
-        self.delta = probability("delta", delta)
+        self.delta = check_probability("delta", delta)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

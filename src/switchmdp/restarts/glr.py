@@ -32,8 +32,9 @@ import math
 from typing import Any
 
 from switchmdp.compiled import compiled, jit
-from switchmdp.mdp.pairs import Pairs, probability
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.splits import Splits, kept_at
+from switchmdp.validation import check_probability
 
 SURELY = 1.0 - 1e-9  # a margin far above what rounding takes from the chi-squared statistic
 
@@ -72,7 +73,7 @@ class GLR(Splits):
     log_share: float
 
     def __init__(self, delta: float = 0.05) -> None:
-        self.delta = probability("delta", delta)
+        self.delta = check_probability("delta", delta)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -81,7 +82,7 @@ class GLR(Splits):
 
     def check_state(self) -> None:
         """What a file may say."""
-        probability("delta", self.delta)
+        check_probability("delta", self.delta)
 
     def threshold(self, n: int) -> float:
         """log(3 n^{3/2} / δ')."""

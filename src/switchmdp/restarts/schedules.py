@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled, jit
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp.pairs import increasing_steps, whole
+from switchmdp.validation import check_increasing_steps, check_integer
 
 NEVER = 2**62
 
@@ -68,7 +68,7 @@ class Periodic(Schedule):
     period: int
 
     def __init__(self, period: int) -> None:
-        self.period = whole("period", period, 1)
+        self.period = check_integer("period", period, 1)
 
     def after(self, t: int) -> int:
         """The first restart after step t."""
@@ -86,7 +86,7 @@ class Cubic(Schedule):
     i: int
 
     def __init__(self, segments: int) -> None:
-        self.segments = whole("segments", segments, 1, 10**5)
+        self.segments = check_integer("segments", segments, 1, 10**5)
         self.i = 1
 
     def time(self) -> int:
@@ -111,7 +111,7 @@ class Told(Schedule):
 
     def __init__(self, times: Any) -> None:
         try:
-            self.times = increasing_steps(times)
+            self.times = check_increasing_steps(times)
         except ValueError:
             allowed = "integers from 2 on that increase strictly"
             raise InvalidParameter("restart times (change_points)", times, allowed) from None

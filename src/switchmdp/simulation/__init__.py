@@ -26,13 +26,14 @@ from switchmdp.errors import (
     Mismatch,
 )
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.mdp.pairs import Pairs, integer, whole
+from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import run_seeds, stream
 from switchmdp.simulation import loop
 from switchmdp.simulation.loop import EpisodeLog, Position, Settled, Trace, World
 from switchmdp.simulation.record import Episodes, Record, Trajectory
 from switchmdp.simulation.resume import grid_to_continue, joined
+from switchmdp.validation import check_index, check_integer
 
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
@@ -89,7 +90,7 @@ def simulate(
     (2000, 1000)
     """
     problem = as_switching(problem)
-    horizon = whole("horizon", horizon, 1)
+    horizon = check_integer("horizon", horizon, 1)
     _must_fit(agent, problem)
     if progress is not None and not callable(progress):
         raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
@@ -101,11 +102,15 @@ def simulate(
                     f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
                     "resume=record to continue, or experienced=True to start with what it knows"
                 )
-            seed = 0 if seed is None else whole("seed", seed, 0)
+            seed = 0 if seed is None else check_integer("seed", seed, 0)
             start = 0 if initial_state is None else initial_state
-            every = max(1, horizon // GRID_POINTS) if every is None else whole("every", every, 1)
+            every = (
+                max(1, horizon // GRID_POINTS)
+                if every is None
+                else check_integer("every", every, 1)
+            )
             position = Position(
-                1, integer(start, problem.n_states, "initial_state", InvalidState),
+                1, check_index(start, problem.n_states, "initial_state", InvalidState),
                 0, 1, 0.0, 0.0, 0.0, Settled(),
             )  # fmt: skip
             rewards, moves, role = run_seeds(seed)

@@ -1,0 +1,79 @@
+"""Checks of arguments: each returns a clean value, or raises an error that names the field.
+
+Booleans are never numbers here, and floats are never integers, even where Python would say so.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter
+
+
+def check_index(value: Any, top: int, field: str, error: type[InvalidParameter]) -> int:
+    """A plain int in 0..top-1: no bool, no float, no array."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
+        raise error(field, value, f"an integer from 0 to {top - 1}")
+    return int(value)
+
+
+def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:
+    """A parameter that must be an integer in a range."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer))
+        or not least <= value <= most
+    ):
+        limit = f"an integer >= {least}" if most == 2**62 else f"an integer from {least} to {most}"
+        raise InvalidParameter(field, value, limit)
+    return int(value)
+
+
+def check_increasing_steps(values: Any) -> NDArray[np.int64]:
+    """Change points or restart times: integers from 2 on that increase, else a ValueError."""
+    try:
+        steps = np.asarray(values)
+        if steps.ndim == 1 and steps.size == 0:
+            return np.empty(0, np.int64)
+        if steps.ndim != 1 or steps.dtype.kind not in "iu" or steps.max() >= 2**62:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise ValueError(f"must be a list of integers, got {values!r}") from None
+    steps = steps.astype(np.int64)
+    if steps[0] < 2:
+        raise ValueError(f"must be >= 2, got {steps[0]} first")
+    falls = np.nonzero(steps[1:] <= steps[:-1])[0]  # a difference may wrap around
+    if len(falls):
+        i = falls[0]
+        raise ValueError(f"must increase strictly, got {steps[i]} then {steps[i + 1]}")
+    return steps
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a plain number: no bool, no complex, no string, no array."""
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def check_probability(field: str, value: Any) -> float:
+    """A parameter that must lie strictly between 0 and 1."""
+    if not is_number(value) or not 0.0 < value < 1.0:
+        raise InvalidParameter(field, value, "a number strictly between 0 and 1")
+    return float(value)
+
+
+def check_positive(field: str, value: Any) -> float:
+    """A parameter that must be a positive, finite number."""
+    if not is_number(value) or not 0.0 < value < float("inf"):
+        raise InvalidParameter(field, value, "a positive number")
+    return float(value)
+
+
+def check_not_negative(field: str, value: Any) -> float:
+    """A parameter that must be a finite number from 0 on."""
+    if not is_number(value) or not 0.0 <= value < float("inf"):
+        raise InvalidParameter(field, value, "a number >= 0")
+    return float(value)
