@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from switchmdp.registration import register_when_imported
 from switchmdp.version import __version__
 
 _MODULES = (
@@ -85,6 +84,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-register_when_imported()

@@ -1,25 +1,31 @@
-"""The contract of agents and problems, as functions that users can run on their own.
+"""Check that an agent or a problem keeps its contract.
 
-`check_agent` simulates an agent in every way in which it may be run, and compares:
+`check_agent` distinguishes two kinds of findings:
 
-- same seed, same run; where it draws, another seed, another run
-- as machine code and interpreted (for compiled classes)
-- in pieces and as a whole
-- pickled in the middle, and not
-- bad states, actions and rewards are refused, and nothing has changed afterwards
-- what it keeps does not grow with the number of steps
+- *Errors*: the agent violates what `simulate` relies on. It needs the methods `act` and `observe`
+  and must choose available actions. Runs with the same seed must be equal: repeated, resumed in
+  pieces, continued with a copy of the agent, and (for compiled classes) as machine code and
+  interpreted. An agent with a method `reseed` must use the seed.
+- *Advice*: `simulate` works, but other uses may not. The agent does not validate its input, cannot
+  be pickled, or its memory grows with the number of steps.
 
-A broken promise raises `ContractViolation`, which says which one and how.
+Errors raise `ContractViolation`, which lists all of them. With `strict=True`, advice counts as
+errors; the agents of this package are tested that way.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
+import io
 import pickle
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,57 +36,98 @@ from switchmdp.planning.gain import optimal_gain_brackets
 from switchmdp.simulation import Record, simulate
 from switchmdp.validation import check_integer
 
-BAD_STATES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np.zeros(1, int), 1j]
+DEFAULT_SIZES = {"n_states": 3, "n_actions": 2}
+BAD_INDICES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np.zeros(1, int), 1j]
 BAD_REWARDS: list[Any] = [
     float("nan"), float("inf"), -float("inf"), -0.1, 1.1, "1", None, True, [0.5], np.ones(1), 1j,
 ]  # fmt: skip
 
 
+@dataclass(frozen=True, repr=False)
+class AgentReport:
+    """What `check_agent` found. `print(report)` lists every finding."""
+
+    agent: str
+    passed: tuple[str, ...]  # the checks without findings
+    errors: tuple[str, ...]  # violations of what `simulate` relies on
+    advice: tuple[str, ...]  # everything else
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.passed)} checks passed, {len(self.errors)} errors"
+        return f"AgentReport({self.agent}: {counts}, {len(self.advice)} pieces of advice)"
+
+    def __str__(self) -> str:
+        verdict = "violates the contract" if self.errors else "keeps the contract"
+        lines = [f"{self.agent} {verdict}; {len(self.passed)} checks passed"]
+        lines += [f"  error: {error}" for error in self.errors]
+        lines += [f"  advice: {advice}" for advice in self.advice]
+        return "\n".join(lines)
+
+
 def check_agent(
-    make: Callable[[], Any],
+    make: Any,
     *,
     problem: SwitchingMDP | None = None,
     steps: int = 2000,
     memory_steps: int = 20_000,
     seed: int = 0,
-) -> None:
-    """Check that the agents that `make()` returns keep the contract.
+    strict: bool = False,
+) -> AgentReport:
+    """Check that an agent keeps the contract; raise `ContractViolation` if it does not.
 
-    `problem` is what they are run on (a random one with Beta rewards if not given). What an agent
-    keeps may grow only within the first `memory_steps` steps: give a windowed agent a window that
-    is full by then.
+    `make` is a class, a function that returns a new agent, or an agent (which is copied). A class
+    or function receives `n_states`, `n_actions`, `available` and `problem` as far as it requires
+    them. The agents run on `problem`, by default a random one with Beta rewards. An agent's memory
+    may grow only within the first `memory_steps` steps: choose a window that is full by then. With
+    `strict=True`, advice (input that is not validated, for example) counts as an error.
 
-    >>> from switchmdp.agents import SWUCRL
-    >>> check_agent(lambda: SWUCRL(3, 2, window=50), steps=300, memory_steps=2000)
+    Raises:
+        ContractViolation: lists all errors; `.report` is the report.
+        InvalidParameter: `make` cannot be called with what is offered, or an option is invalid.
+
+    >>> class Cycle:
+    ...     def __init__(self, n_states, n_actions):
+    ...         self.n_actions, self.t = n_actions, 0
+    ...
+    ...     def act(self, state):
+    ...         return self.t % self.n_actions
+    ...
+    ...     def observe(self, state, action, reward, next_state):
+    ...         self.t += 1
+    >>> report = check_agent(Cycle, steps=300, memory_steps=2000)
+    >>> report.errors, "act accepts a bad state: act(-1)" in str(report)
+    ((), True)
     """
-    if not callable(make):
-        raise InvalidParameter("make", make, "a function that makes an agent")
-    steps, memory_steps = (
-        check_integer("steps", steps, 10),
-        check_integer("memory_steps", memory_steps, 10),
+    steps = check_integer("steps", steps, 10)
+    memory_steps = check_integer("memory_steps", memory_steps, 10)
+    seed = check_integer("seed", seed, 0)
+    if problem is not None and not isinstance(problem, SwitchingMDP):
+        raise InvalidParameter("problem", problem, "a SwitchingMDP")
+    new = _factory(make, problem, steps, seed)
+    findings = _Findings()
+    agent = findings.collect("the agent can be made", lambda: _construct(new, findings))
+    if agent is not None:
+        if problem is None:
+            problem = _random_problem(agent, steps, seed)
+        _run_checks(_Case(new, problem, steps, memory_steps, seed), agent, findings)
+    return _conclude(
+        type(agent).__qualname__ if agent is not None else repr(make), findings, strict
     )
-    agent = make()
-    for verb in ("act", "observe"):
-        _require(callable(getattr(agent, verb, None)), f"the agent has no verb {verb!r}")
-    for size in ("n_states", "n_actions"):
-        has = getattr(agent, size, None)
-        _require(isinstance(has, (int, np.integer)), f"the agent has no integer {size}")
-    problem = _problem_for(agent, steps, seed) if problem is None else problem
 
-    entire = _run(make(), problem, steps, seed)
-    _same(entire, _run(make(), problem, steps, seed), "two runs with the same seed")
-    _check_randomness(make, problem)
-    if JIT and is_compiled(agent):
-        plain = _run(make(), problem, steps, seed, interpreted=True)
-        _same(entire, plain, "machine code and interpreted code")
-    _check_pieces(make, problem, entire, seed)
-    _check_pickle(make, problem, entire, seed)
-    _check_refusals(make(), problem, seed)
-    _check_memory(make, problem, memory_steps, seed)
+
+def _conclude(name: str, findings: _Findings, strict: bool) -> AgentReport:
+    errors, advice = list(findings.errors), list(findings.advice)
+    if strict:
+        errors, advice = errors + advice, []
+    report = AgentReport(name, tuple(findings.passed), tuple(errors), tuple(advice))
+    if errors:
+        message = "\n".join([f"{name} violates the contract:", *(f"  {error}" for error in errors)])
+        raise ContractViolation(message, report) from findings.cause
+    return report
 
 
 def check_problem(problem: SwitchingMDP) -> None:
-    """Check that a problem is what it must be: connected, solvable, reversible and storable.
+    """Check that a problem is communicating, solvable, reversible and storable.
 
     >>> from switchmdp.problems import random_switching
     >>> check_problem(random_switching(changes=2, horizon=100))
@@ -91,31 +138,100 @@ def check_problem(problem: SwitchingMDP) -> None:
     _require(((brackets >= -1e-9) & (brackets <= 1 + 1e-9)).all(), "a gain lies outside [0, 1]")
     row, patches = problem.model.row.copy(), problem.patches
     for k in range(len(patches.pair)):
-        _require(row[patches.pair[k]] == patches.old[k], f"patch {k} replaces a row not there")
+        expected = f"patch {k} does not replace the row that its pair has"
+        _require(row[patches.pair[k]] == patches.old[k], expected)
         row[patches.pair[k]] = patches.new[k]
     for k in range(len(patches.pair) - 1, -1, -1):
         row[patches.pair[k]] = patches.old[k]
-    _require(np.array_equal(row, problem.model.row), "the patches can't be undone")
+    _require(np.array_equal(row, problem.model.row), "the patches cannot be undone")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
         problem.save(path)
-        again = SwitchingMDP.load(path)
-    arrays: list[tuple[Any, Any]] = list(zip(problem.model, again.model, strict=True))
-    arrays += zip(problem.patches, again.patches, strict=True)
-    arrays.append((problem.change_points, again.change_points))
+        loaded = SwitchingMDP.load(path)
+    arrays: list[tuple[Any, Any]] = list(zip(problem.model, loaded.model, strict=True))
+    arrays += zip(problem.patches, loaded.patches, strict=True)
+    arrays.append((problem.change_points, loaded.change_points))
     same = all(np.array_equal(x, y) for x, y in arrays)
-    _require(same and again.law == problem.law, "the problem changes when saved and loaded")
+    _require(same and loaded.law == problem.law, "saving and loading changes the problem")
 
 
-def _problem_for(agent: Any, steps: int, seed: int) -> SwitchingMDP:
-    n_states, n_actions = agent.n_states, agent.n_actions
+def _require(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ContractViolation(otherwise)
+
+
+# Making agents.
+
+
+def _factory(make: Any, problem: SwitchingMDP | None, steps: int, seed: int) -> Callable[[], Any]:
+    """A function without parameters that makes a new agent."""
+    if not isinstance(make, type) and all(hasattr(make, verb) for verb in ("act", "observe")):
+        return lambda: copy.deepcopy(make)
+    allowed = "a class, a function that returns a new agent, or an agent"
+    if not callable(make):
+        raise InvalidParameter("make", make, allowed)
+    offered: dict[str, Any] = dict(DEFAULT_SIZES)
+    if problem is not None:
+        offered = {"n_states": problem.n_states, "n_actions": problem.n_actions}
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # some built-in callables have no signature
+        return lambda: make()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
+    names = {p.name for p in required}
+    if problem is not None:  # optional sizes must fit the problem
+        names |= {p.name for p in parameters if p.name in offered}
+        if not problem.available.all():
+            names |= {p.name for p in parameters if p.name == "available"}
+    if "problem" in names or "available" in names:
+        made = _random_problem(None, steps, seed) if problem is None else problem
+        offered |= {"problem": made, "available": made.available}
+    unknown = names - set(offered)
+    by_position = [p for p in required if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if len(unknown) == len(required) == len(by_position) == 2:  # two sizes under other names
+        return lambda: make(offered["n_states"], offered["n_actions"])
+    if unknown:
+        missing = ", ".join(sorted(unknown))
+        raise InvalidParameter(
+            "make", make,
+            f"{allowed}; this one also requires {missing}: pass a function that sets it, such as "
+            "lambda: Agent(3, 2, ...)",
+        )  # fmt: skip
+    positional = [offered[p.name] for p in required if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+    rest = names - {p.name for p in required if p.kind is inspect.Parameter.POSITIONAL_ONLY}
+    return lambda: make(*positional, **{name: offered[name] for name in rest})
+
+
+def _construct(new: Callable[[], Any], findings: _Findings) -> Any:
+    """A new agent, or None if it lacks what every further check needs."""
+    agent = new()
+    complete = True
+    for verb in ("act", "observe"):
+        if isinstance(agent, type) or not callable(getattr(agent, verb, None)):
+            findings.error(f"the agent has no method {verb!r}")
+            complete = False
+    for name in DEFAULT_SIZES:
+        size = getattr(agent, name, 1)
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            findings.error(f"the agent's {name} must be a positive integer, got {size!r}")
+            complete = False
+    if complete and new() is agent:
+        findings.error("the function returns the same agent again; every run needs a new one")
+        complete = False
+    return agent if complete else None
+
+
+def _random_problem(agent: Any, steps: int, seed: int) -> SwitchingMDP:
+    """A random problem with two changes of the agent's size."""
+    n_states, n_actions = (int(getattr(agent, name, size)) for name, size in DEFAULT_SIZES.items())
     pairs = getattr(agent, "pairs", None)
     rng = np.random.default_rng(seed)
     configurations = (
         MDP(
             rng.dirichlet(np.ones(n_states), (n_states, n_actions)),
             rng.random((n_states, n_actions)),
-            available=None if pairs is None else pairs.available,
+            available=getattr(pairs, "available", None),
             law=Beta(share=0.5),
         )
         for _ in range(3)
@@ -123,102 +239,207 @@ def _problem_for(agent: Any, steps: int, seed: int) -> SwitchingMDP:
     return SwitchingMDP(configurations, [2 + steps // 3, 2 + 2 * steps // 3])
 
 
-def _run(agent: Any, problem: SwitchingMDP, steps: int, seed: int, **options: Any) -> Record:
-    return simulate(agent, problem, steps, seed, every=7, trajectory=True, **options)
+# Running the checks.
 
 
-def _same(a: Record, b: Record, what: str) -> None:
+class _Findings:
+    """Collects errors and advice, and which checks passed."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.advice: list[str] = []
+        self.passed: list[str] = []
+        self.cause: Exception | None = None
+
+    def error(self, text: str) -> None:
+        self.errors.append(text)
+
+    def collect(self, title: str, check: Callable[[], Any]) -> Any:
+        """Run a check; an exception is an error, and a check without findings has passed."""
+        before = len(self.errors) + len(self.advice)
+        result = None
+        try:
+            result = check()
+        except Exception as error:
+            self.cause = self.cause or error
+            self.error(f"{title}: failed with {type(error).__name__}: {error}")
+        if len(self.errors) + len(self.advice) == before:
+            self.passed.append(title)
+        return result
+
+
+class _Case(NamedTuple):
+    """What every check needs."""
+
+    new: Callable[[], Any]
+    problem: SwitchingMDP
+    steps: int
+    memory_steps: int
+    seed: int
+
+    def run(self, agent: Any, **options: Any) -> Record:
+        return simulate(
+            agent, self.problem, self.steps, self.seed, every=7, trajectory=True, **options
+        )
+
+
+def _run_checks(case: _Case, agent: Any, findings: _Findings) -> None:
+    whole = findings.collect("simulate runs the agent", lambda: case.run(case.new()))
+    if whole is not None:
+        findings.collect(
+            "two runs with the same seed are equal",
+            lambda: _compare(whole, case.run(case.new()), "two runs with the same seed", findings),
+        )
+        if JIT and is_compiled(agent):
+            findings.collect(
+                "machine code and interpreted code are equal",
+                lambda: _compare(
+                    whole, case.run(case.new(), interpreted=True),
+                    "machine code and interpreted code", findings,
+                ),
+            )  # fmt: skip
+        resumed = "a run in pieces equals the whole"
+        findings.collect(resumed, lambda: _check_pieces(case, whole, findings))
+        copied = "a pickled agent continues the run"
+        findings.collect(copied, lambda: _check_pickle(case, whole, findings))
+    if _draws(agent) and case.problem.n_actions > 1:
+        findings.collect("reseed uses the seed", lambda: _check_reseed(case, findings))
+    if whole is not None:
+        bounded = "the memory is bounded"
+        findings.collect(bounded, lambda: _check_memory(case, findings))
+        validated = "bad input is refused"
+        findings.collect(validated, lambda: findings.advice.extend(_bad_input_accepted(case)))
+
+
+def _draws(agent: Any) -> bool:
+    return bool(agent.draws()) if hasattr(agent, "draws") else hasattr(agent, "reseed")
+
+
+def _compare(a: Record, b: Record, what: str, findings: _Findings) -> None:
+    """Find the first difference between two runs that must be equal."""
     for name in ("states", "actions", "rewards"):
         x, y = np.asarray(getattr(a.trajectory, name)), np.asarray(getattr(b.trajectory, name))
         differing = np.nonzero(x != y)[0] if x.shape == y.shape else np.array([0])
         if len(differing):
-            t = int(differing[0])
-            raise ContractViolation(f"{what} differ in their {name}, first at step {t + 1}")
+            findings.error(f"{what} differ in their {name}, first at step {differing[0] + 1}")
+            return
     for name in ("times", "regret", "pseudo_regret"):
-        _require(np.array_equal(getattr(a, name), getattr(b, name)), f"{what} differ in {name}")
+        if not np.array_equal(getattr(a, name), getattr(b, name)):
+            findings.error(f"{what} differ in {name}")
+            return
 
 
-def _check_randomness(make: Callable[[], Any], problem: SwitchingMDP) -> None:
-    agent = make()
-    draws = agent.draws() if hasattr(agent, "draws") else hasattr(agent, "reseed")
-    if not draws or problem.n_actions == 1:
-        return
-    kept = []
+def _check_reseed(case: _Case, findings: _Findings) -> None:
+    contents = []
     for seed in (0, 0, 1):
-        agent = make()
+        agent = case.new()
         agent.reseed(np.random.SeedSequence(seed))
-        kept.append(_content(agent))
-    _require(kept[0] == kept[1], "reseeded alike, the agent differs")
-    _require(kept[0] != kept[2], "reseeded differently, the agent is the same")
+        contents.append(_content(agent))
+    if contents[0] is None:
+        return
+    if contents[0] != contents[1]:
+        findings.error("two agents reseeded with the same seed differ")
+    if contents[0] == contents[2]:
+        findings.error("two agents reseeded with different seeds are equal: reseed has no effect")
 
 
-def _check_pieces(make: Callable[[], Any], problem: SwitchingMDP, whole: Record, seed: int) -> None:
-    agent, record = make(), None
+def _check_pieces(case: _Case, whole: Record, findings: _Findings) -> None:
+    agent, record = case.new(), None
     for stop in (1, 2, 5, whole.horizon // 3, whole.horizon // 2, whole.horizon):
         record = simulate(
-            agent, problem, stop, seed, every=None if record else 7, trajectory=True, resume=record
-        )
+            agent, case.problem, max(stop, 0 if record is None else record.horizon), case.seed,
+            every=None if record else 7, trajectory=True, resume=record,
+        )  # fmt: skip
     assert record is not None
-    _same(whole, record, "a run in pieces and as a whole")
+    _compare(whole, record, "a run in pieces and a whole run", findings)
 
 
-def _check_pickle(make: Callable[[], Any], problem: SwitchingMDP, whole: Record, seed: int) -> None:
-    agent = make()
-    record = _run(agent, problem, whole.horizon // 2, seed)
+def _check_pickle(case: _Case, whole: Record, findings: _Findings) -> None:
+    agent = case.new()
+    record = simulate(
+        agent, case.problem, whole.horizon // 2, case.seed, every=7, trajectory=True
+    )  # fmt: skip
     try:
         agent = pickle.loads(pickle.dumps(agent))
     except Exception as error:
-        raise ContractViolation(f"the agent can't be pickled: {error!r}") from error
-    record = simulate(agent, problem, whole.horizon, trajectory=True, resume=record)
-    _same(whole, record, "a run with the agent pickled in the middle and one without")
+        findings.advice.append(
+            f"the agent cannot be pickled ({error}); experiments with several processes need that"
+        )
+        agent = copy.deepcopy(agent)
+    record = simulate(agent, case.problem, whole.horizon, trajectory=True, resume=record)
+    what = "a run with the agent pickled in the middle and a run without that"
+    _compare(whole, record, what, findings)
 
 
-def _check_refusals(agent: Any, problem: SwitchingMDP, seed: int) -> None:
-    _run(agent, problem, 50, seed)
-    action = problem.pairs.at(0)[0]
-    calls: list[tuple[str, tuple[Any, ...]]] = [("act", (bad,)) for bad in BAD_STATES]
-    calls += [("observe", (bad, action, 0.5, 0)) for bad in BAD_STATES]
-    calls += [("observe", (0, bad, 0.5, 0)) for bad in BAD_STATES]
-    calls += [("observe", (0, action, bad, 0)) for bad in BAD_REWARDS]
-    calls += [("observe", (0, action, 0.5, bad)) for bad in BAD_STATES]
-    unavailable = np.argwhere(~problem.available)
-    calls += [("observe", (int(s), int(a), 0.5, 0)) for s, a in unavailable[:1]]
-    before = _content(agent)
-    for verb, arguments in calls:
-        call = f"{verb}({', '.join(map(repr, arguments))})"
-        try:
-            getattr(agent, verb)(*arguments)
-        except InvalidInteraction:
-            pass
-        except Exception as error:
-            raise ContractViolation(
-                f"{call} is refused with {error!r}, not with InvalidState, InvalidAction or "
-                "InvalidReward"
-            ) from error
-        else:
-            raise ContractViolation(f"{call} is not refused")
-        _require(_content(agent) == before, f"{call} is refused, but the agent has changed")
-
-
-def _check_memory(
-    make: Callable[[], Any], problem: SwitchingMDP, memory_steps: int, seed: int
-) -> None:
-    agent = make()
-    record = simulate(agent, problem, memory_steps, seed)
-    once = len(_content(agent))
-    simulate(agent, problem, 2 * memory_steps, resume=record)
-    twice = len(_content(agent))
+def _check_memory(case: _Case, findings: _Findings) -> None:
+    agent, steps = case.new(), case.memory_steps
+    record = simulate(agent, case.problem, steps, case.seed)
+    once = len(_content(agent) or b"")
+    simulate(agent, case.problem, 2 * steps, resume=record)
+    twice = len(_content(agent) or b"")
     if twice - once > 4096 + once // 100:
-        raise ContractViolation(
-            f"the agent keeps {once} bytes after {memory_steps} steps and {twice} after twice as "
-            "many: its memory is not bounded (or not yet full: see memory_steps)"
+        findings.advice.append(
+            f"the agent's memory is not bounded: {once} bytes after {steps} steps and {twice} "
+            "after twice as many (if it is only not full yet, increase memory_steps)"
         )
 
 
-def _content(agent: Any) -> bytes:
-    return pickle.dumps(copy.deepcopy(agent))
+def _bad_input_accepted(case: _Case) -> Iterator[str]:
+    """Which bad states, actions and rewards the agent accepts, one line per argument."""
+    agent, pairs = case.new(), case.problem.pairs
+    simulate(agent, case.problem, 50, case.seed)
+    action = pairs.at(0)[0]
+    calls: list[tuple[str, str, list[tuple[Any, ...]]]] = [
+        ("act", "state", [(bad,) for bad in BAD_INDICES]),
+        ("observe", "state", [(bad, action, 0.5, 0) for bad in BAD_INDICES]),
+        ("observe", "action", [(0, bad, 0.5, 0) for bad in BAD_INDICES]),
+        ("observe", "reward", [(0, action, bad, 0) for bad in BAD_REWARDS]),
+        ("observe", "next_state", [(0, action, 0.5, bad) for bad in BAD_INDICES]),
+    ]
+    missing = np.argwhere(~pairs.available)[:1].tolist()
+    calls.append(("observe", "action that the state lacks", [(s, a, 0.5, 0) for s, a in missing]))
+    for verb, argument, tries in calls:
+        accepted: list[str] = []
+        raised: dict[str, str] = {}
+        changed: list[str] = []
+        before, trial = _content(agent), copy.deepcopy(agent)
+        for arguments in tries:
+            call = f"{verb}({', '.join(map(repr, arguments))})"
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    getattr(trial, verb)(*arguments)
+            except InvalidInteraction:
+                if _content(trial) == before:
+                    continue  # refused as it should be: the trial can be used again
+                changed.append(call)
+            except Exception as error:
+                raised.setdefault(type(error).__name__, call)
+            else:
+                accepted.append(call)
+            trial = copy.deepcopy(agent)
+        if accepted:
+            more = f" and {len(accepted) - 2} more" if len(accepted) > 2 else ""
+            yield f"{verb} accepts a bad {argument}: {', '.join(accepted[:2])}{more}"
+        for name, call in raised.items():
+            yield f"{call} raises {name}, not InvalidState, InvalidAction or InvalidReward"
+        if changed:
+            yield f"{changed[0]} is refused, but the agent has changed"
 
 
-def _require(holds: Any, otherwise: str) -> None:
-    if not holds:
-        raise ContractViolation(otherwise)
+class _ContentPickler(pickle.Pickler):
+    """Writes classes and functions by name, so that those of a notebook or a test are fine."""
+
+    def persistent_id(self, value: Any) -> str | None:
+        by_name = isinstance(value, (type, FunctionType))
+        return f"{value.__module__}.{value.__qualname__}" if by_name else None
+
+
+def _content(agent: Any) -> bytes | None:
+    """An agent's state as bytes, or None if it cannot be written."""
+    buffer = io.BytesIO()
+    try:
+        _ContentPickler(buffer).dump(copy.deepcopy(agent))
+    except Exception:
+        return None
+    return buffer.getvalue()

@@ -116,7 +116,17 @@ class DamagedFile(SwitchmdpError, ValueError):
 
 
 class ContractViolation(SwitchmdpError, AssertionError):
-    """An agent or problem breaks the contract that `check_agent` or `check_problem` tests."""
+    """An agent or problem violates the contract that `check_agent` or `check_problem` tests.
+
+    For an agent the message lists all errors, and `report` is the report of `check_agent`.
+    """
+
+    def __init__(self, message: str, report: Any = None) -> None:
+        super().__init__(message, report)
+        self.report = report
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class MissingExtra(SwitchmdpError, ImportError):

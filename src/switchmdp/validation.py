@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.errors import InvalidParameter
+from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 
 
 def check_index(value: Any, top: int, field: str, error: type[InvalidParameter]) -> int:
@@ -19,6 +19,35 @@ def check_index(value: Any, top: int, field: str, error: type[InvalidParameter])
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
         raise error(field, value, f"an integer from 0 to {top - 1}")
     return int(value)
+
+
+def check_state(value: Any, n_states: int, field: str = "state") -> int:
+    """A state as an int, else `InvalidState`.
+
+    >>> check_state(2, n_states=3)
+    2
+    """
+    return check_index(value, n_states, field, InvalidState)
+
+
+def check_action(value: Any, n_actions: int) -> int:
+    """An action as an int, else `InvalidAction`."""
+    return check_index(value, n_actions, "action", InvalidAction)
+
+
+def check_reward(value: Any) -> float:
+    """A reward as a float, else `InvalidReward`.
+
+    >>> check_reward(1)
+    1.0
+    """
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, float, np.integer, np.floating))
+        or not 0.0 <= value <= 1.0
+    ):
+        raise InvalidReward("reward", value, "a finite number in [0, 1]")
+    return float(value)
 
 
 def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:

@@ -197,7 +197,7 @@ def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:
     ids=["reduced", "lists", "full"],
 )  # fmt: skip
 def test_it_keeps_the_contract_of_agents(make: Any) -> None:
-    sm.check_agent(make, steps=1200, memory_steps=3000)
+    sm.check_agent(make, steps=1200, memory_steps=3000, strict=True)
 
 
 def test_new_states_and_actions_may_come_while_it_runs() -> None:

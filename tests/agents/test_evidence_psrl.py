@@ -21,7 +21,7 @@ HORIZON = 20_000
 
 
 def test_it_keeps_the_contract() -> None:
-    sm.check_agent(lambda: EvidencePSRL(5, 3, gap=200), memory_steps=10_000)
+    sm.check_agent(lambda: EvidencePSRL(5, 3, gap=200), memory_steps=10_000, strict=True)
 
 
 def test_it_is_told_neither_horizon_nor_changes_nor_diameter_nor_a_window() -> None:

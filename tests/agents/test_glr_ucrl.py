@@ -96,7 +96,7 @@ def test_without_exploration_it_is_the_agent_without_probes() -> None:
     [lambda: GLRUCRL(4, 2), lambda: GLRUCRL(4, 2, explore=0.07), lambda: RBOCPDUCRL2(4, 2)],
 )
 def test_it_keeps_the_contract_and_goes_on_from_a_file(make: Any, tmp_path: Any) -> None:
-    sm.check_agent(make, steps=1500, memory_steps=5000)
+    sm.check_agent(make, steps=1500, memory_steps=5000, strict=True)
     problem = sm.problems.random_switching(4, 2, changes=2, horizon=4000, seed=0)
     agent, control = make(), make()
     record = sm.simulate(agent, problem, 1, seed=1)

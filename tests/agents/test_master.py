@@ -321,7 +321,7 @@ def test_where_the_knobs_let_it_learn_it_learns() -> None:
     ids=["printed", "uneven", "restarting", "widening"],
 )  # fmt: skip
 def test_it_keeps_the_contract_of_agents(make: Any) -> None:
-    sm.check_agent(make, steps=2500, memory_steps=5000)
+    sm.check_agent(make, steps=2500, memory_steps=5000, strict=True)
 
 
 def test_lists_of_successors_are_counted_apart_for_each_order_too() -> None:

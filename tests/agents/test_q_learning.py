@@ -56,7 +56,9 @@ def test_it_learns_the_better_action_and_after_a_restart_the_new_one() -> None:
 def test_it_keeps_the_contract(n_states: int) -> None:
     mask = np.ones((n_states, 3), bool)
     mask[::2, 1] = False
-    sm.check_agent(lambda: QLearning(n_states, 3, period=700, available=mask), steps=1500)
+    sm.check_agent(
+        lambda: QLearning(n_states, 3, period=700, available=mask), steps=1500, strict=True
+    )
 
 
 def test_growth_keeps_what_was_learned() -> None:

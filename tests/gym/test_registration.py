@@ -1,4 +1,4 @@
-"""Gymnasium knows our problems, whichever package is imported first, and neither imports much."""
+"""`import switchmdp.gym` registers every problem; Gymnasium is optional."""
 
 from __future__ import annotations
 
@@ -8,85 +8,63 @@ import sys
 import gymnasium
 import pytest
 
-import switchmdp.registration as registration
+from switchmdp.gym import identifier, register
 from switchmdp.problems import PROBLEMS
 
-IDS = [registration.identifier(problem) for problem in PROBLEMS]
+IDS = [identifier(problem) for problem in PROBLEMS]
 
 
-def outcome(code: str) -> str:
+def output_of(code: str) -> str:
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def test_every_problem_has_an_id() -> None:
-    assert set(registration.PROBLEM_NAMES) == set(PROBLEMS)
+def test_every_problem_has_its_own_id() -> None:
     assert len(set(IDS)) == len(PROBLEMS)
+    assert "switchmdp/RandomSwitching-v0" in IDS
+    registered = [name for name in gymnasium.registry if name.startswith("switchmdp/")]
+    assert sorted(registered) == sorted(IDS)
     assert all(gymnasium.registry[name].entry_point == "switchmdp.gym:make_env" for name in IDS)
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "import switchmdp; import gymnasium; gymnasium.make({id!r})",
-        "import gymnasium; gymnasium.make('switchmdp:' + {id!r})",
-        "import gymnasium; import switchmdp; gymnasium.spec({id!r})",
-        "import switchmdp; import gymnasium; gymnasium.make('switchmdp:' + {id!r})",
-        "import gymnasium; import switchmdp; gymnasium.make('switchmdp:' + {id!r})",
-        "import switchmdp.gym; import gymnasium; gymnasium.spec({id!r})",
-        "import switchmdp; from gymnasium.envs import registration; registration.spec({id!r})",
-        "import switchmdp, importlib; import gymnasium; importlib.reload(gymnasium);"
-        "importlib.reload(switchmdp); gymnasium.spec({id!r})",
+        "import gymnasium, switchmdp.gym; gymnasium.make({id!r})",
+        "import switchmdp.gym, gymnasium; gymnasium.make({id!r})",
+        "import gymnasium, switchmdp; switchmdp.gym; gymnasium.spec({id!r})",
+        "import gymnasium; gymnasium.make('switchmdp.gym:' + {id!r})",
     ],
 )
-def test_an_id_works_in_any_order_of_imports(code: str) -> None:
-    asked = code.format(id="switchmdp/RandomSwitching-v0")
+def test_an_id_works_once_switchmdp_gym_is_imported(code: str) -> None:
+    run = code.format(id="switchmdp/RandomSwitching-v0")
     count = "print(sum(name.startswith('switchmdp/') for name in gymnasium.registry))"
-    assert outcome(f"{asked}; import gymnasium; {count}") == str(len(PROBLEMS))
+    assert output_of(f"{run}; {count}") == str(len(PROBLEMS))
 
 
-def test_importing_the_package_imports_neither_gymnasium_nor_numpy() -> None:
-    loaded = "print(*[m for m in ('gymnasium', 'numpy', 'numba') if m in sys.modules])"
-    assert outcome(f"import sys, switchmdp; {loaded}") == ""
-
-
-def test_registering_imports_nothing_that_makes_problems() -> None:
-    loaded = "print(*[m for m in ('numba', 'switchmdp.gym', 'switchmdp.mdp') if m in sys.modules])"
-    assert outcome(f"import sys, switchmdp, gymnasium; {loaded}") == ""
-    assert outcome(f"import sys, gymnasium, switchmdp; {loaded}") == ""
-
-
-def test_looking_for_gymnasium_without_importing_it_loses_nothing() -> None:
+def test_importing_the_package_leaves_the_import_system_and_gymnasium_alone() -> None:
     code = (
-        "import importlib.util, sys, switchmdp;"
-        "spec = importlib.util.find_spec('gymnasium'); assert spec.origin.endswith('__init__.py');"
-        "assert 'gymnasium' not in sys.modules; import gymnasium;"
-        "print('switchmdp/Riverswim-v0' in gymnasium.registry)"
+        "import sys; before = list(sys.meta_path); import switchmdp;"
+        "assert sys.meta_path == before;"
+        "print(*[m for m in ('gymnasium', 'numpy', 'numba') if m in sys.modules])"
     )
-    assert outcome(code) == "True"
+    assert output_of(code) == ""
 
 
-def test_the_watch_goes_once_gymnasium_is_there() -> None:
-    count = "print(sum('switchmdp' in type(f).__module__ for f in sys.meta_path))"
-    code = f"import sys, switchmdp, importlib; importlib.reload(switchmdp); {count};"
-    assert outcome(f"{code} import gymnasium; {count}").split() == ["1", "0"]
-
-
-def test_a_missing_gymnasium_is_missed_as_ever() -> None:
+def test_without_gymnasium_the_error_names_the_extra() -> None:
     code = (
-        "import sys, switchmdp\n"
-        "for f in list(sys.meta_path):\n"
-        "    if 'switchmdp' not in type(f).__module__: sys.meta_path.remove(f)\n"
-        "try:\n    import gymnasium\n"
-        "except ModuleNotFoundError as error: print(error)"
+        "import sys; sys.modules['gymnasium'] = None\n"
+        "import switchmdp as sm\n"
+        "sm.problems.riverswim()\n"
+        "try:\n    sm.gym\n"
+        "except sm.errors.MissingExtra as error: print(error)"
     )
-    assert outcome(code) == "No module named 'gymnasium'"
+    assert output_of(code) == "switchmdp.gym needs Gymnasium: pip install 'switchmdp[gym]'"
 
 
 def test_registering_twice_changes_nothing() -> None:
     before = dict(gymnasium.registry)
-    registration.register_when_imported()
-    registration.register_with(gymnasium)
+    register(gymnasium.registry)
     assert dict(gymnasium.registry) == before

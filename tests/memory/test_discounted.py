@@ -108,7 +108,7 @@ def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) 
             episodes=Growing() if drawn else None,
         )  # fmt: skip
 
-    sm.check_agent(make, steps=900, memory_steps=4000)
+    sm.check_agent(make, steps=900, memory_steps=4000, strict=True)
     problem = sm.problems.random_switching(4, 2, changes=1, horizon=2000, seed=0)
     agent, control = make(), make()
     record = sm.simulate(agent, problem, 777, seed=1)

@@ -141,7 +141,7 @@ def test_any_memory_or_set_can_be_restarted_by_it(name: str, other: str) -> None
     agent = make()
     sm.simulate(agent, problem, 2000, seed=0)
     assert agent.since > 1, "it was never restarted: the test is blind"
-    sm.check_agent(make, problem=problem, steps=1500, memory_steps=5000)
+    sm.check_agent(make, problem=problem, steps=1500, memory_steps=5000, strict=True)
 
 
 @EACH
@@ -204,7 +204,7 @@ def test_with_many_states_the_contract_is_kept_too(name: str) -> None:
     for s in range(70):  # few successors, so that counts soon have all their slots
         rows[s, 0, (s + 1) % 70], rows[s, 1, (s - 1) % 70] = 1.0, 1.0
     ring = sm.SwitchingMDP([sm.MDP(rows, rng.random((70, 2)))])
-    sm.check_agent(make, problem=ring, steps=400, memory_steps=4000)
+    sm.check_agent(make, problem=ring, steps=400, memory_steps=4000, strict=True)
 
 
 @EACH

@@ -42,7 +42,7 @@ from numba.core.serialize import dumps
 PACKAGE = Path(__file__).resolve().parent.parent
 KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
-PLAIN = ("contract.py", "registration.py", "gym", "online", "experiments", "reports", "cli")
+PLAIN = ("contract.py", "gym", "online", "experiments", "reports", "cli")
 
 HANDLES = open_handle in os.supports_dir_fd  # of folders; where there are some, files have owners
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)

@@ -1,28 +1,41 @@
-"""Gymnasium, both ways: our problems as environments, any discrete environment for our agents.
+"""Gymnasium in both directions: problems as environments, and agents on any discrete environment.
 
-The only place that imports Gymnasium. Every problem has an id there, `switchmdp/RandomSwitching-v0`
-and so on.
+Importing this package registers every problem with Gymnasium, as `switchmdp/RandomSwitching-v0` and
+so on. It is the only package that imports Gymnasium, which comes with the extra `gym`.
+
+- `environment`: problems as environments, and their ids
+- `play`: run an agent on an environment
+- `wrappers`: make any environment change
+- `tabular`: convert an environment with a known model to an MDP
 """
 
-import gymnasium
+from switchmdp.errors import MissingExtra
 
-from switchmdp.gym.changes import (
+try:
+    import gymnasium
+except ImportError as error:
+    raise MissingExtra("switchmdp.gym needs Gymnasium: pip install 'switchmdp[gym]'") from error
+
+from switchmdp.gym.environment import SwitchingEnv, identifier, make_env, register
+from switchmdp.gym.play import Played, play
+from switchmdp.gym.tabular import to_mdp
+from switchmdp.gym.wrappers import (
+    At,
+    AtRate,
     Change,
+    Changing,
+    Every,
     PermuteActions,
     PerturbTransitions,
     RescaleRewards,
     ReseedMap,
+    Schedule,
 )
-from switchmdp.gym.changing import At, AtRate, Changing, Every, Schedule
-from switchmdp.gym.environment import SwitchingEnv, make_env
-from switchmdp.gym.model import to_mdp
-from switchmdp.gym.play import Played, play
-from switchmdp.registration import identifier, register_with
 
 __all__ = [
     "At", "AtRate", "Change", "Changing", "Every", "PermuteActions", "PerturbTransitions", "Played",
     "RescaleRewards", "ReseedMap", "Schedule", "SwitchingEnv", "identifier", "make_env", "play",
-    "to_mdp",
+    "register", "to_mdp",
 ]  # fmt: skip
 
-register_with(gymnasium)
+register(gymnasium.registry)

@@ -1,14 +1,17 @@
-"""Every problem is also a Gymnasium environment: discrete, continuing, seeded.
+"""Problems as Gymnasium environments: discrete, continuing, seeded.
 
-An environment never terminates and never truncates; `reset` goes back to step 1 and to the first
-configuration. What the agent must not know is in `info` only with `expose_truth=True`, and speaks
-of the step that comes next: which configuration will be active (`configuration`), whether it takes
-over with that step (`changed`), and its `optimal_gain`. Where a state does not have every action,
-`info["action_mask"]` says which it has; any other is refused.
+An environment never terminates and never truncates; `reset` returns to step 1 and to the first
+configuration. With `expose_truth=True`, `info` contains what the agent must not know about the next
+step: which configuration is active (`configuration`), whether it starts with that step (`changed`),
+and its `optimal_gain`. If a state lacks some actions, `info["action_mask"]` lists those it has;
+others are refused.
+
+The ids are derived from `PROBLEMS`: "random-switching" is `switchmdp/RandomSwitching-v0`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import gymnasium
@@ -21,7 +24,7 @@ from switchmdp.planning.gain import optimal_gains
 from switchmdp.problems import PROBLEMS
 from switchmdp.validation import check_index
 
-# For problems that have no size of their own.
+# For problems whose size has no default.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "random-sparse": {"n_states": 100, "n_actions": 4, "successors": 5},
     "ring-with-shortcuts": {"n_states": 100},
@@ -29,7 +32,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
-    """A switching MDP to be stepped through.
+    """A switching MDP as an environment.
 
     >>> from switchmdp.problems import random_switching
     >>> env = SwitchingEnv(random_switching(5, 3, changes=1, horizon=100), expose_truth=True)
@@ -46,7 +49,7 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
         if not isinstance(expose_truth, (bool, np.bool_)):
             raise InvalidParameter("expose_truth", expose_truth, "True or False")
         if render_mode is not None:
-            raise InvalidParameter("render_mode", render_mode, "None: there is nothing to see")
+            raise InvalidParameter("render_mode", render_mode, "None: rendering is not supported")
         self.problem = problem
         self.available = problem.available
         self.initial_state = check_index(
@@ -66,7 +69,7 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Back to step 1; `options={"initial_state": s}` starts elsewhere."""
+        """Return to step 1; `options={"initial_state": s}` chooses the first state."""
         start = (options or {}).get("initial_state", self.initial_state)
         start = check_index(start, self.problem.n_states, "initial_state", InvalidState)
         super().reset(seed=seed)
@@ -83,10 +86,10 @@ class SwitchingEnv(gymnasium.Env[np.int64, np.int64]):
         drawn = np.searchsorted(model.cumulative[part], self.np_random.random(), side="right")
         self.state = int(model.successors[part][drawn])
         self.t += 1
-        return np.int64(self.state), reward, False, False, self._info(self._changes())
+        return np.int64(self.state), reward, False, False, self._info(self._apply_change())
 
-    def _changes(self) -> bool:
-        """Let the configuration of step t take over, if it is a new one."""
+    def _apply_change(self) -> bool:
+        """Apply the change of step t; return whether there is one."""
         i, points, patches = self._configuration, self.problem.change_points, self.problem.patches
         if i == len(points) or points[i] != self.t:
             return False
@@ -130,3 +133,23 @@ def make_env(
     made = PROBLEMS[problem](**{**DEFAULTS.get(problem, {}), **parameters})
     return SwitchingEnv(made, expose_truth=expose_truth, initial_state=initial_state,
                         render_mode=render_mode)  # fmt: skip
+
+
+def identifier(problem: str) -> str:
+    """The Gymnasium id of a problem.
+
+    >>> identifier("random-switching")
+    'switchmdp/RandomSwitching-v0'
+    """
+    return f"switchmdp/{''.join(part.capitalize() for part in problem.split('-'))}-v0"
+
+
+def register(registered: Container[str]) -> None:
+    """Register every problem that is not yet registered with Gymnasium."""
+    for problem in PROBLEMS:
+        if identifier(problem) not in registered:
+            gymnasium.register(
+                identifier(problem),
+                entry_point="switchmdp.gym:make_env",
+                kwargs={"problem": problem},
+            )

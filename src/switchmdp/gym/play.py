@@ -1,14 +1,14 @@
-"""Any agent on any environment with discrete observations and actions.
+"""Run any agent on any environment with discrete observations and actions.
 
-States and actions count from 0 for the agent, whatever `start` the spaces have. Rewards are mapped
-from `reward_range` to [0, 1]. Where an episode of the environment
+The agent's states and actions count from 0, whatever `start` the spaces have. Rewards are mapped
+from `reward_range` to [0, 1]. When an episode of the environment
 
-- terminates, the next state is the one that `reset` gives: that is what the action led to;
-- is truncated, the step is learned as it was, and the agent then finds itself in the reset state:
-  nothing is learned across the jump.
+- terminates, the agent observes the state that `reset` returns as the next state;
+- is truncated, the agent observes the step as it is, and continues from the state that `reset`
+  returns. It learns nothing from that jump.
 
-Whatever the environment gives back is checked before the agent sees it: an environment that
-misbehaves raises `InvalidEnvironment` in that very step, and the agent is as it was before it.
+Every value that the environment returns is checked before the agent sees it. An invalid value
+raises `InvalidEnvironment` in that step, and the agent stays unchanged.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from switchmdp.randomness import run_seeds
 from switchmdp.validation import check_index, check_integer, is_number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Played:
-    """What came of it: every reward as the environment gave it, and where episodes ended."""
+    """The rewards as the environment returned them, and where its episodes ended."""
 
     rewards: NDArray[np.float64]
     resets: NDArray[np.int64]  # the steps after which the environment was reset
+
+    def __repr__(self) -> str:
+        mean = f"mean reward {self.mean_reward:.6g}" if len(self.rewards) else "no rewards"
+        return f"Played({len(self.rewards)} steps, {mean}, {len(self.resets)} resets)"
 
     @property
     def mean_reward(self) -> float:
@@ -48,12 +52,11 @@ def play(
 ) -> Played:  # fmt: skip
     """Let an agent act in an environment for a number of steps, and learn.
 
-    `reward_range` is what rewards may be; one outside it is an error, or set to the nearer end with
-    `clip=True` (the agent then learns another problem: its means are those of the clipped rewards).
-    `seed` is given to the first `reset`, and the agent's own draws follow from it as in `simulate`;
-    without a seed the agent keeps the random state it has. `progress(done, steps)` is called every
-    1000 steps and at the end. Ctrl-C stops between two steps. Masks in `info` are not read: where
-    states lack actions, make the agent with `available=`.
+    A reward outside `reward_range` is an error; with `clip=True` it is clipped (the agent then
+    learns the problem with the clipped rewards). `seed` seeds the first `reset` and the agent's own
+    draws, as in `simulate`; without a seed the agent keeps its random state. `progress(done,
+    steps)` is called every 1000 steps and at the end. Ctrl-C stops between two steps. Masks in
+    `info` are ignored: if states lack actions, create the agent with `available=`.
 
     >>> import switchmdp as sm
     >>> from switchmdp.gym import make_env
@@ -74,8 +77,8 @@ def play(
     with whole_steps(steps) as counter:
         for i in counter:
             action = check_index(agent.act(state), n_actions, "the agent's action", InvalidAction)
-            found = _call("step", env.step, first_action + action)
-            observation, raw, terminated, truncated = _unpacked(found)
+            result = _call("step", env.step, first_action + action)
+            observation, raw, terminated, truncated = _unpacked(result)
             next_state = _state(observation, observations)
             reward = scale(raw)
             fresh = _reset(env, observations, None) if terminated or truncated else next_state
@@ -90,7 +93,7 @@ def play(
 
 
 class Scale:
-    """From the environment's rewards to [0, 1].
+    """Maps the environment's rewards to [0, 1].
 
     >>> Scale((-10, 10))(5)
     0.75
@@ -111,7 +114,7 @@ class Scale:
         if not finite(raw):
             raise InvalidEnvironment("the reward", raw, "a finite number")
         if not self.low <= raw <= self.high and not self.clip:
-            allowed = f"within reward_range = ({self.low}, {self.high}), or clip=True"
+            allowed = f"within reward_range = ({self.low}, {self.high}) (or pass clip=True)"
             raise InvalidEnvironment("the reward", raw, allowed)
         inside = min(max(float(raw), self.low), self.high)
         return min(max((inside - self.low) / (self.high - self.low), 0.0), 1.0)
@@ -134,7 +137,7 @@ def discrete(env: Any, name: str) -> gymnasium.spaces.Discrete:
 
 
 def _must_fit(agent: Any, env: Any, observations: Any, actions: Any) -> None:
-    """Where both say how many states and actions they have, and which, they must agree."""
+    """Raise Mismatch if the agent's states or actions differ from the environment's."""
     for size, space in (("n_states", observations), ("n_actions", actions)):
         has = getattr(agent, size, None)
         if has is not None and has != space.n:
@@ -145,14 +148,16 @@ def _must_fit(agent: Any, env: Any, observations: Any, actions: Any) -> None:
         missing = np.argwhere(pairs.available & ~offered)
         if len(missing):
             s, a = missing[0].tolist()
-            words = f"the agent has action {a} in state {s}, which the environment does not offer"
-            raise Mismatch(f"{words}; make the agent with available=env.unwrapped.available")
+            raise Mismatch(
+                f"the agent has action {a} in state {s}, but the environment does not; create the "
+                "agent with available=env.unwrapped.available"
+            )
 
 
-def _call(verb: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _call(verb: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     try:
-        return function(*given, **named)
-    except InvalidAction:  # one of our environments: the agent is to blame
+        return function(*arguments, **named)
+    except InvalidAction:  # from a SwitchingEnv: the agent chose it
         raise
     except Exception as error:  # an environment may raise anything
         what = f"{type(error).__name__}: {error}"
@@ -160,17 +165,17 @@ def _call(verb: str, function: Callable[..., Any], *given: Any, **named: Any) ->
 
 
 def _reset(env: Any, space: gymnasium.spaces.Discrete, seed: int | None) -> int:
-    found = _call("reset", env.reset, seed=seed)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
-        raise InvalidEnvironment("what reset returned", found, "(observation, info)")
-    return _state(found[0], space)
+    result = _call("reset", env.reset, seed=seed)
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
+        raise InvalidEnvironment("the result of reset", result, "(observation, info)")
+    return _state(result[0], space)
 
 
-def _unpacked(found: Any) -> tuple[Any, Any, bool, bool]:
-    if not isinstance(found, tuple) or len(found) != 5 or not isinstance(found[4], dict):
+def _unpacked(result: Any) -> tuple[Any, Any, bool, bool]:
+    if not isinstance(result, tuple) or len(result) != 5 or not isinstance(result[4], dict):
         shape = "(observation, reward, terminated, truncated, info)"
-        raise InvalidEnvironment("what step returned", found, shape)
-    observation, reward, terminated, truncated, _ = found
+        raise InvalidEnvironment("the result of step", result, shape)
+    observation, reward, terminated, truncated, _ = result
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, (bool, np.bool_)):
             raise InvalidEnvironment(name, flag, "True or False")
@@ -178,7 +183,7 @@ def _unpacked(found: Any) -> tuple[Any, Any, bool, bool]:
 
 
 def _state(observation: Any, space: gymnasium.spaces.Discrete) -> int:
-    """An observation as a state from 0; exactly an integer, not something that looks like one."""
+    """An observation, which must be an integer, as a state counted from 0."""
     if isinstance(observation, np.ndarray) and observation.shape == ():
         observation = observation[()]
     if isinstance(observation, bool) or not isinstance(observation, (int, np.integer)):

@@ -1,9 +1,9 @@
-"""Tabular environments with a model (`env.unwrapped.P`) as MDPs, made continuing.
+"""Convert tabular environments, which have a model `env.unwrapped.P`, to continuing MDPs.
 
 `P[s][a]` lists (probability, next state, reward, terminated). Where an episode terminates, the next
-state is a start state, drawn from `env.unwrapped.initial_state_distrib` as `reset` draws it, which
-is how `play` sees it too. Time limits are not part of the model. States that can never be reached
-from a start state are left out.
+state is a start state, drawn from `env.unwrapped.initial_state_distrib` as `reset` draws it; `play`
+treats termination the same way. Time limits are not part of the model. States that cannot be
+reached from a start state are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _SHAPE = "{state: {action: [(probability, next state, reward, terminated), …]}
 def to_mdp(env: gymnasium.Env[Any, Any], *, reward_range: tuple[float, float] | None = None) -> MDP:
     """The MDP of a tabular environment (FrozenLake, Taxi, CliffWalking), rewards mapped to [0, 1].
 
-    `reward_range` is the range of rewards, by default from the smallest to the largest in the
-    model. Rewards are the mean of each state and action. The labels of the states are their numbers
-    in the environment.
+    `reward_range` defaults to the smallest and largest reward in the model. The reward of a
+    state-action pair is its mean. State labels are the environment's state numbers.
 
     >>> lake = to_mdp(gymnasium.make("FrozenLake-v1", is_slippery=False))
     >>> lake.n_states, lake.n_actions
@@ -57,8 +56,8 @@ def to_mdp(env: gymnasium.Env[Any, Any], *, reward_range: tuple[float, float] | 
 
 
 def _entries(table: dict[Any, Any], n_actions: int) -> list[Entry]:
-    """The model as one list, every number of it checked."""
-    found, n_states = [], len(table)
+    """The model as one list, with every number checked."""
+    entries, n_states = [], len(table)
     try:
         for s, actions in table.items():
             for a, rows in actions.items():
@@ -70,14 +69,14 @@ def _entries(table: dict[Any, Any], n_actions: int) -> list[Entry]:
                     if not (inside and probable and isinstance(ended, (bool, np.bool_))):
                         entry = (p, target, reward, ended)
                         raise InvalidEnvironment(f"env.unwrapped.P[{s!r}][{a!r}]", entry, _SHAPE)
-                    found.append((int(s), int(a), float(p), int(target), reward, bool(ended)))
+                    entries.append((int(s), int(a), float(p), int(target), reward, bool(ended)))
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidEnvironment):
             raise
-        raise InvalidEnvironment("env.unwrapped.P", f"one where {error}", _SHAPE) from None
-    if not found:
+        raise InvalidEnvironment("env.unwrapped.P", f"a table where {error}", _SHAPE) from None
+    if not entries:
         raise InvalidEnvironment("env.unwrapped.P", table, _SHAPE)
-    return found
+    return entries
 
 
 def _below(top: int, value: Any) -> bool:
@@ -85,7 +84,7 @@ def _below(top: int, value: Any) -> bool:
 
 
 def _scale(entries: list[Entry], reward_range: Any) -> Scale:
-    """The given range, or that of the rewards; one that is no number is refused when it is met."""
+    """The given range, or that of the finite rewards; others are refused when they are scaled."""
     if reward_range is None:
         rewards = [entry[4] for entry in entries if finite(entry[4])]
         low, high = min(rewards, default=0.0), max(rewards, default=1.0)
@@ -94,10 +93,10 @@ def _scale(entries: list[Entry], reward_range: Any) -> Scale:
 
 
 def _start(env: Any, n_states: int) -> dict[int, float]:
-    """How `reset` draws the first state."""
+    """The distribution of the first state."""
     given = getattr(env, "initial_state_distrib", None)
     if given is None:
-        raise Mismatch(f"{env} has no initial_state_distrib: how reset draws the first state")
+        raise Mismatch(f"{env} has no initial_state_distrib, the distribution of the first state")
     try:
         weights = np.asarray(given, np.float64)
     except (TypeError, ValueError):
