@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 import switchmdp as sm
 from switchmdp.gym import At, Changing, PermuteActions, play, to_mdp
-from switchmdp.reports.plots import Panel, regret_figure, save_figure
-from switchmdp.reports.resampling import Band
+from switchmdp.reports import Band, Panel, regret_figure, save_figure
 
 LAKE = ["SFF", "HFG"]
 

@@ -25,8 +25,7 @@ from client import Client, serving
 from numpy.typing import NDArray
 
 import switchmdp as sm
-from switchmdp.reports.plots import Panel, regret_figure, save_figure
-from switchmdp.reports.resampling import Band
+from switchmdp.reports import Band, Panel, regret_figure, save_figure
 
 SESSIONS = 8  # visitors on the page at the same time
 DELTA = 0.05

@@ -34,7 +34,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SUITE", "QUICK"):
         monkeypatch.setattr(rivals, name, TINY)
     monkeypatch.setattr("switchmdp.experiments.layout.SECONDS", 0.0)
-    monkeypatch.setattr("switchmdp.reports.leaderboard.FORMATS", ("svg",))
+    monkeypatch.setattr("switchmdp.reports.figures.FORMATS", ("svg",))
 
 
 def written(folder: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the page's charts are given: curves from nothing to the end, thinned, cut at the changes."""
+"""The data of the page's charts: thinned curves, views and marks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from switchmdp.experiments.results import Results
-from switchmdp.reports.charts import ENOUGH, hardness_chart, regret_chart
+from switchmdp.reports.charts import ENOUGH_PROBLEMS, hardness_chart, regret_chart
 
 Maker = Callable[..., Results]
 
@@ -76,13 +76,13 @@ def test_an_agent_looks_the_same_in_every_setting(make_results: Maker) -> None:
 
 
 def test_hardness_is_an_axis_where_enough_problems_differ_in_it(make_results: Maker) -> None:
-    few, name = only(make_results(n=ENOUGH - 1))
-    assert hardness_chart(few, few.settings[name], "diameter") is None
-    enough, name = only(make_results(n=ENOUGH))
+    few, name = only(make_results(n=ENOUGH_PROBLEMS - 1))
+    assert hardness_chart(few, few.settings[name]) is None
+    enough, name = only(make_results(n=ENOUGH_PROBLEMS))
     setting = enough.settings[name]
-    chart = hardness_chart(enough, setting, "diameter")
+    chart = hardness_chart(enough, setting)
     assert chart
     assert len(chart["x"]) == 8
-    alike = replace(setting, hardness={"diameter": np.full(ENOUGH, 3.0)})
-    assert hardness_chart(enough, alike, "diameter") is None
-    assert hardness_chart(enough, setting, "no such") is None
+    alike = replace(setting, hardness={"diameter": np.full(ENOUGH_PROBLEMS, 3.0)})
+    assert hardness_chart(enough, alike) is None
+    assert hardness_chart(enough, replace(setting, hardness={})) is None

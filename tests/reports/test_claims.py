@@ -1,4 +1,4 @@
-"""Verdicts: each outcome is reached, and only by numbers that warrant it."""
+"""Verdicts on claims: when each outcome is reached."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ NOISE = np.linspace(-1.0, 1.0, 20)
 
 
 def a_claim(measure: Any, **rest: Any) -> Claim:
-    given = {"quote": "so it is", "reading": "as read", "setting": "s", "agent": "a", "than": "b"}
-    return Claim(measure=measure, **{**given, **rest})
+    defaults = {
+        "quote": "so it is",
+        "reading": "as read",
+        "setting": "s",
+        "agent": "a",
+        "than": "b",
+    }
+    return Claim(measure=measure, **{**defaults, **rest})
 
 
 def compared(measure: str, a: Any, b: Any, **rest: Any) -> Verdict:
@@ -27,7 +33,7 @@ def compared(measure: str, a: Any, b: Any, **rest: Any) -> Verdict:
 
 
 def bumped(after: Any, *, points: tuple[int, ...] = (11,), span: int = 10) -> Verdict:
-    """Regret grows by 1 before the first change and then as told, for each problem."""
+    """Regret grows by 1 before the first change and then by `after`, for each problem."""
     rows = np.cumsum(np.column_stack([np.ones(len(after)), after]), axis=1)
     times = [10 * (i + 1) for i in range(rows.shape[1])]
     results = Results("", 0.1, {"s": as_setting(times, {"a": rows}, points)})
@@ -43,8 +49,8 @@ def test_better_is_decided_by_which_side_of_zero_the_difference_lies(
 ) -> None:
     verdict = compared("better", 10 + shift + NOISE, np.full(20, 10.0))
     assert verdict.outcome == outcome
-    (found,) = verdict.intervals
-    assert found.middle == pytest.approx(shift)
+    (change,) = verdict.intervals
+    assert change.middle == pytest.approx(shift)
     assert f"{10 * shift:.1f} %" in verdict.text
     assert "on 20 problems" in verdict.text
 
@@ -58,7 +64,7 @@ def test_two_equal_agents_leave_better_undecided() -> None:
     [
         (1.1, "reproduced", ""),
         (1.25, "reproduced", ""),
-        (1.4, "not reproduced", "worse than 1.25"),
+        (1.4, "not reproduced", "above 1.25"),
         (0.9, "not reproduced", "not worse"),
         (1.0, "not reproduced", "not worse"),
     ],
@@ -133,7 +139,7 @@ def test_a_handful_of_problems_decides_nothing(n: int) -> None:
         ({"setting": "x"}, "no setting 'x'"),
         ({"agent": "x"}, "no agent 'x'"),
         ({"than": "x"}, "no agent 'x'"),
-        ({"than": None}, "than which"),
+        ({"than": None}, "agent to compare with"),
         ({"agent": "failed"}, "completed by 'failed' and 'b'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The leaderboard: yardsticks, ranks and tables from hand-made rows, and what is written."""
+"""The leaderboard: yardsticks, ranks, tables and files, from hand-made rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from switchmdp.experiments.campaign import Standing
 from switchmdp.experiments.results import Results, Runs, as_setting
 from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
 from switchmdp.reports.leaderboard import Leaderboard, document, summary, write_leaderboard
-from switchmdp.reports.leaderboard_tables import (
+from switchmdp.reports.ranking import overall, places, yardstick
+from switchmdp.reports.tables import (
     adaptivity_table,
     choices_table,
     detector_table,
     overall_tables,
     row_table,
 )
-from switchmdp.reports.ranking import overall, places, yardstick
 
 ROWS = (
     Row("changes", "p", horizon=2000),
@@ -47,7 +47,7 @@ FINALS = {
 
 
 def standing(row: Row, finals: dict[str, float], restarts: dict[str, list[int]]) -> Standing:
-    """Two problems, of which the second costs twice as much."""
+    """Two problems; on the second one, regret is twice as high."""
     changes = [1001] if row.changes else []
     curves = {name: [[x / 2, x], [x, 2 * x]] for name, x in finals.items()}
     setting = as_setting([1000, 2000], curves, changes)
@@ -66,34 +66,38 @@ def standing(row: Row, finals: dict[str, float], restarts: dict[str, list[int]])
 
 
 @pytest.fixture
-def found() -> Leaderboard:
+def leaderboard() -> Leaderboard:
     told = {"told": [1001], "ours": [400, 1100]}
     return Leaderboard(SUITE, [standing(row, FINALS[row.name], told) for row in ROWS])
 
 
-def test_the_yardstick_is_the_best_of_those_told(found: Leaderboard) -> None:
-    assert yardstick(SUITE, found.standings[0]) == "told too"
-    assert yardstick(SUITE, found.standings[2]) == "told"
+def test_the_yardstick_is_the_best_of_those_told(leaderboard: Leaderboard) -> None:
+    assert yardstick(SUITE, leaderboard.standings[0]) == "told too"
+    assert yardstick(SUITE, leaderboard.standings[2]) == "told"
 
 
-def test_where_the_problem_drifts_it_is_the_best_rival_and_never_ours(found: Leaderboard) -> None:
-    assert yardstick(SUITE, found.standings[1]) == "window"
+def test_where_the_problem_drifts_it_is_the_best_rival_and_never_ours(
+    leaderboard: Leaderboard,
+) -> None:
+    assert yardstick(SUITE, leaderboard.standings[1]) == "window"
 
 
-def test_those_told_have_no_rank_and_the_others_no_gap_in_theirs(found: Leaderboard) -> None:
-    ranks = [(place.name, place.rank) for place in found.board["changes"]]
+def test_those_told_have_no_rank_and_the_others_no_gap_in_theirs(leaderboard: Leaderboard) -> None:
+    ranks = [(place.name, place.rank) for place in leaderboard.board["changes"]]
     assert ranks == [("told too", None), ("told", None), ("ours", 1), ("window", 2), ("plain", 3)]
 
 
-def test_relative_regret_is_a_ratio_of_means_over_the_same_problems(found: Leaderboard) -> None:
-    by_name = {place.name: place for place in found.board["changes"]}
+def test_relative_regret_is_a_ratio_of_means_over_the_same_problems(
+    leaderboard: Leaderboard,
+) -> None:
+    by_name = {place.name: place for place in leaderboard.board["changes"]}
     assert by_name["ours"].relative.middle == 1.5
     assert by_name["told too"].relative.middle == 1.0
     assert by_name["plain"].relative.low == 4.0  # both are twice as high on the second problem
 
 
-def test_each_is_compared_with_the_next_in_rank(found: Leaderboard) -> None:
-    ahead = {p.name: p.ahead for p in found.board["changes"]}
+def test_each_is_compared_with_the_next_in_rank(leaderboard: Leaderboard) -> None:
+    ahead = {p.name: p.ahead for p in leaderboard.board["changes"]}
     assert ahead["ours"] is not None
     assert ahead["ours"].middle == 1.0
     assert ahead["plain"] is ahead["told"] is None
@@ -101,20 +105,22 @@ def test_each_is_compared_with_the_next_in_rank(found: Leaderboard) -> None:
 
 def test_equals_share_a_rank_and_neither_is_likelier_to_be_better() -> None:
     finals = {**FINALS["changes"], "window": 30.0}
-    found = {place.name: place for place in places(SUITE, standing(ROWS[0], finals, {}))}
-    assert [found[name].rank for name in ("ours", "window", "plain")] == [1, 1, 3]
-    assert found["ours"].ahead is not None
-    assert found["ours"].ahead.middle == 0.5
+    by_name = {place.name: place for place in places(SUITE, standing(ROWS[0], finals, {}))}
+    assert [by_name[name].rank for name in ("ours", "window", "plain")] == [1, 1, 3]
+    assert by_name["ours"].ahead is not None
+    assert by_name["ours"].ahead.middle == 0.5
 
 
 def test_an_agent_that_failed_everywhere_is_nowhere() -> None:
     finals = {**FINALS["changes"], "plain": math.nan}
-    found = places(SUITE, standing(ROWS[0], finals, {}))
-    assert "plain" not in [place.name for place in found]
+    ranked = places(SUITE, standing(ROWS[0], finals, {}))
+    assert "plain" not in [place.name for place in ranked]
 
 
-def test_over_all_rows_ranks_are_averaged_over_those_taken_part_in(found: Leaderboard) -> None:
-    everyone = {one.contender.name: one for one in overall(SUITE, found.board)}
+def test_over_all_rows_ranks_are_averaged_over_those_taken_part_in(
+    leaderboard: Leaderboard,
+) -> None:
+    everyone = {one.contender.name: one for one in overall(SUITE, leaderboard.board)}
     assert list(everyone) == ["ours", "window", "plain", "told too", "told"]
     assert everyone["ours"].mean_rank == pytest.approx((1 + 1 + 2) / 3)
     assert (everyone["ours"].firsts, everyone["plain"].firsts) == (2, 1)
@@ -122,8 +128,8 @@ def test_over_all_rows_ranks_are_averaged_over_those_taken_part_in(found: Leader
     assert everyone["ours"].geometric_mean == pytest.approx((1.5 * 0.9 * 1.2) ** (1 / 3))
 
 
-def test_the_lowest_of_those_not_told_is_starred(found: Leaderboard) -> None:
-    small, large, ranks = overall_tables(SUITE, found.standings, found.board)
+def test_the_lowest_of_those_not_told_is_starred(leaderboard: Leaderboard) -> None:
+    small, large, ranks = overall_tables(SUITE, leaderboard.standings, leaderboard.board)
     assert small.columns == ("agent", "changes", "drifts")
     assert large.columns == ("agent", "still")
     assert small.rows[0] == ("ours", "1.50*", "0.900*")
@@ -133,61 +139,66 @@ def test_the_lowest_of_those_not_told_is_starred(found: Leaderboard) -> None:
 
 
 def test_a_row_says_what_was_chosen_by_what_it_is_measured_and_who_is_left_out(
-    found: Leaderboard,
+    leaderboard: Leaderboard,
 ) -> None:
-    table = row_table(SUITE, found.standings[1], found.board["drifts"])
+    table = row_table(SUITE, leaderboard.standings[1], leaderboard.board["drifts"])
     assert [row[1:3] for row in table.rows] == [("ours", ""), ("window", "w 8"), ("plain", "")]
     assert "The yardstick is “window”, the best rival of ours." in table.note
     assert "Left out: told; told too (" in table.note
 
 
-def test_detectors_are_scored_and_schedules_are_not(found: Leaderboard) -> None:
-    rows = detector_table(SUITE, found.standings).rows
+def test_detectors_are_scored_and_schedules_are_not(leaderboard: Leaderboard) -> None:
+    rows = detector_table(SUITE, leaderboard.standings).rows
     assert rows == (
         ("changes", "ours", "100.0 %", "99", "50.0 (50.0 … 50.0)"),
         ("still", "ours", "–", "–", "100 (100 … 100)"),
     )
 
 
-def test_adaptivity_is_priced_where_nothing_changes(found: Leaderboard) -> None:
-    rows = adaptivity_table(SUITE, found.standings).rows
+def test_adaptivity_is_priced_where_nothing_changes(leaderboard: Leaderboard) -> None:
+    rows = adaptivity_table(SUITE, leaderboard.standings).rows
     assert rows[0] == ("still", "ours", "plain", "1.20 (1.20 … 1.20)")
     assert rows[1][:2] == ("still", "window")
     assert len(rows) == 2
 
 
-def test_all_that_was_tried_is_shown_and_the_choice_starred(found: Leaderboard) -> None:
-    rows = choices_table(SUITE, found.standings).rows
+def test_all_that_was_tried_is_shown_and_the_choice_starred(leaderboard: Leaderboard) -> None:
+    rows = choices_table(SUITE, leaderboard.standings).rows
     assert rows[0] == ("changes", "window", "w", "4: 7.00, 8: 6.00*")
 
 
-def test_the_curves_drawn_are_the_best_ours_and_the_yardstick(found: Leaderboard) -> None:
-    assert list(found.shown(found.standings[0]).agents) == ["ours", "window", "plain", "told too"]
+def test_the_curves_drawn_are_the_best_ours_and_the_yardstick(leaderboard: Leaderboard) -> None:
+    assert list(leaderboard.shown(leaderboard.standings[0]).agents) == [
+        "ours",
+        "window",
+        "plain",
+        "told too",
+    ]
 
 
-def test_the_summary_has_a_line_for_each_row(found: Leaderboard) -> None:
-    text = summary(found)
+def test_the_summary_has_a_line_for_each_row(leaderboard: Leaderboard) -> None:
+    text = summary(leaderboard)
     assert "By hand." in text
     line = next(line for line in text.splitlines() if line.startswith("still"))
     assert line.split() == ["still", "told", "plain", "1.00", "1.20"]
 
 
-def test_the_document_says_how_many_rows_are_complete(found: Leaderboard) -> None:
-    assert "3 rows of problems. " in document(found)
-    part = Leaderboard(SUITE, found.standings[:1])
+def test_the_document_says_how_many_rows_are_complete(leaderboard: Leaderboard) -> None:
+    assert "3 rows of problems. " in document(leaderboard)
+    part = Leaderboard(SUITE, leaderboard.standings[:1])
     assert "3 rows of problems, of which 1 are complete." in document(part)
     assert document(Leaderboard(SUITE, [])).startswith("# A suite\n")
 
 
 def test_the_document_says_by_what_a_value_is_chosen_and_what_it_takes_to_adapt(
-    found: Leaderboard,
+    leaderboard: Leaderboard,
 ) -> None:
-    text = document(found)
-    assert "chosen for each row by mean pseudo-regret on 2 problems" in text
-    assert "loses at most 0.05 a step" in text
-    assert "to run it again" not in text
-    again = Leaderboard(SUITE, found.standings, "switchmdp leaderboard --quick")
-    assert "- to run it again: `switchmdp leaderboard --quick`\n" in document(again)
+    text = document(leaderboard)
+    assert "chosen separately for each row, by mean pseudo-regret on 2 problems" in text
+    assert "loses at most 0.05 per step" in text
+    assert "to reproduce" not in text
+    again = Leaderboard(SUITE, leaderboard.standings, "switchmdp leaderboard --quick")
+    assert "- to reproduce: `switchmdp leaderboard --quick`\n" in document(again)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -195,14 +206,14 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
-def test_everything_is_written_and_twice_the_same(tmp_path: Path, found: Leaderboard) -> None:
-    files = write_leaderboard(found, tmp_path / "one")
-    write_leaderboard(found, tmp_path / "two")
+def test_everything_is_written_and_twice_the_same(tmp_path: Path, leaderboard: Leaderboard) -> None:
+    files = write_leaderboard(leaderboard, tmp_path / "one")
+    write_leaderboard(leaderboard, tmp_path / "two")
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
     assert len(digests(tmp_path / "one")) == len(files) == 2 + 2 * 3
     page = files[0].read_text("utf-8")
     assert 'src="data:image/svg+xml;base64,' in page
-    assert f"{len(found.suite.contenders)} agents in" in page.replace("\u00a0", " ")
+    assert f"{len(leaderboard.suite.contenders)} agents in" in page.replace("\u00a0", " ")
     assert page.index('id="overview"') < page.index('id="setting-1"')
     text = files[1].read_text("utf-8")
     for name in ("leaderboard-heat-map", "leaderboard-regret-01"):

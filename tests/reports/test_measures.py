@@ -1,15 +1,16 @@
-"""The measures on curves whose answers are known."""
+"""Measures on curves with known answers, and regret against a parameter or hardness."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Setting, as_setting
+from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.reports import measures
 from switchmdp.reports.resampling import Interval
 
@@ -17,7 +18,7 @@ NAN = float("nan")
 
 
 def finals(**regret: list[float]) -> Setting:
-    """Agents known by their final regret on each problem alone."""
+    """Agents with these final regrets on each problem."""
     return as_setting([100], {name: [[value] for value in row] for name, row in regret.items()})
 
 
@@ -51,14 +52,14 @@ def test_a_run_marked_as_failed_counts_nowhere() -> None:
 
 def test_an_agent_that_always_failed_has_nan_everywhere() -> None:
     setting = finals(a=[NAN, NAN], b=[1, 2])
-    for found in (
+    for estimate in (
         measures.final_regret(setting, "a"),
         measures.final_iqm(setting, "a"),
         measures.difference(setting, "a", "b"),
         measures.ratio(setting, "b", "a"),
         measures.probability_of_improvement(setting, "b", "a"),
     ):
-        assert np.isnan([found.middle, found.low, found.high]).all()
+        assert np.isnan([estimate.middle, estimate.low, estimate.high]).all()
     assert np.isnan(measures.final_quantiles(setting, "a")).all()
     assert np.isnan(measures.regret_band(setting, "a").middle).all()
 
@@ -87,9 +88,9 @@ def test_the_interquartile_mean_ignores_a_disaster_and_the_mean_does_not() -> No
 def test_differences_are_taken_problem_by_problem() -> None:
     hard = np.random.default_rng(1).exponential(1000.0, size=200)
     setting = finals(a=list(hard), b=list(hard + 1.0))
-    found = measures.difference(setting, "a", "b")
-    assert found.low == pytest.approx(-1.0)
-    assert found.high == pytest.approx(-1.0)
+    change = measures.difference(setting, "a", "b")
+    assert change.low == pytest.approx(-1.0)
+    assert change.high == pytest.approx(-1.0)
 
 
 def test_a_tie_is_half_an_improvement() -> None:
@@ -101,3 +102,92 @@ def test_a_tie_is_half_an_improvement() -> None:
 def test_an_unknown_agent_is_named_with_those_there_are() -> None:
     with pytest.raises(InvalidParameter, match="agent must be one of 'a', 'b', got 'c'"):
         measures.final_regret(finals(a=[1], b=[2]), "c")
+
+
+def swept(
+    finals_by_name: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]],
+    base: str = "s",
+    problem: dict[str, Any] | None = None,
+) -> Setting:
+    """Agents given as (base, swept, parameters, final regret), on swept problems."""
+    setting = finals(**{name: [value] for name, (*_, value) in finals_by_name.items()})
+    agents = {
+        name: replace(
+            setting.agents[name], base=base_name, swept=over, parameters=over | parameters
+        )
+        for name, (base_name, over, parameters, _) in finals_by_name.items()
+    }
+    over = problem or {}
+    return replace(setting, name=base, base=base, agents=agents, swept=over, parameters=over)
+
+
+def test_regret_against_a_swept_parameter_of_the_agents() -> None:
+    formula = {"formula": "optimal-window"}
+    setting = swept(
+        {
+            "a1": ("a", {"window": 500}, {}, 7.0),
+            "a2": ("a", {"window": formula}, {"window": 321}, 5.0),
+            "a3": ("a", {"window": 100}, {}, 9.0),
+            "b": ("b", {}, {"window": 50}, 1.0),
+        }
+    )
+    results = Results("", 0.1, {"s": setting})
+    assert measures.swept_parameters(results) == ("window",)
+    panels = measures.regret_by_parameter(results, "window")
+    assert list(panels) == ["s"]
+    lines = panels["s"]
+    assert list(lines) == ["a"]
+    assert lines["a"].times.tolist() == [100, 321, 500]
+    assert lines["a"].middle.tolist() == lines["a"].low.tolist() == [9, 5, 7]
+    assert measures.fixed_values(results, "window") == {"s": {"b": 50.0}}
+
+
+def test_regret_against_a_swept_parameter_of_the_problems() -> None:
+    settings = {
+        str(changes): swept(
+            {"a": ("a", {}, {}, 10.0 * changes), "b": ("b", {"law": "x"}, {}, 1.0)},
+            problem={"changes": changes},
+        )
+        for changes in (4, 2)
+    }
+    lines = measures.regret_by_parameter(Results("", 0.1, settings), "changes")["s"]
+    assert measures.fixed_values(Results("", 0.1, settings), "changes") == {}
+    assert list(lines) == ["a", "b [law=x]"]
+    assert lines["a"].times.tolist() == [2, 4]
+    assert lines["a"].middle.tolist() == [20, 40]
+
+
+def test_several_settings_are_panels_of_their_own() -> None:
+    settings = {
+        name: swept({"a1": ("a", {"w": 1, "δ": 0.1}, {}, 3.0)}, name) for name in ("s", "t")
+    }
+    results = Results("", 0.1, settings)
+    for parameter, line in (("w", "a [δ=0.1]"), ("δ", "a [w=1]")):
+        panels = measures.regret_by_parameter(results, parameter)
+        assert {name: list(lines) for name, lines in panels.items()} == {"s": [line], "t": [line]}
+
+
+def test_only_a_parameter_swept_over_numbers_can_be_an_axis() -> None:
+    setting = swept({"a1": ("a", {"law": "beta", "flag": True, "w": 2}, {}, 1.0)})
+    results = Results("", 0.1, {"s": setting})
+    assert measures.swept_parameters(results) == ("w",)
+    with pytest.raises(InvalidParameter, match="swept over numbers: 'w', got 'law'"):
+        measures.regret_by_parameter(results, "law")
+
+
+def test_regret_against_hardness_is_in_groups_of_equal_size() -> None:
+    hardness = np.array([5.0, math.inf, 1.0, 3.0, NAN, 2.0, 4.0, 6.0])
+    setting = replace(finals(a=list(hardness * 10)), hardness={"diameter": hardness})
+    runs = setting.agents["a"]
+    setting = replace(setting, agents={"a": replace(runs, failed=hardness == 6)})
+    line = measures.regret_by_hardness(setting, bins=3)["a"]
+    assert line.times.tolist() == [1.5, 3.5, 5.5]
+    assert line.middle.tolist() == [15, 35, 50]
+    assert measures.regret_by_hardness(setting, bins=50)["a"].times.tolist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(InvalidParameter, match="'diameter'"):
+        measures.regret_by_hardness(setting, "weight")
+
+
+def test_hardness_that_was_not_computed_gives_no_line() -> None:
+    setting = replace(finals(a=[1, 2]), hardness={"span": np.array([NAN, NAN])})
+    assert measures.regret_by_hardness(setting, "span") == {}

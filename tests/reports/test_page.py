@@ -19,9 +19,10 @@ import pytest
 
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results
+from switchmdp.reports.figures import COLOURS
+from switchmdp.reports.formatting import Table
 from switchmdp.reports.page import render_page, write_page
-from switchmdp.reports.plots import COLOURS
-from switchmdp.reports.table import Table
+from switchmdp.reports.sections import experiment_page
 
 Maker = Callable[..., Results]
 FILES = Path(__file__).parents[2] / "src/switchmdp/reports/page_files"
@@ -54,6 +55,10 @@ class Read(HTMLParser):
         return sum(name == tag for name, _ in self.elements)
 
 
+def page_of(results: Results) -> str:
+    return render_page(experiment_page(results))
+
+
 def charts(page: str) -> Any:
     found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
     assert found
@@ -62,17 +67,19 @@ def charts(page: str) -> Any:
 
 def test_the_same_results_give_the_same_bytes(make_results: Maker, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_page(make_results(), tmp_path / name)
+        write_page(experiment_page(make_results()), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert (tmp_path / "a").read_text(encoding="utf-8") == render_page(make_results())
+    assert (tmp_path / "a").read_text(encoding="utf-8") == page_of(make_results())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> None:
-    read = Read(render_page(make_results(settings=("first", "second"))))
+    read = Read(page_of(make_results(settings=("first", "second"))))
     text = "".join(read.texts["body"])
     assert read.texts["h1"] == ["A window against restarts"]
-    assert "2 agents in 2 settings, on 8 problems each, for 10\u00a0000 steps." in text
+    assert (
+        "2 agents in 2 settings, with 8 problems per setting and 10\u00a0000 steps per run." in text
+    )
     assert "1 claim: 1 reproduced." in text
     for words in ("The window wins.", "its mean final regret is lower", "✓ reproduced"):
         assert words in text
@@ -80,7 +87,7 @@ def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> No
     for title in ("Final regret", "Paired comparisons", "Regret by segment", "Steps to adapt"):
         assert headings.count(title) == 2
     assert "Hardness of the problems" in headings
-    assert "the changes: step 2\u00a0501, 7\u00a0501." in text
+    assert "the change points: step 2\u00a0501, 7\u00a0501." in text
     for words in ("switchmdp run experiment.toml", "1.2.3", "horizon = 10_000"):
         assert words in text
     anchors = {f"#{attributes['id']}" for _, attributes in read.elements if "id" in attributes}
@@ -90,19 +97,19 @@ def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> No
 
 
 def test_what_there_is_none_of_has_no_section(make_results: Maker) -> None:
-    page = render_page(make_results(claims=False, configuration="", provenance={}))
+    page = page_of(make_results(claims=False, configuration="", provenance={}))
     for section in ("claims", "failures", "parameters", "further", "origin"):
         assert f'id="{section}"' not in page
 
 
 def test_results_without_a_setting_still_make_a_page() -> None:
-    page = render_page(Results("nothing yet", 0.1, {}))
-    assert "Nothing was run." in page
+    page = page_of(Results("nothing yet", 0.1, {}))
+    assert "No results." in page
     assert charts(page) == []
 
 
 def test_a_policy_allows_the_two_scripts_of_the_page_and_nothing_else(make_results: Maker) -> None:
-    page = render_page(make_results())
+    page = page_of(make_results())
     scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
     hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
@@ -117,7 +124,7 @@ def test_a_policy_allows_the_two_scripts_of_the_page_and_nothing_else(make_resul
 
 
 def test_a_page_fetches_nothing(make_results: Maker) -> None:
-    page = render_page(make_results())
+    page = page_of(make_results())
     for _, attributes in Read(page).elements:
         assert "src" not in attributes
         assert "srcset" not in attributes
@@ -128,7 +135,7 @@ def test_a_page_fetches_nothing(make_results: Maker) -> None:
 
 
 def test_names_cannot_make_an_element(hostile_results: Results, hostile: tuple[str, str]) -> None:
-    page = render_page(hostile_results)
+    page = page_of(hostile_results)
     for name in hostile:
         assert name not in page
     read = Read(page)
@@ -143,7 +150,7 @@ def test_names_cannot_make_an_element(hostile_results: Results, hostile: tuple[s
 
 def test_no_byte_of_the_data_could_end_its_element(make_results: Maker) -> None:
     names = ("</ScRiPt >", "<!--", "&amp;", "\u2028\u2029")
-    page = render_page(make_results(agents=names))
+    page = page_of(make_results(agents=names))
     found = re.search(r'id="charts">(.*?)</script>', page, re.S)
     assert found
     assert not re.search("[<>&\u2028\u2029]", found.group(1))
@@ -152,7 +159,7 @@ def test_no_byte_of_the_data_could_end_its_element(make_results: Maker) -> None:
 
 def test_ten_agents_in_two_settings_make_less_than_a_megabyte(make_results: Maker) -> None:
     agents = [f"agent number {i}" for i in range(10)]
-    page = render_page(make_results(agents=agents, settings=("first", "second"), points=200))
+    page = page_of(make_results(agents=agents, settings=("first", "second"), points=200))
     assert len(page.encode()) < 1_000_000
 
 
@@ -160,11 +167,11 @@ def test_changes_that_differ_between_problems_are_not_marked(make_results: Maker
     results = make_results(n=6)
     (setting,) = results.settings.values()
     apart = tuple(np.array([1_000 * (i + 2)]) for i in range(6))
-    page = render_page(
+    page = page_of(
         replace(results, settings={"two changes": replace(setting, change_points=apart)})
     )
     assert charts(page)[0]["marks"] == []
-    assert "no change is marked" in page
+    assert "Change points are not marked" in page
 
 
 def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: Maker) -> None:
@@ -176,7 +183,7 @@ def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: 
         {"setting": "s", "agent": "restarts", "problem": i, "error": "E", "traceback": "line 7"}
         for i in range(30)
     )
-    page = render_page(
+    page = page_of(
         replace(
             results,
             settings={
@@ -186,7 +193,7 @@ def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: 
         )
     )
     assert set(charts(page)[0]["views"][0]["curves"][1][0]) == {None}
-    assert "30 runs failed" in page
+    assert "30 runs failed and are excluded" in page
     assert page.count("line 7") == 1
     assert "problem 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more" in page
 
@@ -201,7 +208,7 @@ def test_what_was_swept_is_an_axis_and_what_was_fixed_is_marked(make_results: Ma
         )
         for (agent, runs), window in zip(setting.agents.items(), windows, strict=True)
     }  # fmt: skip
-    page = render_page(replace(results, settings={name: replace(setting, agents=agents)}))
+    page = page_of(replace(results, settings={name: replace(setting, agents=agents)}))
     chart = charts(page)[-1]
     assert chart["x"] == [1, 100]
     assert chart["log"]
@@ -212,7 +219,7 @@ def test_what_was_swept_is_an_axis_and_what_was_fixed_is_marked(make_results: Ma
 
 def test_further_tables_are_shown(make_results: Maker) -> None:
     table = Table("sensitivity", ("choice", "regret"), (("a & b", "1 234"),), "a note")
-    read = Read(render_page(make_results(), tables=[table]))
+    read = Read(render_page(experiment_page(make_results(), [table])))
     assert "Sensitivity" in read.texts["h3"]
     assert "a & b" in read.texts["th"]
     assert "1\u00a0234" in read.texts["td"]
@@ -224,7 +231,7 @@ def test_text_that_is_not_unicode_does_not_stop_the_page(
     failure = {
         "setting": "s", "agent": "a", "problem": 0, "error": "E", "traceback": "in \udcff.py",
     }  # fmt: skip
-    write_page(make_results(failures=(failure,)), tmp_path / "page.html")
+    write_page(experiment_page(make_results(failures=(failure,))), tmp_path / "page.html")
     assert "in \\udcff.py" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -235,7 +242,7 @@ def test_a_page_that_could_not_be_made_leaves_the_old_one(
     path.write_text("old")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
-        write_page(make_results(), path)
+        write_page(experiment_page(make_results()), path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -245,7 +252,7 @@ def test_without_jinja_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtra, match=r"switchmdp\[plot\]"):
-        render_page(make_results())
+        page_of(make_results())
 
 
 def test_colours_are_those_of_the_figures_and_stand_out_in_the_dark() -> None:
@@ -271,4 +278,4 @@ def _contrast(first: str, second: str) -> float:
 def test_the_vendored_library_comes_with_its_licence(make_results: Maker) -> None:
     licence = (FILES / "uPlot-LICENSE.txt").read_text("utf-8")
     assert "MIT License" in licence
-    assert licence in "".join(Read(render_page(make_results())).texts["pre"])
+    assert licence in "".join(Read(page_of(make_results())).texts["pre"])

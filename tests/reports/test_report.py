@@ -1,4 +1,4 @@
-"""The whole report: what is written, that it is the same twice, and what a terminal is shown."""
+"""The report of an experiment: its files, reproducible bytes, and the terminal summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results, Runs, Setting
-from switchmdp.reports import charts, report
+from switchmdp.reports import charts, figures, report
 
 Maker = Callable[..., Results]
 
@@ -24,7 +24,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def with_runs(results: Results, change: Callable[[Runs], Runs]) -> Results:
-    """The same with the first agent's runs changed."""
+    """Return the results with changed runs of the first agent."""
     settings = {}
     for name, setting in results.settings.items():
         first, *_ = setting.agents
@@ -33,18 +33,18 @@ def with_runs(results: Results, change: Callable[[Runs], Runs]) -> Results:
     return replace(results, settings=settings)
 
 
-def undone(runs: Runs) -> Runs:
-    """The first two runs have not been done."""
+def unfinished(runs: Runs) -> Runs:
+    """Return runs of which the first two are not finished."""
     regret = runs.regret.copy()
     regret[:2] = np.nan
     return replace(runs, regret=regret)
 
 
 def failed(runs: Runs) -> Runs:
-    """The first two runs have failed."""
+    """Return runs of which the first two failed."""
     flags = runs.failed.copy()
     flags[:2] = True
-    return replace(undone(runs), failed=flags)
+    return replace(unfinished(runs), failed=flags)
 
 
 def test_everything_is_written_and_listed(tmp_path: Path, make_results: Maker) -> None:
@@ -52,7 +52,7 @@ def test_everything_is_written_and_listed(tmp_path: Path, make_results: Maker) -
     names = [str(file.relative_to(tmp_path / "new" / "report")) for file in files]
     assert names == [
         "index.html", "tables.md",
-        *(f"figures/{name}.{kind}" for name in ("regret", "final") for kind in report.FORMATS),
+        *(f"figures/{name}.{kind}" for name in ("regret", "final") for kind in figures.FORMATS),
     ]  # fmt: skip
     assert all(file.stat().st_size for file in files)
 
@@ -67,9 +67,9 @@ def test_more_settings_than_fit_beside_each_other_get_figures_of_their_own(
     make_results: Maker,
 ) -> None:
     few = make_results(settings=("a", "b", "c", "d"), n=3, points=5)
-    assert [name for name, _ in report.figures(few)] == ["regret", "final"]
+    assert [name for name, _ in report.report_figures(few)] == ["regret", "final"]
     many = make_results(settings=("a", "b", "c", "d", "e"), n=3, points=5)
-    names = [name for name, _ in report.figures(many)]
+    names = [name for name, _ in report.report_figures(many)]
     assert names == [f"{kind}-{i:02d}" for i in range(1, 6) for kind in ("regret", "final")]
 
 
@@ -79,13 +79,13 @@ def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> 
         name: replace(setting, base="s", swept={"no. of/changes": i}, parameters={})
         for i, (name, setting) in enumerate(results.settings.items())
     }
-    names = [name for name, _ in report.figures(replace(results, settings=settings))]
+    names = [name for name, _ in report.report_figures(replace(results, settings=settings))]
     assert names == ["regret", "final", "against-no-of-changes"]
 
 
 def test_enough_problems_are_shown_against_their_diameter(make_results: Maker) -> None:
-    results = make_results(n=charts.ENOUGH, points=5)
-    assert [name for name, _ in report.figures(results)][-1] == "against-diameter"
+    results = make_results(n=charts.ENOUGH_PROBLEMS, points=5)
+    assert [name for name, _ in report.report_figures(results)][-1] == "against-diameter"
 
 
 def test_the_summary_has_the_regret_of_every_agent_and_the_verdicts(make_results: Maker) -> None:
@@ -97,7 +97,7 @@ def test_the_summary_has_the_regret_of_every_agent_and_the_verdicts(make_results
     assert "\nwindow " in text
     assert "“The window wins.”\n  REPRODUCED\n    reproduced: its mean final regret" in text
     assert "failed" not in text
-    assert "not done" not in text
+    assert "unfinished" not in text
 
 
 def test_runs_that_failed_or_are_not_done_are_counted_where_there_are_some(
@@ -108,8 +108,8 @@ def test_runs_that_failed_or_are_not_done_are_counted_where_there_are_some(
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("window")] == ["2"]
     assert "failed" in text
     assert "not complete" not in text
-    text = report.summary(with_runs(make_results(claims=False), undone))
-    assert "not done" in text
+    text = report.summary(with_runs(make_results(claims=False), unfinished))
+    assert "unfinished" in text
     assert text.endswith("not complete: 2 runs are still to be done")
 
 
@@ -121,8 +121,8 @@ def test_an_overview_is_given_where_there_are_many_settings(make_results: Maker)
 def test_a_terminal_is_shown_only_so_many_settings(make_results: Maker) -> None:
     results = make_results(settings=tuple("abcdefghij"), n=2, points=3, claims=False)
     text = report.summary(results)
-    assert text.count("regret after") == report.SHOWN
-    assert text.endswith("and 2 more settings, which the report shows")
+    assert text.count("regret after") == report.MOST_SHOWN
+    assert text.endswith("2 more settings are in the report")
 
 
 def test_long_verdicts_are_wrapped_but_numbers_are_not(make_results: Maker) -> None:
@@ -130,7 +130,7 @@ def test_long_verdicts_are_wrapped_but_numbers_are_not(make_results: Maker) -> N
     long = claim.model_copy(update={"reading": "1 000 000, " * 30})
     text = report.summary(replace(make_results(), claims=(long,)))
     lines = text.splitlines()
-    assert max(map(len, lines)) <= report.WIDTH
+    assert max(map(len, lines)) <= report.TERMINAL_WIDTH
     assert all(line.endswith("1 000 000,") for line in lines if "1 000 000" in line)
 
 

@@ -1,4 +1,4 @@
-"""Tables: what they say, and that any name is safe in them."""
+"""Tables: their content, and that any name is safe in a cell."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 
 from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.numbers import number, percent, with_interval
+from switchmdp.reports.formatting import Table, number, percent, with_interval
 from switchmdp.reports.resampling import Interval
 from switchmdp.reports.tables import (
-    Table,
     adaptation_table,
     claims_table,
     hardness_table,
@@ -26,7 +25,7 @@ NAN = float("nan")
 
 
 def three() -> Setting:
-    """The first agent, one that never finished, and a better one."""
+    """The first agent, one whose runs all failed, and a better one."""
     rows = {"first": [[10.0], [30.0]], "broken": [[NAN], [NAN]], "better": [[5.0], [5.0]]}
     return as_setting([1000], rows)
 
@@ -109,7 +108,7 @@ def test_segments_are_rows_and_say_where_they_lie() -> None:
     points = (np.array([11]), np.array([11, 21]))
     table = segment_table(replace(setting, change_points=points))
     assert [row[:3] for row in table.rows] == [
-        ("0", "1 … 10", "2"), ("1", "differ", "2"), ("2", "21 … 30", "1"),
+        ("0", "1 … 10", "2"), ("1", "vary", "2"), ("2", "21 … 30", "1"),
     ]  # fmt: skip
     assert table.rows[2][4] == "3.00 (3.00 … 3.00)"
 

@@ -1,8 +1,8 @@
-"""Claims against what was measured: reproduced, not reproduced, undecided or not measured.
+"""Check claims against results: reproduced, not reproduced, undecided or not measured.
 
-A 95 % interval that lies wholly on one side of the border decides; one that holds it does not. Nor
-does one from fewer than six problems: that n of them agree by chance alone has probability
-2^(1-n), which is more than 5 % up to n = 5, however narrow the interval.
+A claim is decided if the 95 % interval lies entirely on one side of the threshold; otherwise it is
+undecided. It is also undecided with fewer than six problems, however narrow the interval: n
+problems agree by chance with probability 2^(1-n), which exceeds 5 % up to n = 5.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.measures import bump_rows, bumps, difference, ratio, shared_problems
-from switchmdp.reports.numbers import number, percent, with_interval
+from switchmdp.reports.adaptation import bump_rows, bumps
+from switchmdp.reports.formatting import number, percent, with_interval
+from switchmdp.reports.measures import difference, ratio, shared_problems
 from switchmdp.reports.resampling import Interval
 
 Outcome = Literal["reproduced", "not reproduced", "undecided", "not measured"]
-FEWEST = 6
+FEWEST = 6  # problems that can decide a claim
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, and the numbers that say so."""
+    """The outcome of one claim, with the measured numbers."""
 
     claim: Claim
     text: str
@@ -35,7 +36,7 @@ class Verdict:
 
 
 def judge_all(results: Results) -> list[Verdict]:
-    """A verdict on each of the experiment's claims, in their order.
+    """Return the verdicts on the experiment's claims, in order.
 
     >>> judge_all(Results("nothing", 0.1, {}))
     []
@@ -45,7 +46,7 @@ def judge_all(results: Results) -> list[Verdict]:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence as it was printed, and what became of everything that was read into it."""
+    """A quoted sentence with the verdicts on every claim derived from it."""
 
     quote: str
     outcome: str
@@ -53,7 +54,7 @@ class Sentence:
 
 
 def by_sentence(verdicts: Sequence[Verdict]) -> list[Sentence]:
-    """Verdicts on one sentence together; it is reproduced if all that it says is.
+    """Group verdicts by quoted sentence; it is reproduced if all its claims are.
 
     >>> by_sentence([])
     []
@@ -62,8 +63,8 @@ def by_sentence(verdicts: Sequence[Verdict]) -> list[Sentence]:
     for verdict in verdicts:
         together.setdefault(verdict.claim.quote, []).append(verdict)
     return [
-        Sentence(quote, _overall({v.outcome for v in found}), tuple(found))
-        for quote, found in together.items()
+        Sentence(quote, _overall({v.outcome for v in group}), tuple(group))
+        for quote, group in together.items()
     ]
 
 
@@ -76,7 +77,7 @@ def _overall(outcomes: set[Outcome]) -> str:
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
-    """The verdict on one claim.
+    """Return the verdict on one claim.
 
     >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10], {"a": [[9.0]] * 6, "b": [[10.0]] * 6})
@@ -86,7 +87,7 @@ def judge(results: Results, claim: Claim) -> Verdict:
     ... )
     >>> verdict = judge(Results("two agents", 0.1, {"s": setting}), claim)
     >>> verdict.outcome, verdict.text
-    ('reproduced', 'difference -1.00 (-1.00 … -1.00), which is -10.0 %, on 6 problems')
+    ('reproduced', 'difference -1.00 (-1.00 … -1.00) or -10.0 %, on 6 problems')
     """
     missing = _missing(results, claim)
     if missing:
@@ -98,12 +99,12 @@ def judge(results: Results, claim: Claim) -> Verdict:
 
 
 def _missing(results: Results, claim: Claim) -> str:
-    """Why the claim cannot be judged on these results, if so."""
+    """Return why the claim cannot be judged on these results; empty if it can."""
     if claim.setting not in results.settings:
         return f"there is no setting {claim.setting!r}"
     setting = results.settings[claim.setting]
     if claim.measure != "bumps" and claim.than is None:
-        return "the claim does not say than which agent"
+        return "the claim does not name the agent to compare with (key 'than')"
     for agent in _agents(claim):
         if agent not in setting.agents:
             return f"setting {claim.setting!r} has no agent {agent!r}"
@@ -119,45 +120,44 @@ def _agents(claim: Claim) -> tuple[str, ...]:
 
 def _better(setting: Setting, claim: Claim) -> Verdict:
     than, n = str(claim.than), shared_problems(setting, *_agents(claim))
-    found = difference(setting, claim.agent, than)
+    change = difference(setting, claim.agent, than)
     relative = ratio(setting, claim.agent, than).middle - 1
-    share = "" if math.isnan(relative) else f", which is {percent(relative)}"
-    text = f"difference {with_interval(found)}{share}, {_on(n)}"
-    return Verdict(claim, text, (found,), _outcome(found.high < 0, found.low > 0, n))
+    share = "" if math.isnan(relative) else f" or {percent(relative)}"
+    text = f"difference {with_interval(change)}{share}, {_on(n)}"
+    return Verdict(claim, text, (change,), _outcome(change.high < 0, change.low > 0, n))
 
 
 def _slightly_worse(setting: Setting, claim: Claim) -> Verdict:
     than, n = str(claim.than), shared_problems(setting, *_agents(claim))
-    found, most = ratio(setting, claim.agent, than), 1 + claim.margin
-    if math.isnan(found.low):
+    factor, most = ratio(setting, claim.agent, than), 1 + claim.margin
+    if math.isnan(factor.low):
         text = f"no ratio: the mean regret of {than!r} is not clearly positive, {_on(n)}"
-        return Verdict(claim, text, (found,), "undecided")
-    no_worse, much_worse = found.high <= 1, found.low > most
-    side = ": not worse" if no_worse else f": worse than {number(most)}" if much_worse else ""
-    text = f"ratio {with_interval(found)}{side}, {_on(n)}"
-    holds = found.low > 1 and found.high <= most
-    return Verdict(claim, text, (found,), _outcome(holds, no_worse or much_worse, n))
+        return Verdict(claim, text, (factor,), "undecided")
+    no_worse, much_worse = factor.high <= 1, factor.low > most
+    side = ", which is not worse" if no_worse else f", above {number(most)}" if much_worse else ""
+    text = f"ratio {with_interval(factor)}{side}, {_on(n)}"
+    holds = factor.low > 1 and factor.high <= most
+    return Verdict(claim, text, (factor,), _outcome(holds, no_worse or much_worse, n))
 
 
 def _bumps(setting: Setting, claim: Claim) -> Verdict:
-    found = bumps(setting, claim.agent, claim.span)
-    if not found:
-        text = f"no change has {number(claim.span)} steps on either side of it"
+    by_change = bumps(setting, claim.agent, claim.span)
+    if not by_change:
+        text = f"no change point has {number(claim.span)} steps on both sides"
         return Verdict(claim, text, (), "not measured")
     measured = (~np.isnan(bump_rows(setting, claim.agent, claim.span))).sum(axis=0)
-    each = [
-        _outcome(bump.low > 0, bump.high <= 0, int(measured[j - 1])) for j, bump in found.items()
-    ]
-    text = "; ".join(
-        f"change {j}: {with_interval(bump)}, {_on(int(measured[j - 1]))}"
-        for j, bump in found.items()
-    )
+    outcomes: set[Outcome] = set()
+    texts = []
+    for j, bump in by_change.items():
+        n = int(measured[j - 1])
+        outcomes.add(_outcome(bump.low > 0, bump.high <= 0, n))
+        texts.append(f"change {j}: {with_interval(bump)}, {_on(n)}")
     outcome: Outcome = "undecided"
-    if "not reproduced" in each:
+    if "not reproduced" in outcomes:
         outcome = "not reproduced"
-    elif set(each) == {"reproduced"}:
+    elif outcomes == {"reproduced"}:
         outcome = "reproduced"
-    return Verdict(claim, text, tuple(found.values()), outcome)
+    return Verdict(claim, "; ".join(texts), tuple(by_change.values()), outcome)
 
 
 def _outcome(holds: bool, fails: bool, n: int) -> Outcome:

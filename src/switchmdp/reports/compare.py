@@ -30,8 +30,9 @@ from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
 from switchmdp.experiments.warm import compile_agents
 from switchmdp.mdp import MDP, SwitchingMDP
-from switchmdp.reports import canvas, plots, tables
-from switchmdp.reports.report import regret_panel, short_table, write_report
+from switchmdp.reports import figures, tables
+from switchmdp.reports.formatting import Table
+from switchmdp.reports.report import regret_panel, write_report
 from switchmdp.validation import check_integer
 from switchmdp.version import __version__
 
@@ -46,21 +47,21 @@ class Comparison:
     results: Results
 
     @property
-    def tables(self) -> list[tables.Table]:
+    def tables(self) -> list[Table]:
         """All that was measured, for each setting; the agent with the lowest regret first."""
         return [tables.summary_table(setting) for setting in self.results.settings.values()]
 
     @property
     def figure(self) -> Any:
         """Mean regret over time with 95 % bands over problems (extra `plot`)."""
-        return plots.regret_figure([regret_panel(s) for s in self.results.settings.values()])
+        return figures.regret_figure([regret_panel(s) for s in self.results.settings.values()])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write figures, tables and the page; returns the page."""
         return write_report(self.results, folder)[0]
 
     def __str__(self) -> str:
-        return "\n\n".join(short_table(s).text() for s in self.results.settings.values())
+        return "\n\n".join(tables.short_table(s).text() for s in self.results.settings.values())
 
     __repr__ = __str__
 
@@ -68,7 +69,7 @@ class Comparison:
         """What a notebook shows: the tables and, with the extra `plot`, the figure."""
         shown = f"<pre>{html.escape(str(self))}</pre>"
         with contextlib.suppress(MissingExtra):
-            image = base64.b64encode(canvas.rendered(self.figure, "svg")).decode()
+            image = base64.b64encode(figures.render_figure(self.figure, "svg")).decode()
             shown += f'<img alt="mean regret over time" src="data:image/svg+xml;base64,{image}">'
         return shown
 

@@ -1,17 +1,17 @@
-"""Results as tidy tables for other programs: one row an observation, one column a variable.
+"""Export results as tidy tables: one row per observation, one column per variable.
 
     regret    setting, agent, problem, t, regret, pseudo_regret
-    runs      setting, agent, problem, and what the whole run came to
-    problems  setting, problem, change_points, and how hard it is
-    agents    setting, agent, base, parameter, value (as text: JSON where it is not a string)
+    runs      setting, agent, problem, and totals of the run
+    problems  setting, problem, change_points, and hardness
+    agents    setting, agent, base, parameter, value (text; JSON unless the value is a string)
 
-Problems are counted from 0. What was not measured (NaN, or -1 where something is counted) is
-missing: null in Parquet, empty in CSV. CSV follows RFC 4180, in UTF-8, and its numbers come back
-exactly. Names and texts come from configurations that anybody may have written, and a spreadsheet
-would execute some of them as formulas. So a CSV cell of text that starts with one of = + - @ ' or
-with a tab or line break, and is not a number, has a ' in front of it; a program that reads such
-a cell takes off the first '. Parquet (extra `parquet`) holds all texts as they are, and has row
-groups of one setting and agent. Tables are written block by block, so that memory stays bounded.
+Problems are numbered from 0. Unmeasured values (NaN, or -1 for counts) are null in Parquet and
+empty in CSV. CSV files follow RFC 4180, are encoded as UTF-8, and keep numbers exactly. Names and
+texts come from configurations of unknown origin, and a spreadsheet would execute some of them as
+formulas. Therefore a ' is put before every CSV cell of text that starts with one of = + - @ ', a
+tab or a line break, and is not a number; programs that read such a cell remove the first '.
+Parquet (extra `parquet`) keeps all text unchanged, and has one row group per setting and agent.
+Tables are written in blocks, so that memory use is bounded.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments.results import HARDNESS, Results
 from switchmdp.storage import replacing
 
-BLOCK = 250_000  # rows held at once
-EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # how formulas start, full-width forms too
-Column = str | NDArray[Any] | Sequence[Any]  # one word for every row, or a value for each
+BLOCK = 250_000  # rows in memory at once
+EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # how formulas start, including full-width forms
+Column = str | NDArray[Any] | Sequence[Any]  # one value for all rows, or one per row
 Block = Mapping[str, Column]
-Kinds = Mapping[str, str]  # what each column holds; a name is a text that many rows share
+Kinds = Mapping[str, str]  # the type of each column; a name is a text shared by many rows
 
 TABLES: Mapping[str, Kinds] = {
     "regret": {
@@ -63,11 +63,19 @@ def export_tables(
     folder: str | os.PathLike[str],
     formats: Sequence[str] = ("csv", "parquet"),
 ) -> list[Path]:
-    """Write every table in these formats, each file complete or not there; returns their paths.
+    """Write every table in the given formats; each file is written atomically.
+
+    Args:
+        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
+        folder: where to write; it is created if it does not exist.
+        formats: any of "csv" and "parquet" (extra `parquet`).
+
+    Returns:
+        The paths of the written files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     paths = export_tables(Results("nothing yet", 0.1, {}), folder, ["csv"])
+    ...     paths = export_tables(Results("Nothing yet", 0.1, {}), folder, ["csv"])
     ...     print(*(path.name for path in paths))
     ...     print(paths[-1].read_text())
     regret.csv runs.csv problems.csv agents.csv
@@ -78,7 +86,7 @@ def export_tables(
         if name not in _WRITERS:
             raise InvalidParameter("formats", name, f"one of {', '.join(_WRITERS)}")
     if "parquet" in formats:
-        _pyarrow()  # missing, it is missed before anything is written
+        _pyarrow()  # raise MissingExtra before anything is written
     Path(folder).mkdir(parents=True, exist_ok=True)
     paths = []
     for name in dict.fromkeys(formats):
@@ -145,7 +153,7 @@ def _agents(results: Results) -> Iterator[Block]:
                 "setting": name,
                 "agent": agent,
                 "base": runs.base,
-                "parameter": list(runs.parameters) or [None],  # an agent without any is listed too
+                "parameter": list(runs.parameters) or [None],  # also list agents without parameters
                 "value": values or [None],
             }
 
@@ -182,7 +190,7 @@ def _cells(kind: str, column: Column) -> Iterable[Any]:
 
 
 def as_text(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; numbers stay what they are.
+    """Return a cell that no spreadsheet takes for a formula; numbers stay unchanged.
 
     >>> [as_text(cell) for cell in ("UCRL2", "=1+1", "-1.5", "'quoted'")]
     ['UCRL2', "'=1+1", '-1.5', "''quoted'"]

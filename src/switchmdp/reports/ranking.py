@@ -1,9 +1,9 @@
-"""Who is how good in a row of the suite, and over all of them.
+"""Rank the agents in each row of a leaderboard's suite, and over all rows.
 
-Regret is put in relation to a *yardstick*: the best of those who are told every change or, where
-the problem changes all the time, the best rival that is not ours. It is chosen on the problems that
-are reported, which makes it, if anything, too good: relative regret is never flattered. Whoever is
-told has no rank; equals share theirs.
+Relative regret is regret divided by that of the row's *yardstick*: the best agent with known change
+points or, where the problem changes at every step, the best rival of our own agents. The yardstick
+is chosen on the reported problems, which can only favour it: relative regret is not understated.
+Agents with known change points have no rank. Agents with equal regret share a rank.
 
 >>> from switchmdp.experiments.results import Results
 >>> from switchmdp.experiments.suite import Row
@@ -14,10 +14,10 @@ told has no rank; equals share theirs.
 >>> standing = Standing(row, None, {}, Results("", 0.1, {"r": setting}))
 >>> yardstick(suite, standing)
 'b'
->>> found = places(suite, standing)
->>> [(place.name, place.rank, place.relative.middle) for place in found]
+>>> ranked = places(suite, standing)
+>>> [(place.name, place.rank, place.relative.middle) for place in ranked]
 [('b', None, 1.0), ('a', 1, 1.5)]
->>> [(one.contender.name, one.firsts) for one in overall(suite, {"r": found})]
+>>> [(one.contender.name, one.firsts) for one in overall(suite, {"r": ranked})]
 [('a', 1), ('b', 0)]
 """
 
@@ -32,8 +32,8 @@ import numpy as np
 from switchmdp.experiments.campaign import Standing
 from switchmdp.experiments.results import Setting
 from switchmdp.experiments.suite import Contender, Suite
+from switchmdp.reports.adaptation import adaptation_times
 from switchmdp.reports.measures import (
-    adaptation_times,
     final_regret,
     probability_of_improvement,
     ratio,
@@ -44,27 +44,27 @@ from switchmdp.reports.resampling import Interval
 
 @dataclass(frozen=True)
 class Place:
-    """How one contender did in a row."""
+    """The result of one contender in a row."""
 
     name: str
-    rank: int | None  # None for those who are told
-    chosen: float | None  # the value of its free parameter
+    rank: int | None  # None for agents with known change points
+    chosen: float | None  # the tuned value of its free parameter
     regret: Interval
-    relative: Interval  # to the yardstick
-    ahead: Interval | None  # probability of less regret than the next in rank
-    adaptation: float  # median of steps from a change until it is within ε for good
-    seconds: float  # for a million steps
+    relative: Interval  # regret divided by the yardstick's
+    ahead: Interval | None  # probability of lower regret than the next in rank
+    adaptation: float  # median steps from a change until regret per step stays within ε
+    seconds: float  # per million steps
     failed: int
 
 
 def setting_of(standing: Standing) -> Setting:
-    """What was measured in a row."""
+    """Return the results of a row."""
     (setting,) = standing.results.settings.values()
     return setting
 
 
 def yardstick(suite: Suite, standing: Standing) -> str:
-    """The name of the contender by which the others are measured; empty if there is none."""
+    """Return the name of the row's yardstick; empty if there is none."""
     drifts = standing.row.drifts
     named = [
         one.name
@@ -75,18 +75,18 @@ def yardstick(suite: Suite, standing: Standing) -> str:
 
 
 def places(suite: Suite, standing: Standing) -> list[Place]:
-    """Every contender of a row, the one with the lowest mean regret first."""
+    """Return every contender of a row in order of mean regret."""
     setting, reference = setting_of(standing), yardstick(suite, standing)
     told = {one.name for one in suite.contenders if one.told}
     order = _by_regret(setting, list(setting.agents))
     ranked = [name for name in order if name not in told]
     means = {name: final_regret(setting, name).middle for name in order}
     unknown = Interval(math.nan, math.nan, math.nan)
-    found = []
+    ranking = []
     for name in order:
         after = ranked[ranked.index(name) + 1 :][:1] if name in ranked else []
         rank = 1 + sum(means[other] < means[name] for other in ranked)
-        found.append(
+        ranking.append(
             Place(
                 name=name,
                 rank=rank if name in ranked else None,
@@ -99,41 +99,44 @@ def places(suite: Suite, standing: Standing) -> list[Place]:
                 failed=int(setting.agents[name].failed.sum()),
             )
         )
-    return found
+    return ranking
 
 
 def _adaptation(setting: Setting, name: str, epsilon: float) -> float:
-    """Over all changes of all problems, and infinite where most are never adapted to."""
+    """Return the median over all changes of all problems; inf if the agent mostly never adapts."""
     after = adaptation_times(setting, name, epsilon)[:, 1:]
     known = np.sort(after[~np.isnan(after)])
     return float(known[len(known) // 2]) if len(known) else math.nan
 
 
 def _by_regret(setting: Setting, names: Sequence[str]) -> list[str]:
-    """From low to high mean regret; those of whom nothing is known are left out."""
+    """Sort by mean regret; agents without a completed run are left out."""
     means = {name: final_regret(setting, name).middle for name in names}
     return sorted((n for n in names if not math.isnan(means[n])), key=lambda n: means[n])
 
 
 @dataclass(frozen=True)
 class Overall:
-    """One contender over all rows that it took part in."""
+    """The result of one contender over all rows in which it took part."""
 
     contender: Contender
-    relative: Mapping[str, float]  # regret by row, to the row's yardstick
+    relative: Mapping[str, float]  # relative regret by row
     mean_rank: float
     firsts: int
-    geometric_mean: float  # of the relative regrets; NaN where one is not positive
+    geometric_mean: float  # of the relative regrets; NaN if one is not positive
 
     @property
     def rows(self) -> int:
-        """In how many rows it took part."""
+        """The number of rows in which the contender took part."""
         return len(self.relative)
 
 
 def overall(suite: Suite, board: Mapping[str, Sequence[Place]]) -> list[Overall]:
-    """Every contender that took part, by mean rank; then those who are told. `board`: by row."""
-    found = []
+    """Return every contender by mean rank; those with known change points follow.
+
+    `board` holds the places by name of the row.
+    """
+    totals = []
     for one in suite.contenders:
         mine = {row: p for row, all_ in board.items() for p in all_ if p.name == one.name}
         if not mine:
@@ -141,8 +144,8 @@ def overall(suite: Suite, board: Mapping[str, Sequence[Place]]) -> list[Overall]
         ranks = [p.rank for p in mine.values() if p.rank is not None]
         relative = {row: p.relative.middle for row, p in mine.items()}
         values = np.array(list(relative.values()))
-        positive = len(values) > 0 and bool((values > 0).all())  # not so where one is NaN
-        found.append(
+        positive = len(values) > 0 and bool((values > 0).all())  # False if one is NaN
+        totals.append(
             Overall(
                 contender=one,
                 relative=relative,
@@ -151,7 +154,7 @@ def overall(suite: Suite, board: Mapping[str, Sequence[Place]]) -> list[Overall]
                 geometric_mean=float(np.exp(np.log(values).mean())) if positive else math.nan,
             )
         )
-    return sorted(found, key=_order)
+    return sorted(totals, key=_order)
 
 
 def _order(one: Overall) -> tuple[bool, float]:

@@ -1,14 +1,14 @@
-"""The bootstrap over problems: how far a number would move had other problems been drawn.
+"""Bootstrap intervals over problems: how much an estimate varies with the sample of problems.
 
 The unit of resampling is the problem, one row of the data. A resample draws n of the n rows with
-replacement and is kept as how often each row was drawn, so that the means of all resamples and all
-columns are one product:
+replacement. It is stored as the number of times each row was drawn, so that the means of all
+resamples and all columns are one matrix product:
 
     means = counts @ rows / n,    counts of shape (resamples, n),    counts @ 1 = n
 
 An interval runs from the 2.5 % to the 97.5 % quantile of the resampled statistic. The draws depend
-on n and the seed alone, so every agent sees the same ones. Rows with a NaN (failed runs) are left
-out; a single row is its own interval; with no row all is NaN.
+only on n and the seed, so all agents are resampled alike. Rows with a NaN (failed runs) are left
+out. A single row gives an interval of width 0; without rows, everything is NaN.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 RESAMPLES = 2000
 SEED = 20_180_525
 TAILS = (0.025, 0.975)
-BLOCK = 2_000_000  # counts held at once, so that memory stays bounded however many problems
+BLOCK = 2_000_000  # counts in memory at once, which bounds memory for any number of problems
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats, Floats], Floats]  # counts (k, n), rows (n, …) -> (k, …)
@@ -32,7 +32,7 @@ Statistic = Callable[[Floats, Floats], Floats]  # counts (k, n), rows (n, …) -
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and the 95 % interval around it; `low <= middle <= high`, or NaN."""
+    """An estimate with its 95 % interval; `low <= middle <= high`, or NaN."""
 
     middle: float
     low: float
@@ -41,16 +41,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class Band:
-    """A line and the 95 % band around it, point by point."""
+    """A curve with a pointwise 95 % band."""
 
-    times: NDArray[Any]  # the horizontal axis, whatever it measures
+    times: NDArray[Any]  # the x values: time steps, or values of a parameter
     middle: Floats
     low: Floats
     high: Floats
 
 
 def mean(counts: Floats, rows: Floats) -> Floats:
-    """The mean of each resample.
+    """Return the mean of each resample.
 
     >>> mean(np.array([[1.0, 1.0], [0.0, 2.0]]), np.array([3.0, 5.0])).tolist()
     [4.0, 5.0]
@@ -60,7 +60,7 @@ def mean(counts: Floats, rows: Floats) -> Floats:
 
 
 def ratio_of_means(counts: Floats, rows: Floats) -> Floats:
-    """Mean of column 0 by mean of column 1; NaN where the latter is not positive.
+    """Return the mean of column 0 divided by that of column 1; NaN unless the latter is positive.
 
     >>> ratio_of_means(np.array([[1.0, 1.0], [0.0, 2.0]]), np.array([[3.0, 1.0], [5.0, 1.0]]))
     array([4., 5.])
@@ -72,7 +72,7 @@ def ratio_of_means(counts: Floats, rows: Floats) -> Floats:
 
 
 def interquartile_mean(counts: Floats, rows: Floats) -> Floats:
-    """The mean of the middle half of each resample; a row on the border counts in part.
+    """Return the mean of the middle half of each resample; a row on a quartile counts in part.
 
     >>> interquartile_mean(np.ones((1, 6)), np.array([-99.0, 1.0, 2.0, 3.0, 4.0, 99.0])).tolist()
     [2.5]
@@ -80,7 +80,7 @@ def interquartile_mean(counts: Floats, rows: Floats) -> Floats:
     n = len(rows)
     order = np.argsort(rows, kind="stable")
     above = np.cumsum(counts[:, order], axis=1)
-    # Drawn c times, a value fills the ranks (above - c, above]; kept are those in (n/4, 3n/4].
+    # A value drawn c times has the ranks (above - c, above]. Keep the ranks in (n/4, 3n/4].
     edges = np.clip(above, n / 4, 3 * n / 4)
     weights = np.diff(edges, axis=1, prepend=n / 4)
     means: Floats = weights @ rows[order] / (n / 2)
@@ -90,7 +90,7 @@ def interquartile_mean(counts: Floats, rows: Floats) -> Floats:
 def interval(
     rows: ArrayLike, statistic: Statistic = mean, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
-    """The statistic of the rows, one number, with its interval.
+    """Return a scalar statistic of the rows with its 95 % interval.
 
     >>> interval([7.0])
     Interval(middle=7.0, low=7.0, high=7.0)
@@ -104,7 +104,7 @@ def interval(
 def band(
     times: ArrayLike, rows: ArrayLike, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Band:
-    """The mean of the rows at every point, with its band.
+    """Return the mean of the rows at every point with its 95 % band.
 
     >>> band([10, 20], [[1.0, 2.0], [3.0, 4.0]]).middle.tolist()
     [2.0, 3.0]
@@ -116,7 +116,7 @@ def band(
 def _bootstrap(
     rows: ArrayLike, statistic: Statistic, shape: tuple[int, ...], resamples: int, seed: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Middle, low and high, each of the shape that the statistic has for one resample."""
+    """Return estimate, lower and upper bound, each of the shape of one resample's statistic."""
     data = np.asarray(rows, dtype=np.float64)
     data = data[~np.isnan(data).any(axis=tuple(range(1, data.ndim)))]
     n = len(data)
@@ -128,13 +128,13 @@ def _bootstrap(
     drawn = [statistic(_counts(n, at_once, seed, block), data) for block in blocks]
     low, high = np.quantile(np.concatenate(drawn)[:resamples], TAILS, axis=0)
     middle = statistic(np.ones((1, n)), data)[0]
-    # Rounding may put the middle an ulp outside where all rows are alike.
+    # If all rows are equal, rounding may put the estimate one ulp outside.
     return middle, np.minimum(low, middle), np.maximum(high, middle)
 
 
 @lru_cache(maxsize=4)
 def _counts(n: int, resamples: int, seed: int, block: int) -> Floats:
-    """How often each of n rows is drawn in each resample of a block."""
+    """Return how often each of n rows is drawn in each resample of a block."""
     drawn = np.random.default_rng([seed, n, block]).integers(n, size=(resamples, n))
     drawn += n * np.arange(resamples)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=resamples * n).astype(np.float64)

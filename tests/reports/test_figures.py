@@ -17,16 +17,21 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.reports import canvas
-from switchmdp.reports.plots import (
+from switchmdp.reports.figures import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
     Panel,
     distribution_figure,
+    heat_map,
     parameter_figure,
     regret_figure,
+    render_figure,
     save_figure,
 )
 from switchmdp.reports.resampling import Band
 
+NAN = float("nan")
+CELLS = {"one": [1.0, 2.5, NAN], "two": [0.5, 120.0, -3.0]}
 TIMES = np.arange(1000, 100_001, 1000)
 AWKWARD = (
     "$\\frac{", "$x$ and $y$", "100 %", "_hidden", "__", "a_b^c", "\\alpha", "ünï λ ≥ ½",
@@ -85,12 +90,11 @@ def test_the_same_data_gives_the_same_bytes(
 def test_another_process_gives_the_same_bytes() -> None:
     code = """
 import hashlib, numpy as np
-from switchmdp.reports import canvas
-from switchmdp.reports.plots import Panel, regret_figure
+from switchmdp.reports.figures import Panel, regret_figure, render_figure
 from switchmdp.reports.resampling import Band
 x = np.arange(9.0)
 figure = regret_figure([Panel("λ", {name: Band(x, x, x, x + 1) for name in "abcdefghij"}, [3])])
-print([hashlib.sha256(canvas.rendered(figure, k)).hexdigest() for k in ("svg", "pdf", "png")])
+print([hashlib.sha256(render_figure(figure, k)).hexdigest() for k in ("svg", "pdf", "png")])
 """
     runs = [
         subprocess.run(
@@ -108,13 +112,13 @@ print([hashlib.sha256(canvas.rendered(figure, k)).hexdigest() for k in ("svg", "
 def test_the_callers_backend_and_settings_are_left_alone() -> None:
     code = """
 import sys
-import switchmdp.reports.plots as plots
-assert "matplotlib" not in sys.modules, "matplotlib is imported before it is needed"
+from switchmdp.reports import figures
+assert "matplotlib" not in sys.modules, "matplotlib must be imported lazily"
 import matplotlib
 matplotlib.rcParams["font.size"] = 17
-figure = plots.distribution_figure([("a", {"b": (1, 2, 3, 4, 5)})])
+figure = figures.distribution_figure([("a", {"b": (1, 2, 3, 4, 5)})])
 figure._repr_png_()
-assert "matplotlib.pyplot" not in sys.modules, "pyplot chooses a backend"
+assert "matplotlib.pyplot" not in sys.modules, "pyplot would choose a backend"
 assert matplotlib.rcParams["font.size"] == 17
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -123,7 +127,7 @@ assert matplotlib.rcParams["font.size"] == 17
 def test_a_figure_names_its_curves_and_panels(tmp_path: Path) -> None:
     save_figure(two_panels(), tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for words in ("left", "right", "first", "regret", "time step", "change", "100k"):
+    for words in ("left", "right", "first", "regret", "time step", "change point", "100k"):
         assert f"<!-- {words} -->" in text
     assert "<b>" not in text.replace("<!-- second <b> -->", "")
 
@@ -140,7 +144,7 @@ def test_change_points_are_marked_as_far_as_the_run_went() -> None:
     figure = regret_figure([Panel("", lines("a"), np.array([5, 99_999, 100_000]))])
     segments: Any = figure.axes[0].collections[-1]
     assert [float(s[0][0]) for s in segments.get_segments()] == [5, 99_999]
-    assert legend_of(figure) == ["a", "change"]
+    assert legend_of(figure) == ["a", "change point"]
     assert legend_of(regret_figure([Panel("", lines("a"), [200_000])])) == ["a"]
 
 
@@ -168,12 +172,12 @@ def test_names_are_drawn_as_they_are_written(kind: str) -> None:
         distribution_figure([(AWKWARD[0], dict.fromkeys(AWKWARD, (1, 2, 3, 4, 5)))]),
     ]
     for figure in figures:
-        assert len(canvas.rendered(figure, kind)) > 3000
+        assert len(render_figure(figure, kind)) > 3000
         assert not any(text.get_parse_math() for text in figure.findobj(Text))
     shown = legend_of(figures[0])
     assert shown[:9] == list(AWKWARD[:9])
     assert shown[9:12] == ["tab and line", "bell\ufffd", "lone \ufffd"]
-    assert shown[-3:] == ["nolegend", "_nolegend_", "change"]
+    assert shown[-3:] == ["nolegend", "_nolegend_", "change point"]
 
 
 @pytest.mark.parametrize("names", [("a",), tuple(map(str, range(30))), LONG, AWKWARD])
@@ -199,7 +203,7 @@ def test_one_panel_is_a_column_wide_and_more_a_page() -> None:
         figure.get_size_inches()[0]
         for figure in (regret_figure([Panel("", lines("a"))] * n) for n in (1, 2, 5))
     ]
-    assert widths == [canvas.COLUMN, canvas.PAGE, canvas.PAGE]
+    assert widths == [COLUMN_WIDTH, PAGE_WIDTH, PAGE_WIDTH]
 
 
 def test_regret_begins_at_zero_unless_it_is_negative() -> None:
@@ -216,7 +220,7 @@ def test_panels_with_nothing_in_them_are_drawn() -> None:
         distribution_figure([("", {}), ("", {"a": [np.nan] * 5})]),
     ]
     for figure in figures:
-        canvas.rendered(figure, "png")
+        render_figure(figure, "png")
 
 
 def test_a_scan_shows_its_points_bars_and_marks() -> None:
@@ -282,7 +286,7 @@ def test_a_notebook_shows_a_figure_in_its_own_size() -> None:
     figure: Any = two_panels()
     content, size = figure._repr_png_()
     assert content.startswith(b"\x89PNG")
-    assert size["width"] == canvas.PAGE * 96
+    assert size["width"] == PAGE_WIDTH * 96
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.jpg", ".svg", "figure.svg.gz", "svg"])
@@ -322,3 +326,42 @@ def test_without_matplotlib_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"switchmdp\[plot\]"):
         draw()
+
+
+def test_every_cell_says_its_number_and_what_is_unknown_or_not_positive_says_so() -> None:
+    figure = heat_map(["a", "b", "c"], CELLS, label="x")
+    cells = [text.get_text() for text in figure.axes[0].texts]
+    assert cells == ["1.0", "2.5", "–", "0.50", "120", "–"]
+
+
+def test_names_stand_beside_their_lines_the_first_on_top() -> None:
+    axis = heat_map(["a", "b", "c"], CELLS, label="x").axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["one", "two"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "b", "c"]
+    assert axis.yaxis_inverted()
+
+
+def test_the_scale_is_logarithmic_with_plain_labels() -> None:
+    figure = heat_map(["a", "b", "c"], CELLS, label="x")
+    bar = figure.axes[1]
+    assert bar.get_yscale() == "log"
+    labels = [label.get_text() for label in bar.get_yticklabels()]
+    assert labels == ["0.5", "1", "2", "5", "10", "20", "50", "100"]
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_the_same_numbers_give_the_same_bytes(kind: str) -> None:
+    first, second = (
+        render_figure(heat_map(["a", "b", "c"], CELLS, label="x"), kind) for _ in range(2)
+    )
+    assert first == second
+
+
+def test_where_nothing_is_known_all_is_white() -> None:
+    figure = heat_map(["a"], {"one": [NAN]}, label="x")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["–"]
+
+
+def test_a_map_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidParameter):
+        heat_map([], {}, label="x")

@@ -1,0 +1,225 @@
+"""Measures of single changes: regret per segment, jumps at change points, adaptation, detection.
+
+A segment is the time between two change points. A change point c takes effect at step c, so c - 1
+steps have been taken before it; that number is a *boundary*. Change points past the horizon have no
+effect. Problems may differ in their number of changes: segment j is measured on those that have it.
+
+Detection. Let a change take effect at step c, and let c' be the next change point or the end of the
+run. The change is *detected* if the agent restarts, fully or in part, at a step t with c < t < c';
+the delay is t - c for the first such t. Every other restart is a false alarm, including a second
+restart in the same segment. A change at the last step of the run is not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.errors import InvalidParameter
+from switchmdp.experiments.results import Setting
+from switchmdp.reports.measures import (
+    as_setting,  # noqa: F401 (for the examples)
+    regret_at,
+    regret_curves,
+    runs_of,
+    with_origin,
+)
+from switchmdp.reports.resampling import Floats, Interval, interval
+
+MOST_SEGMENTS = 64  # measured per problem; later segments are ignored
+SUSTAINED = 1000  # steps over which the mean pseudo-regret of an adapted agent is at most ε
+
+Steps = NDArray[np.int64]
+
+
+# Segments ----------------------------------------------------------------------------------------
+
+
+def segments(setting: Setting, i: int) -> Steps:
+    """Return the first and last step of each segment of problem i, in order.
+
+    >>> segments(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6, 21]), 0).tolist()
+    [[1, 5], [6, 20]]
+    """
+    ends = _last_steps(setting, i)
+    return np.column_stack([np.append(1, ends[:-1] + 1), ends])
+
+
+def segment_boundaries(setting: Setting) -> Floats:
+    """Return for each problem 0 and the last step of each segment, padded with NaN.
+
+    >>> segment_boundaries(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6])).tolist()
+    [[0.0, 5.0, 20.0]]
+    """
+    ends = [_last_steps(setting, i)[:MOST_SEGMENTS] for i in range(setting.n_problems)]
+    boundaries = np.full((len(ends), 1 + max(map(len, ends), default=1)), np.nan)
+    boundaries[:, 0] = 0
+    for row, last in zip(boundaries, ends, strict=True):
+        row[1 : 1 + len(last)] = last
+    return boundaries
+
+
+def _last_steps(setting: Setting, i: int) -> Steps:
+    points = setting.change_points[i]
+    return np.append(points[points <= setting.horizon] - 1, setting.horizon)
+
+
+def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tuple[Interval, ...]:
+    """Return the mean regret within each segment; segment 0 is the one before the first change.
+
+    Segment j covers the steps from change point c_j to c_{j+1} - 1. Its regret is
+    R(c_{j+1} - 1) - R(c_j - 1).
+
+    >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
+    >>> [mean.middle for mean in segment_regret(setting, "a")]
+    [1.0, 4.0]
+    """
+    rows = regret_curves(setting, agent, pseudo=pseudo)
+    earned = np.diff(regret_at(setting, rows, segment_boundaries(setting)), axis=1)
+    return tuple(interval(column) for column in earned.T)
+
+
+# Jumps of regret at change points ----------------------------------------------------------------
+
+
+def bumps(setting: Setting, agent: str, span: int) -> dict[int, Interval]:
+    """Return, by number of the change, the mean of `bump_rows`; unmeasured changes are left out.
+
+    >>> bumps(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", span=10)
+    {1: Interval(middle=3.0, low=3.0, high=3.0)}
+    """
+    columns = enumerate(bump_rows(setting, agent, span).T, start=1)
+    return {j: interval(column) for j, column in columns if not np.isnan(column).all()}
+
+
+def bump_rows(setting: Setting, agent: str, span: int) -> Floats:
+    """Return regret in the `span` steps after each change minus that in the `span` steps before.
+
+    The shape is (problems, changes). A change with another change or an end of the run within
+    `span` steps is NaN.
+
+    >>> bump_rows(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", 11).tolist()
+    [[nan]]
+    """
+    if span < 1:
+        raise InvalidParameter("span", span, "at least 1 step")
+    boundaries = segment_boundaries(setting)
+    length = np.diff(boundaries, axis=1)
+    room = np.minimum(length[:, :-1], length[:, 1:]) >= span
+    at = np.where(room, boundaries[:, 1:-1], np.nan)
+    rows = regret_curves(setting, agent)
+    before, now, after = (regret_at(setting, rows, at + shift) for shift in (-span, 0, span))
+    return (after - now) - (now - before)
+
+
+# Time to adapt -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """How fast an agent adapts in a segment, over problems."""
+
+    median: float  # steps; inf if the agent does not adapt on at least half of the problems
+    never: float  # share of the problems on which the agent does not adapt within the segment
+
+
+def adaptation_times(setting: Setting, agent: str, epsilon: float) -> Floats:
+    """Return the steps from each segment's start until the agent has adapted: (problems, segments).
+
+    The agent has adapted at the first recorded step from which on, until the end of the segment,
+    the mean pseudo-regret of the next 1000 steps stays at most ε. If there is no such step the
+    value is `inf`. The resolution is the grid of recorded steps: 1000 steps means as many grid
+    cells as cover at least 1000 steps, and all of them must lie within the segment. NaN if the
+    problem does not have the segment, the run failed, or the segment is too short.
+
+    >>> setting = as_setting([1000, 2000, 3000], {"a": [[300, 310, 320]], "b": [[0, 10, 310]]})
+    >>> [adaptation_times(setting, agent, epsilon=0.1).tolist() for agent in "ab"]
+    [[[1000.0]], [[inf]]]
+    """
+    rows = regret_curves(setting, agent, pseudo=True)
+    times, values = with_origin(setting, rows)
+    ends = np.searchsorted(times, times + SUSTAINED)
+    ends = ends[ends < len(times)]
+    starts = np.arange(len(ends))
+    bad = values[:, ends] - values[:, starts] > epsilon * (times[ends] - times[starts])
+    latest_bad = np.maximum.accumulate(np.where(bad, starts, -1), axis=1)
+
+    boundaries = segment_boundaries(setting)
+    boundaries[np.isnan(rows).any(axis=1)] = np.nan
+    delays = np.full((len(boundaries), boundaries.shape[1] - 1), np.nan)
+    for j in range(delays.shape[1]):
+        first = np.searchsorted(times, boundaries[:, j])
+        beyond = np.searchsorted(times[ends], boundaries[:, j + 1], side="right")
+        fits = np.nonzero((first < beyond) & ~np.isnan(boundaries[:, j + 1]))[0]
+        last = beyond[fits] - 1
+        adapted = np.maximum(first[fits], latest_bad[fits, last] + 1)
+        delays[fits, j] = np.where(adapted > last, np.inf, times[adapted] - boundaries[fits, j])
+    return delays
+
+
+def adaptation_by_segment(setting: Setting, agent: str, epsilon: float) -> tuple[Adaptation, ...]:
+    """Return, per segment, the median adaptation time and how often the agent never adapts.
+
+    >>> setting = as_setting([1000, 2000], {"a": [[300, 310], [0, 0], [0, 999]]})
+    >>> adaptation_by_segment(setting, "a", epsilon=0.1)
+    (Adaptation(median=1000.0, never=0.3333333333333333),)
+    """
+    summaries = []
+    for column in adaptation_times(setting, agent, epsilon).T:
+        measured = column[~np.isnan(column)]
+        known = len(measured) > 0
+        median = float(np.median(measured)) if known else np.nan
+        never = float(np.mean(np.isinf(measured))) if known else np.nan
+        summaries.append(Adaptation(median, never))
+    return tuple(summaries)
+
+
+# Detection ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well an agent's restarts match the changes of a setting."""
+
+    detected: Interval  # share of the changes; NaN if there are none
+    delay: float  # median over all changes, where a missed change has an infinite delay
+    false_alarms: Interval  # per 100 000 steps
+
+
+def detection(setting: Setting, agent: str) -> Detection | None:
+    """Compare the agent's restarts with the change points; None if no restarts were recorded.
+
+    >>> from dataclasses import replace
+    >>> setting = as_setting([50_000, 100_000], {"a": [[0, 0]]}, change_points=[100, 60_000])
+    >>> runs = replace(setting.agents["a"], restarts=(np.array([50, 107, 900]),))
+    >>> score = detection(replace(setting, agents={"a": runs}), "a")
+    >>> score.detected.middle, score.delay, score.false_alarms.middle
+    (0.5, inf, 2.0)
+    """
+    shares, delays, false_alarms = [], [], []
+    recorded = runs_of(setting, agent).restarts or (None,) * setting.n_problems
+    for points, restarts in zip(setting.change_points, recorded, strict=True):
+        if restarts is None:
+            continue
+        changes = points[points < setting.horizon]
+        late = _detection_delays(changes, restarts, setting.horizon)
+        hits = int(np.isfinite(late).sum())
+        shares.append(hits / len(changes) if len(changes) else np.nan)
+        delays.append(late)
+        false_alarms.append((len(restarts) - hits) * 1e5 / setting.horizon)
+    if not delays:
+        return None
+    ordered = np.sort(np.concatenate(delays))
+    # An element, not the mean of two, because one of the two may be infinite.
+    median = float(ordered[len(ordered) // 2]) if len(ordered) else np.nan
+    return Detection(interval(shares), median, interval(false_alarms))
+
+
+def _detection_delays(changes: Steps, restarts: Steps, horizon: int) -> Floats:
+    """Return the steps from each change to the first restart in its segment; inf if none."""
+    ends = np.append(changes[1:], horizon + 1)
+    first = np.searchsorted(restarts, changes, side="right")
+    at = np.append(restarts, horizon + 1)[first]
+    return np.where(at < ends, at - changes, np.inf)
