@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import switchmdp as sm
 from switchmdp.agents import Episodic, load
 from switchmdp.agents.consistency import must_be_consistent
-from switchmdp.agents.machine_code import start_episode
 from switchmdp.compiled import compiled, pack
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.memory import Everything, Window
@@ -129,7 +128,7 @@ def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the
         assert remembered(grown) == remembered(born), f"after {i + 90} steps"
     if type(grown) is not Episodic:  # of those without a name it would be compiled for this alone
         for agent in (grown, born):
-            start_episode(agent)
+            agent.plan()
         assert np.array_equal(grown.policy, born.policy)
         assert np.array_equal(grown.quota, born.quota)
         assert grown.gain == pytest.approx(born.gain, abs=1e-12)

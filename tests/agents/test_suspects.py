@@ -14,7 +14,7 @@ from switchmdp.agents.consistency import must_be_consistent
 def teach(agent: EvidencePSRL, rng: np.random.Generator, n: int, rewards: Any, upto: int) -> None:
     """n steps anywhere among the first pairs; every pair leads anywhere."""
     for _ in range(n):
-        agent.forget_if_due()
+        agent.restart_if_due()
         pair = int(rng.integers(upto))
         state, action = int(agent.pairs.states[pair]), int(agent.pairs.actions[pair])
         gained = float(rng.random() < rewards[pair])
@@ -41,7 +41,7 @@ def test_after_growing_it_still_spares_who_is_not_suspected() -> None:
     teach(agent, rng, 1500, rewards, 10)
     rewards[2] = 0.9
     teach(agent, rng, 1500, rewards, 10)
-    agent.forget_if_due()
+    agent.restart_if_due()
     assert agent.since > 5000
     assert agent.visits[0, 2] < 300
     np.testing.assert_array_equal(agent.visits[4], before[4])  # not met since it has grown

@@ -15,9 +15,11 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from tests.online.serving import Client, serving
 from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
 
+import switchmdp as sm
 from switchmdp.agents import AGENTS
 from switchmdp.cli.replay import replay_log
 from switchmdp.cli.serve import GIVEN
@@ -26,6 +28,11 @@ from switchmdp.online import Decisions, rebuild, verify
 from switchmdp.online.offered import offered
 
 STEPS = 60
+SIMULATED = 2000
+EXTRA: dict[str, dict[str, Any]] = {
+    "glr-ucrl": {"explore": 0.05}, "evidence-psrl": {"gap": 20.0},
+    "master-ucrl": {"scale": 1e-4, "confidence": 0.1},
+}  # fmt: skip # so that probes are tried and tests fail
 VALUES: dict[str, Any] = {
     "window": 25, "period": 20, "changes": 2, "horizon": 40, "diameter": 2.0, "steps": 30,
     "reward_variation": 0.1, "transition_variation": 0.1,
@@ -40,6 +47,35 @@ def needed(name: str) -> dict[str, Any]:
         for parameter, found in takes.items()
         if found.default is found.empty and parameter not in GIVEN
     }
+
+
+def served_as_simulated(name: str, folder: Path) -> dict[str, Any]:
+    """Serve the trajectory of a simulation, feedback before the next decision; what differs."""
+    problem = sm.problems.random_switching(4, 3, changes=3, horizon=SIMULATED, seed=7)
+    parameters = (
+        needed(name) | {"horizon": SIMULATED} if "horizon" in needed(name) else needed(name)
+    )
+    kind: Any = AGENTS[name]
+    simulated, agent = (kind(4, 3, **parameters, **EXTRA.get(name, {})) for _ in range(2))
+    record = sm.simulate(simulated, problem, SIMULATED, seed=3, trajectory=True, interpreted=True)
+    assert record.trajectory is not None
+    states = [*record.trajectory.states.tolist(), record.final_state]
+    if hasattr(agent, "reseed"):
+        agent.reseed(np.random.SeedSequence(3).spawn(3)[2])
+    differing = []
+    with Decisions(agent, folder, sync=False) as decisions:
+        for t in range(SIMULATED):
+            decision = decisions.decide(states[t])
+            if decision.action != record.trajectory.actions[t]:
+                differing.append(t)
+            decisions.feedback(decision.id, float(record.trajectory.rewards[t]), states[t + 1])
+        numbers = [_position(one) for one in (simulated, decisions.learner.agent)]
+    return {"differing": differing[:5], "simulated": numbers[0], "served": numbers[1]}
+
+
+def _position(agent: Any) -> dict[str, int]:
+    names = ("t", "episode", "episode_start", "since", "restart_count")
+    return {name: int(getattr(agent, name)) for name in names if hasattr(agent, name)}
 
 
 def lived(name: str, folder: Path) -> dict[str, Any]:
@@ -93,6 +129,7 @@ def main(scratch: Path) -> None:
         try:
             found = lived(name, scratch / name)
             survives(name, scratch)
+            found["as simulated"] = served_as_simulated(name, scratch / f"{name}-simulated")
         except Exception:
             found = {"failure": traceback.format_exc()}
         print(json.dumps({"agent": name, **found}), flush=True)

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from tests.online.workbench import S, bits, bits_of, sw_ucrl
 
-from switchmdp.agents.machine_code import start_episode
 from switchmdp.online import Decisions, journal, rebuild
 from switchmdp.storage import log as logs
 from switchmdp.storage.log import files_of, read
@@ -102,7 +101,7 @@ def _stage(folder: Path) -> list[str]:
 
 def keep(scratch: Path) -> None:
     """Fork what is asked for."""
-    start_episode(sw_ucrl())  # the machine code is loaded once for all
+    sw_ucrl().plan()  # the machine code is loaded once for all
     child = 0
     for line in sys.stdin:
         what, *rest = line.split()
@@ -166,7 +165,7 @@ def _killed_at(at: int) -> None:
 
 def _slowly(agent: Any) -> None:
     time.sleep(0.01)
-    start_episode(agent)
+    agent.plan()
     time.sleep(0.01)
 
 
@@ -175,7 +174,7 @@ def live(place: Path, seed: int) -> None:
     rng = np.random.default_rng([seed, 7])
     notes = Notes(place)
     logs.LARGEST_FILE = 4000
-    setattr(journal, "start_episode", _slowly)  # noqa: B010  # which it imports
+    setattr(journal, "compute_plan", _slowly)  # noqa: B010
     if seed % 2 == 0:
         _killed_at(int(rng.integers(1, 12 if rng.random() < 0.2 else MOST_OPERATIONS)))
     replan = ("inline", "background")[seed // 2 % 2]

@@ -11,7 +11,6 @@ import pytest
 from tests.online.workbench import A, S, bits, bits_of, copied, kill, live, sw_ucrl
 
 import switchmdp as sm
-from switchmdp.agents.machine_code import start_episode
 from switchmdp.online import Decisions, journal, rebuild
 from switchmdp.storage.log import read
 
@@ -26,7 +25,7 @@ class Planner:
         self.begun.release()
         assert self.go_on.acquire(timeout=60)
         try:
-            start_episode(agent)
+            agent.plan()
         finally:
             self.ended.release()
 
@@ -34,7 +33,7 @@ class Planner:
 @pytest.fixture
 def planner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planner]:
     found = Planner()
-    monkeypatch.setattr(journal, "start_episode", found)
+    monkeypatch.setattr(journal, "compute_plan", found)
     yield found
     for thread in threading.enumerate():
         if thread.name == "planner":
@@ -111,7 +110,7 @@ def test_the_plan_is_the_one_of_what_was_known_when_it_began(
     swapped(decisions, planner)
     agent: Any = decisions.learner.agent
     alone: Any = sm.agents.load(path)
-    start_episode(alone)
+    alone.plan()
     assert agent.policy.tolist() == alone.policy.tolist()
     assert agent.gain == alone.gain
     assert agent.visits.sum() > alone.visits.sum()
@@ -191,7 +190,7 @@ def test_a_plan_that_fails_is_given_up_and_the_old_policy_serves_on(
     def fails(agent: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(journal, "start_episode", fails)
+    monkeypatch.setattr(journal, "compute_plan", fails)
     monkeypatch.setattr(threading, "excepthook", failures.append)
     with Decisions(sw_ucrl(), tmp_path, replan="background") as decisions:
         for seed in range(60):

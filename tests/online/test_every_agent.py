@@ -71,6 +71,21 @@ def test_every_agent_that_can_be_served_is_served_shown_and_replayed(
     assert [row["agent"] for row in baselines] == ["never forgets", "the last visit"]
 
 
+@pytest.mark.parametrize("name", offered())
+def test_served_decisions_equal_those_of_a_simulation(name: str, seen: dict[str, Any]) -> None:
+    """Each feedback arrives before the next decision."""
+    assert "failure" not in seen[name], seen[name]["failure"]
+    compared = seen[name]["as simulated"]
+    assert compared["differing"] == []
+    assert compared["served"] == compared["simulated"]
+
+
+def test_the_comparison_with_simulations_includes_restarts_and_probes(seen: dict[str, Any]) -> None:
+    restarted = ("ucrl2-r", "ucrl2-rw", "evidence-psrl", "variation-aware", "borl", "glr-ucrl")
+    assert all(seen[name]["as simulated"]["served"]["since"] > 1 for name in restarted)
+    assert seen["master-ucrl"]["as simulated"]["served"]["restart_count"] > 0
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Client]:
     """EvidencePSRL behind the real command line."""

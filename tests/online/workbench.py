@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import switchmdp as sm
-from switchmdp.agents import Agent, Episodic
+from switchmdp.agents import Agent
+from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import ForgottenDecision, SwitchmdpError
 from switchmdp.online import Decisions
 from switchmdp.online.beliefs import beliefs
@@ -23,7 +24,7 @@ S, A = 4, 3
 Make = Callable[[], Agent]
 
 
-def sw_ucrl() -> Agent:
+def sw_ucrl() -> sm.agents.SWUCRL:
     """A small agent with a small window."""
     return sm.agents.SWUCRL(S, A, window=60, delta=0.1)
 
@@ -165,7 +166,7 @@ class Life:
         self._grow(decisions, "add_action")
 
     def _restart(self, decisions: Decisions) -> None:
-        if isinstance(decisions.learner.agent, Episodic):
+        if isinstance(decisions.learner.agent, PolicyAgent):
             decisions.start_over()
 
     def _refused(self, decisions: Decisions) -> None:

@@ -14,14 +14,14 @@ the policy and the quotas are fixed by then, so nothing of the episode depends o
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.exploration import AsPlanned
-from switchmdp.agents.following import Following
+from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import compiled
 from switchmdp.concurrency import exclusive
@@ -49,7 +49,7 @@ def _checked(name: str, component: Any) -> Any:
 
 
 @compiled
-class Episodic(Following):
+class Episodic(PolicyAgent):
     """Learns in episodes, from components.
 
     >>> from switchmdp.memory import Window
@@ -91,16 +91,12 @@ class Episodic(Following):
         """The components."""
         return [getattr(self, name) for name in PARTS]
 
-    def prepare(self, state: int) -> None:
-        """See to it that the policy may be followed in this state for at least one step."""
-        self.forget_if_due()
-        if self.quota[state] == 0 or self.clock >= self.end_at:
-            self.start_episode()
-        elif self.logged == self.log_pair.size:
-            self.absorb()
+    def plan_is_due(self, state: int) -> bool:
+        """Whether the state's quota is used up, or the episode is over."""
+        return bool(self.quota[state] == 0 or self.clock >= self.end_at)
 
-    def forget_if_due(self) -> bool:
-        """Forget where the schedule or the data say so; whether that was done."""
+    def restart_if_due(self) -> bool:
+        """Forget what the schedule or the data require. True if anything was forgotten."""
         if self.clock >= self.restarts.look_at():
             self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
         if self.clock >= self.restart_at:
@@ -148,7 +144,7 @@ class Episodic(Following):
             if hasattr(component, "allocate"):
                 copy(component).allocate(pairs)  # one that has no room refuses before all is moved
         self.absorb()
-        self.forget_if_due()  # an alarm names pairs by the numbers that they have had
+        self.restart_if_due()  # an alarm names pairs by the numbers that they have had
         self.know(pairs)
         self.memory.grow(pairs, place)
         self.plausible.allocate(pairs)
@@ -186,6 +182,19 @@ class Episodic(Following):
             quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
         self.end_at = self.episodes.end(self.clock, self.since)
         self.exploration.adjust(self.starts, counts, t, choice, quota)
+
+    def worth(self, state: int, action: int) -> float:
+        """The value of an action under the last plan, if the plausible set knows it."""
+        if not hasattr(self.plausible, "worth"):
+            return 0.0
+        t, pair = self.clock - self.since + 1, self.pairs.pair(state, action)
+        return float(self.plausible.worth(self.memory.counts, t, pair))
+
+    def adopt(self, planned: Self) -> None:
+        """Follow the plan that a copy of this agent has computed."""
+        PolicyAgent.adopt(self, planned)
+        self.episodes, self.exploration = planned.episodes, planned.exploration
+        self.end_at = planned.end_at
 
     def draws(self) -> bool:
         """Whether a component draws at random."""

@@ -17,7 +17,7 @@ on when the agent is asked.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,9 @@ class ForcedExploration(Episodic):
     turn: NDArray[np.int64]
 
     # Machine code has no super(): under other names they are methods like any other.
-    prepare_episode = Episodic.prepare
+    restart_if_due_episodic = Episodic.restart_if_due
+    plan_is_due_episodic = Episodic.plan_is_due
+    start_episode_episodic = Episodic.start_episode
     patience_in_episode = Episodic.patience
     grow_episodic = Episodic.grow
     start_over_episodic = Episodic.start_over
@@ -70,21 +72,36 @@ class ForcedExploration(Episodic):
         self.probed, self.place, self.held, self.held_quota = 0, 0, 0, 0
         self.turn = np.zeros(self.n_states, np.int64)
 
-    def prepare(self, state: int) -> None:
-        """As in any episode, and every `interval` steps put a probe in the policy's place."""
-        if self.probed == self.clock and self.place == state:
-            return  # asked twice before the same step
+    def restart_if_due(self) -> bool:
+        """As in any episode, once the step of the last probe is over."""
+        if self.probed == self.clock:
+            return False
         self.settle()
-        self.prepare_episode(state)
-        if self.clock % self.interval == 0:
-            first, last = self.starts[state], self.starts[state + 1]
-            pair = first + self.turn[state] % (last - first)
-            self.turn[state] += 1
-            self.probed, self.place = self.clock, state
-            self.held, self.held_quota = self.choice[state], self.quota[state]
-            if pair == self.held:  # a visit like any other
-                self.held_quota -= 1
-            self.choice[state] = pair
+        return self.restart_if_due_episodic()
+
+    def plan_is_due(self, state: int) -> bool:
+        """As in any episode, but not between a probe and its step."""
+        probing = self.probed == self.clock and self.place == state
+        return not probing and self.plan_is_due_episodic(state)
+
+    def start_episode(self) -> None:
+        """As in any episode; a probe is over."""
+        self.settle()
+        self.start_episode_episodic()
+
+    def probe_if_due(self, state: int) -> None:
+        """Every `interval` steps put a probe in the policy's place."""
+        if self.clock % self.interval != 0 or (self.probed == self.clock and self.place == state):
+            return
+        self.settle()
+        first, last = self.starts[state], self.starts[state + 1]
+        pair = first + self.turn[state] % (last - first)
+        self.turn[state] += 1
+        self.probed, self.place = self.clock, state
+        self.held, self.held_quota = self.choice[state], self.quota[state]
+        if pair == self.held:  # a visit like any other
+            self.held_quota -= 1
+        self.choice[state] = pair
 
     def settle(self) -> None:
         """Put the policy back after a probe."""
@@ -102,6 +119,11 @@ class ForcedExploration(Episodic):
         """Forget all, the policy in a probe's place too."""
         self.settle()
         self.start_over_episodic()
+
+    def adopt(self, planned: Self) -> None:
+        """Follow the plan that a copy of this agent has computed."""
+        self.settle()
+        Episodic.adopt(self, planned)
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions; an episode starts at the next visit."""

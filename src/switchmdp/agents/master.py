@@ -31,13 +31,13 @@ equally good, and the lowest action is taken.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.following import Following
 from switchmdp.agents.multiscale import Instances, Orders, Paused
+from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
 from switchmdp.agents.two_tests import TwoTests
 from switchmdp.compiled import compiled
@@ -49,7 +49,7 @@ FAR = 2.0**53
 
 
 @compiled
-class MASTER(Following):
+class MASTER(PolicyAgent):
     """UCRL on many time scales, restarted by two tests.
 
     `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
@@ -100,24 +100,22 @@ class MASTER(Following):
         """ρ(2^m) for each order m."""
         return np.array([self.tests.rho(1 << m) for m in range(orders)])
 
-    def prepare(self, state: int) -> None:
-        """See to it that the policy may be followed in this state for at least one step."""
+    def advance(self) -> bool:
+        """Run the tests and change the instance where that is due. True if another policy acts."""
         if self.clock >= min(self.look_at, self.due()):
             self.take_in()
             if self.fails():
                 self.start_over()
             else:
                 self.look_at = self.clock + self.calm()
-        changes = self.clock >= self.due()
-        if changes:
-            self.hand_over()
-        if self.quota[state] == 0:
-            self.start_episode()
-        elif changes:  # it goes on where it was
-            self.started = self.clock
-            self.episode_count += 1
-        elif self.logged == self.log_pair.size:
-            self.absorb()
+        if self.clock < self.due():
+            return False
+        self.hand_over()
+        return True
+
+    def plan_is_due(self, state: int) -> bool:
+        """Whether the state's quota is used up."""
+        return bool(self.quota[state] == 0)
 
     def due(self) -> int:
         """The step at which another instance may take over."""
@@ -211,6 +209,13 @@ class MASTER(Following):
         self.take_in()
         self.memory.absorb(self.active, self.log_pair, self.log_next, self.log_reward, self.logged)
         self.logged, self.seen = 0, 0
+
+    def adopt(self, planned: Self) -> None:
+        """Follow the plan that a copy of this agent has computed for the same instance."""
+        self.take_in()  # for the plan that was followed so far
+        PolicyAgent.adopt(self, planned)
+        self.paused.planned(self.active, self.plausible.gain(), self.plausible.widening)
+        self.look_at = self.clock + self.calm()
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
         """Know more states or actions, and forget nothing; all instances plan anew."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
-from switchmdp.agents.machine_code import absorb
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
@@ -58,7 +57,7 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     seen: Copied = decisions.look(_copied)
     agent, last_step = seen.agent, seen.last_step
     if isinstance(agent, Episodic) and agent.logged:
-        absorb(agent)
+        agent.update_memory()
     visits = _by_pair(agent, "visits")
     weight = last_step.max(axis=1) if visits is None else visits.sum(axis=1)
     shown = np.sort(np.argsort(-weight, kind="stable")[:limit])

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from switchmdp.agents.machine_code import start_episode
+from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import LogFailed
 from switchmdp.online import snapshots
 from switchmdp.online.folder import Claim
@@ -27,6 +27,11 @@ from switchmdp.storage import Arrays
 from switchmdp.storage.log import Log
 
 EPOCH_SIZE = 8  # bytes
+
+
+def compute_plan(agent: PolicyAgent) -> None:
+    """Plan in a copy of the agent, in a thread of its own."""
+    agent.plan()
 
 
 class Journal:
@@ -101,7 +106,7 @@ class Journal:
         def work() -> None:
             event = "cancel"
             try:
-                start_episode(copy)
+                compute_plan(copy)
                 event = "swap"
             finally:
                 with self._turn:

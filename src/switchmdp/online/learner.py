@@ -34,23 +34,22 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from switchmdp.agents import Episodic
-from switchmdp.agents.machine_code import start_episode
+from switchmdp.agents.policy_agent import Choice, PolicyAgent, follows_policy
 from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import (
     ConflictingFeedback,
+    ContractViolation,
     ForgottenDecision,
     InvalidMDP,
     InvalidParameter,
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.online.asking import adopt, choose, decided, forget_if_due, learn
 from switchmdp.online.checks import (
     checked_action,
     checked_available,
@@ -92,6 +91,26 @@ class Pending(NamedTuple):
     state: int
     action: int
     would: int | None  # what the agent would have done, where something else chose
+
+
+def choose(agent: Any, state: int, available: Sequence[int] | None, *, replan: bool) -> Choice:
+    """The agent's action among the available ones (None: all). Plans first if due and `replan`."""
+    if follows_policy(agent):
+        return agent.decide(state, available, replan=replan)
+    action = agent.act(state)
+    if action not in agent.pairs.at(state):
+        raise ContractViolation(f"in state {state} the agent has chosen {action!r}")
+    if available is not None and action not in available:
+        action = min(available)
+    return Choice(int(action), plan_due=False, replaced=False)
+
+
+def credit(agent: Any, state: int, action: int, reward: float, next_state: int) -> bool:
+    """Teach the agent a step. True if it restarted: a plan in progress is then void."""
+    if not follows_policy(agent):
+        agent.observe(state, action, reward, next_state)
+        return False
+    return agent.credit(state, action, reward, next_state)
 
 
 class Learner:
@@ -166,10 +185,12 @@ class Learner:
             taken = self.policy[state]
             if available is not None and taken not in available:
                 taken = min(available)
-        self._forget_if_due()
         would, due = None, False
         if taken is None or self.mode == "shadow" or event.get("taken") is not None:
-            would, due = choose(agent, state, available, self.settings.replan == "inline")
+            inline = self.settings.replan == "inline"
+            would, due, replaced = choose(agent, state, available, replan=inline)
+            if replaced:
+                self.planning = None
         self.wants_plan = due and self.planning is None
         self.decided += 1
         if "epoch" in event:
@@ -177,7 +198,8 @@ class Learner:
         action = would if taken is None else taken
         would = None if taken is None else would
         assert action is not None
-        decided(agent, state, action)
+        if follows_policy(agent):
+            agent.spend_visit(state, action)
         entry = Pending(self._time(event), session, state, action, would)
         self.pending[self.decided] = entry
         self._keep_session(session, state, self.decided)
@@ -189,10 +211,6 @@ class Learner:
                 raise InvalidState("state", None, "given: this session has none yet")
             return self.sessions[session][0]
         return check_index(state, self.agent.n_states, "state", InvalidState)
-
-    def _forget_if_due(self) -> None:
-        if forget_if_due(self.agent):
-            self.planning = None  # from what is forgotten
 
     def _keep_session(self, session: str, state: int, decision: int) -> None:
         if session in self.sessions and self.sessions[session][1] > decision:
@@ -237,8 +255,8 @@ class Learner:
     ) -> Signal | None:
         """Teach the agent, and look whether the world has changed."""
         agent = self.agent
-        self._forget_if_due()
-        learn(agent, state, action, reward, next_state)
+        if credit(agent, state, action, reward, next_state):
+            self.planning = None
         self.counted += 1
         self.rewards.add(reward, at)
         self.last_step[state, action], self.last_at[state, action] = self.counted, at
@@ -284,7 +302,7 @@ class Learner:
             self.policy = self.policy + first
 
     def _restart(self, event: Mapping[str, Any]) -> None:
-        if not isinstance(self.agent, Episodic):
+        if not isinstance(self.agent, PolicyAgent):
             raise InvalidParameter("agent", self.agent, "one that learns in episodes")
         self.agent.start_over()
         self.planning = None
@@ -302,8 +320,8 @@ class Learner:
 
     def _swap(self, event: Mapping[str, Any]) -> None:
         if self.planning.episode_count == self.agent.episode_count:  # not planned yet: a replay
-            start_episode(self.planning)
-        adopt(self.agent, self.planning)
+            self.planning.plan()
+        self.agent.adopt(self.planning)
         self.planning = None
 
     def _cancel(self, event: Mapping[str, Any]) -> None:

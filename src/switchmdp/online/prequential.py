@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents import Agent, Episodic
-from switchmdp.agents.machine_code import start_episode
+from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
-from switchmdp.online.asking import choose, decided, forget_if_due, learn
+from switchmdp.online.learner import choose, credit
 
 Step = tuple[int, int, float, int]
 BINS = 10  # of predicted rewards, for their calibration
@@ -116,21 +116,20 @@ def evaluate(
     agreed = 0
     for i, (state, action, reward, next_state) in enumerate(rows):
         pair = int(find_pair(agent.starts, agent.actions, state, action))
-        forget_if_due(agent)
         if plan:
-            chosen, _ = choose(agent, state, None, True)
-            decided(agent, state, action)
-            agreed += chosen == action
+            agreed += choose(agent, state, None, replan=True).action == action
+            if follows_policy(agent):
+                agent.spend_visit(state, action)
         if remembers:
             counts = agent.memory.counts
             known[i] = pair, counts.visits[pair], _led(counts, pair, next_state), _time(agent)
             means[i] = counts.mean(pair)
-        learn(agent, state, action, reward, next_state)
+        credit(agent, state, action, reward, next_state)
         if remembers:
             agent.absorb()
         tell(i + 1)
     if plan and remembers:
-        start_episode(agent)
+        agent.plan()
     rewards = np.array([row[2] for row in rows])
     return Evaluation(
         steps=len(rows), agreement=agreed / len(rows) if plan else math.nan,

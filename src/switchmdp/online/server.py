@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from switchmdp.agents import Episodic
-from switchmdp.agents.machine_code import start_episode
+from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.online.decisions import Decisions
 
@@ -34,8 +33,8 @@ LAST_ANSWERS = 10  # seconds for what is under way when it is stopped
 def compile_agent(decisions: Decisions) -> None:
     """Have the agent's machine code ready: a copy of it plans once."""
     agent = decisions.look(lambda learner: copy.deepcopy(learner.agent))
-    if isinstance(agent, Episodic):
-        start_episode(agent)
+    if follows_policy(agent):
+        agent.plan()
 
 
 def listen(host: str, port: int, token: str | None = None) -> socket.socket:

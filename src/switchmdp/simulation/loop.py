@@ -1,9 +1,10 @@
 """The interaction loop: one source, run as machine code or interpreted.
 
 From change point to change point, and from grid point to grid point, the loop hands over to a
-*stretch*: steps without any accounting but two sums. Agents with the two verbs are asked at every
-step. Agents that follow a policy until it is used up (those with `prepare`) are asked only then,
-and meanwhile their policy, quotas and log are local variables: "execute the policy while …".
+*stretch*: steps without any accounting but two sums. An agent is called at every step through `act`
+and `observe`. An agent that declares `follows_policy` (`agents.policy_agent`) is called only when a
+quota is used up. Until then its policy, quotas and log are local variables: "execute the policy
+while …".
 
 Regret at step t is Σρ* - Σr. The sum of gains is kept as a sum over finished segments plus the
 current one's gain times its length, so that it does not depend on where a run was cut into pieces.
@@ -227,21 +228,12 @@ def follow(
     return t, state, rewards, means
 
 
-def _follows_its_policy(cls: type) -> bool:
-    """Whether the class has `prepare`, and no subclass has changed its verbs since."""
-
-    def depth(name: str) -> int:
-        return next(i for i, base in enumerate(cls.__mro__) if name in vars(base))
-
-    return hasattr(cls, "prepare") and depth("prepare") <= min(depth("act"), depth("observe"))
-
-
-@stretch.when(_follows_its_policy)
+@stretch.when(lambda cls: getattr(cls, "follows_policy", False))
 def _stretch_by_policy(
     agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
     rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
-    """Steps t..stop, asking the agent only when its policy is used up."""
+    """Steps t..stop of an agent that follows a policy, called only when a quota is used up."""
     actions = world.actions
     keep = trace.states.size > 0
     while t <= stop and not is_full(log) and not due[0]:
@@ -269,8 +261,7 @@ def _stretch_by_policy(
                 trace.states[at], trace.actions[at] = origin, actions[log_pair[n + i]]
                 trace.rewards[at] = log_reward[n + i]
                 origin = log_next[n + i]
-        agent.logged = n + t - begin
-        agent.clock += t - begin
+        agent.credit_logged(t - begin)
     return t, state, rewards, means
 
 

@@ -1,0 +1,297 @@
+"""The base class of agents that follow a policy for a while, then plan a new one.
+
+`quota[s]` is the number of visits to state s that remain before a new plan is due. Between two
+plans the policy is fixed, and steps are only logged. So a simulation keeps the policy, the quotas
+and the log in local variables, and a service answers from the policy at once.
+
+The protocol, which the simulation loop and the decision service share:
+
+    advance()             carry out what is due before a decision: a restart, a change of instance
+    plan_is_due(state)    must the agent plan before it acts in this state?
+    start_episode()       plan, and set the quotas
+    probe_if_due(state)   replace the policy's action for one step, where the agent does so
+    prepare(state)        all of the above, before a step
+    patience()            the steps until `prepare` must be called again, quotas permitting
+    absorb()              move the logged steps to the memory
+
+A service also calls
+
+    decide(state, ...)    as `prepare`, and choose among the available actions
+    spend_visit(...)      use up quota when an action is taken
+    credit(...)           log a step when its feedback arrives
+    plan(), adopt(copy)   plan in a copy of the agent, then follow its plan
+
+In a simulation `act` and `observe` alternate. In a service many decisions may wait for feedback, so
+a step has two halves. The quota is used up at the decision, so that an episode has its length
+however late the feedback arrives. Time and counts advance at the feedback. If each feedback arrives
+before the next decision, this is the algorithm of the paper, action by action.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmdp.agents.protocol import Agent
+from switchmdp.compiled import JIT, call_machine_code, compiled, freeze, is_compiled, thaw
+from switchmdp.concurrency import exclusive
+from switchmdp.mdp.pairs import find_pair
+
+LOG_SIZE = 2048
+
+
+class Choice(NamedTuple):
+    """An action, and what the caller has to know about the plan behind it."""
+
+    action: int
+    plan_due: bool  # a new plan is due; the action is from the old one
+    replaced: bool  # the policy was replaced; a plan that is being computed is void
+
+
+@compiled
+class PolicyAgent(Agent):
+    """Base class of the agents that plan.
+
+    A subclass implements `plan_is_due`, `start_episode`, `start_over`, `patience` and `absorb`,
+    and where needed `restart_if_due`, `advance`, `probe_if_due` and `adopt`.
+
+    `follows_policy` declares that the loop and the service may use this protocol. A subclass with
+    its own `act`, `observe` or `prepare` gets False unless it declares otherwise: it is then called
+    through `act` and `observe` at every step.
+    """
+
+    follows_policy: ClassVar[bool] = True
+
+    plausible: Any
+    clock: int
+    started: int
+    episode_count: int
+    choice: NDArray[np.int64]
+    quota: NDArray[np.int64]
+    log_pair: NDArray[np.uint32]
+    log_next: NDArray[np.uint32]
+    log_reward: NDArray[np.float64]
+    logged: int
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        own = vars(cls).keys()
+        if "follows_policy" not in own and own & {"act", "observe", "prepare"}:
+            cls.follows_policy = False
+
+    def begin(self) -> None:
+        """Set the state before the first step: an arbitrary policy without any quota."""
+        self.clock, self.started, self.episode_count = 1, 1, 0
+        self.choice = self.starts[:-1].copy()
+        self.quota = np.zeros(self.n_states, np.int64)
+        self.log_pair = np.zeros(LOG_SIZE, np.uint32)
+        self.log_next = np.zeros(LOG_SIZE, np.uint32)
+        self.log_reward = np.zeros(LOG_SIZE)
+        self.logged = 0
+
+    def restart_if_due(self) -> bool:
+        """Restart if the schedule or the data require it. True if the policy was replaced."""
+        return False
+
+    def advance(self) -> bool:
+        """Carry out what is due before a decision. True if the policy was replaced."""
+        return self.restart_if_due()
+
+    def plan_is_due(self, state: int) -> bool:
+        """Whether the agent must plan before it acts in this state."""
+        raise NotImplementedError
+
+    def start_episode(self) -> None:
+        """Plan, and set the quotas."""
+        raise NotImplementedError
+
+    def start_over(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def probe_if_due(self, state: int) -> None:
+        """Replace the policy's action in this state for one step. By default there is no probe."""
+
+    def patience(self) -> int:
+        """The number of steps until `prepare` must be called again, quotas permitting."""
+        raise NotImplementedError
+
+    def absorb(self) -> None:
+        """Move the logged steps to the memory."""
+        raise NotImplementedError
+
+    def prepare(self, state: int) -> None:
+        """Make sure that the policy can be followed in this state for at least one step."""
+        replaced = self.advance()
+        if self.plan_is_due(state):
+            self.start_episode()
+        elif replaced:
+            self.resume_policy()
+        elif self.logged == self.log_pair.size:
+            self.absorb()
+        self.probe_if_due(state)
+
+    def resume_policy(self) -> None:
+        """Count an episode that continues an earlier policy."""
+        self.started = self.clock
+        self.episode_count += 1
+
+    def act(self, state: int) -> int:
+        """The policy's action. Plans first if a plan is due."""
+        self.prepare(state)
+        return int(self.actions[self.choice[state]])
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        """Log a step. The agent also learns from actions that its policy did not choose."""
+        pair = find_pair(self.starts, self.actions, state, action)
+        if pair == self.choice[state] and self.quota[state] > 0:
+            self.quota[state] -= 1
+        if self.logged == self.log_pair.size:
+            self.absorb()
+        self.log_step(pair, reward, next_state)
+
+    def log_step(self, pair: int, reward: float, next_state: int) -> None:
+        """Append a step to the log, which must have room for it."""
+        self.log_pair[self.logged] = pair
+        self.log_next[self.logged] = next_state
+        self.log_reward[self.logged] = reward
+        self.credit_logged(1)
+
+    def credit_logged(self, steps: int) -> None:
+        """Credit steps that the caller has written to the log."""
+        self.logged += steps
+        self.clock += steps
+
+    # The following methods are called from Python only.
+
+    def plan(self) -> None:
+        """Call `start_episode`, as machine code if possible, with the same result to the bit.
+
+        >>> from switchmdp.agents import SWUCRL
+        >>> agent = SWUCRL(2, 2, window=100)
+        >>> agent.plan()
+        >>> agent.episode
+        1
+        """
+        self._call_machine_code(True)
+
+    def update_memory(self) -> None:
+        """Call `absorb`, as machine code if possible."""
+        self._call_machine_code(False)
+
+    def decide(
+        self, state: int, available: Sequence[int] | None = None, *, replan: bool = True
+    ) -> Choice:
+        """Choose among the available actions (None: all).
+
+        Unless `replan`, a plan that is due is left to the caller, except for the first one.
+        """
+        replaced, due = self.advance(), self.plan_is_due(state)
+        if due and (replan or self.episode_count == 0):
+            self.plan()
+            due = False
+        elif replaced and not due:
+            self.resume_policy()
+        self.probe_if_due(state)
+        action = int(self.actions[self.choice[state]])
+        if available is not None and action not in available:
+            action = max(sorted(available), key=lambda other: self.worth(state, other))
+        return Choice(action, due, replaced)
+
+    def worth(self, state: int, action: int) -> float:
+        """The value of an action when the policy's own is not available. By default all are equal,
+        and the lowest action is taken."""
+        return 0.0
+
+    def spend_visit(self, state: int, action: int) -> None:
+        """An action is taken: if it is the policy's, the quota shrinks by one visit."""
+        if action == self.actions[self.choice[state]] and self.quota[state] > 0:
+            self.quota[state] -= 1
+
+    def credit(self, state: int, action: int, reward: float, next_state: int) -> bool:
+        """Log a step whose visit was spent at the decision. True if the agent restarted first."""
+        # After a plan at this very step, `advance` was called already. If planning has raised an
+        # alarm, the restart comes after the step, as in a simulation.
+        planned_now = self.episode_count > 0 and self.started == self.clock
+        restarted = not planned_now and self.restart_if_due()
+        if self.logged == self.log_pair.size:
+            self.update_memory()
+        pair = int(find_pair(self.starts, self.actions, state, action))
+        self.log_step(pair, reward, next_state)
+        return restarted
+
+    def adopt(self, planned: Self) -> None:
+        """Follow the plan that a copy of this agent has computed."""
+        self.choice, self.quota = planned.choice, planned.quota
+        self.plausible = planned.plausible
+        self.resume_policy()
+
+    def _call_machine_code(self, planning: bool) -> None:
+        """Run `start_episode` or `absorb`, as machine code if possible.
+
+        Called step by step from Python, an agent's methods are interpreted. That is fast enough for
+        all but these two.
+        """
+        with exclusive(self):
+            if JIT and is_compiled(self):
+                call_machine_code(_plan_or_absorb, self, planning)
+            elif planning:
+                self.start_episode()
+            else:
+                self.absorb()
+
+    @property
+    def t(self) -> int:
+        """The step that comes next, from 1."""
+        return self.clock
+
+    @property
+    def episode(self) -> int:
+        """The number k of the current episode, with one policy; 0 before the first."""
+        return self.episode_count
+
+    @property
+    def episode_start(self) -> int:
+        """The step t_k at which the current episode started."""
+        return self.started
+
+    @property
+    def policy(self) -> NDArray[np.int64]:
+        """The current policy: an action for each state."""
+        policy = self.actions[self.choice]
+        policy.flags.writeable = False
+        return policy
+
+    @property
+    def gain(self) -> float:
+        """The gain that the current policy's plan promises; NaN before the first."""
+        return float(self.plausible.gain()) if self.episode_count else math.nan
+
+    @property
+    def sweeps(self) -> int:
+        """The sweeps of value iteration that the current policy's plan took."""
+        return int(self.plausible.sweeps())
+
+
+def follows_policy(agent: Any) -> TypeGuard[PolicyAgent]:
+    """Whether the agent may be driven by the protocol of `PolicyAgent`.
+
+    >>> from switchmdp.agents import GLRUCRL, Random
+    >>> follows_policy(GLRUCRL(2, 2)), follows_policy(Random(2, 2))
+    (True, False)
+    """
+    return bool(getattr(type(agent), "follows_policy", False))
+
+
+def _plan_or_absorb(state: Any, planning: bool) -> Any:
+    """One function for both, because planning also absorbs the log: it is compiled once."""
+    agent = thaw(state)
+    if planning:
+        agent.start_episode()
+    else:
+        agent.absorb()
+    return freeze(agent), 0
