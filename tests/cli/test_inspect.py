@@ -164,7 +164,7 @@ def test_results_that_may_only_be_read_can_be_looked_at(
 ) -> None:
     from switchmdp import storage
 
-    def refuse(path: Any) -> Any:
+    def refuse(path: Any, *_: Any) -> Any:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(storage, "replacing", refuse)

@@ -65,7 +65,7 @@ class BadDisk:
                 disk.take()
                 return super().write(content)
 
-        def opened(path: Any, mode: str) -> Any:
+        def opened(path: Any, mode: str, **_: Any) -> Any:
             if mode == "rb":
                 return open(path, mode)
             disk.take()

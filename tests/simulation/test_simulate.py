@@ -92,17 +92,20 @@ def test_pieces_equal_the_whole_bit_for_bit(
 def test_a_long_run_is_the_same_however_it_is_cut_into_timed_pieces(
     problem: sm.SwitchingMDP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = sm.simulate(MAKERS["sw-ucrl"](problem), problem, 30_000, seed=2, every=77)
-    monkeypatch.setattr("switchmdp.simulation.FIRST_PIECE", 100)
+    steps = 3_000_000
+    whole = sm.simulate(MAKERS["sw-ucrl"](problem), problem, steps, seed=2, every=7777)
+    monkeypatch.setattr("switchmdp.concurrency.INTERVAL", 0.0005)
+    monkeypatch.setattr("switchmdp.simulation.PROGRESS_SECONDS", 0.0)
     seen: list[int] = []
     pieces = sm.simulate(
-        MAKERS["sw-ucrl"](problem), problem, 30_000, seed=2, every=77,
+        MAKERS["sw-ucrl"](problem), problem, steps, seed=2, every=7777,
         progress=lambda done, horizon: seen.append(done),
     )  # fmt: skip
     assert same(whole, pieces)
     assert len(seen) > 2
     assert seen == sorted(seen)
-    assert seen[-1] == 30_000
+    assert seen[-1] == steps
+    assert any(done % 7777 for done in seen[:-1])  # cut between grid points too
 
 
 def test_agents_meet_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -> None:
