@@ -89,23 +89,24 @@ def test_pieces_equal_the_whole_bit_for_bit(
     assert same(whole, record)
 
 
-def test_a_long_run_is_the_same_however_it_is_cut_into_timed_pieces(
+def test_a_run_in_timed_pieces_equals_a_whole_run(
     problem: sm.SwitchingMDP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = sm.simulate(MAKERS["sw-ucrl"](problem), problem, 30_000, seed=2, every=77)
-    monkeypatch.setattr("switchmdp.simulation.FIRST_PIECE", 100)
+    whole = sm.simulate(MAKERS["sw-ucrl"](problem), problem, 2_000_000, seed=2, every=7777)
+    monkeypatch.setattr("switchmdp.concurrency.INTERVAL", 0.001)
+    monkeypatch.setattr("switchmdp.simulation.PROGRESS_SECONDS", 0.0)
     seen: list[int] = []
     pieces = sm.simulate(
-        MAKERS["sw-ucrl"](problem), problem, 30_000, seed=2, every=77,
+        MAKERS["sw-ucrl"](problem), problem, 2_000_000, seed=2, every=7777,
         progress=lambda done, horizon: seen.append(done),
     )  # fmt: skip
     assert same(whole, pieces)
     assert len(seen) > 2
     assert seen == sorted(seen)
-    assert seen[-1] == 30_000
+    assert seen[-1] == 2_000_000
 
 
-def test_agents_meet_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -> None:
+def test_agents_get_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -> None:
     """Two agents that do the same meet the same; the agent's own draws disturb nothing."""
 
     class First:
@@ -131,7 +132,7 @@ def test_agents_meet_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -
     assert not same(a, other)
 
 
-def test_episodes_carry_start_length_gain_sweeps_and_policy(problem: sm.SwitchingMDP) -> None:
+def test_episodes_record_start_length_gain_sweeps_and_policy(problem: sm.SwitchingMDP) -> None:
     agent = sm.agents.SWUCRL(5, 3, window=300, delta=0.1)
     record = sm.simulate(agent, problem, 2000, seed=0, episodes=True, trajectory=True)
     episodes = record.episodes
@@ -148,9 +149,7 @@ def test_episodes_carry_start_length_gain_sweeps_and_policy(problem: sm.Switchin
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
-def test_episodes_tell_when_the_agent_started_over(
-    problem: sm.SwitchingMDP, interpreted: bool
-) -> None:
+def test_episodes_record_restarts(problem: sm.SwitchingMDP, interpreted: bool) -> None:
     agent = sm.agents.UCRL2RW(5, 3, period=300)
     record = sm.simulate(agent, problem, 1000, seed=0, episodes=True, interpreted=interpreted)
     assert record.episodes is not None
@@ -168,7 +167,7 @@ def test_the_omniscient_agent_earns_the_optimal_gain() -> None:
     assert random.pseudo_regret[-1] > 10_000
 
 
-def test_a_change_past_the_horizon_is_never_felt() -> None:
+def test_a_change_after_the_horizon_has_no_effect() -> None:
     first, second = (sm.problems.random_mdp(5, 3, seed=s) for s in (0, 1))
     with_change = sm.SwitchingMDP([first, second], [1001])
     agents = [sm.agents.UCRL2(5, 3), sm.agents.UCRL2(5, 3)]
@@ -230,7 +229,7 @@ class TestRefusals:
         with pytest.raises(InvalidAction):
             sm.simulate(Bad(), problem, 10)
 
-    def test_resuming_what_does_not_belong_together_is_refused(
+    def test_resuming_with_another_problem_or_agent_is_refused(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.UCRL2(5, 3)
@@ -244,11 +243,11 @@ class TestRefusals:
             sm.simulate(agent, problem, 200, every=20, resume=record)
         with pytest.raises(Mismatch, match="trajectory"):
             sm.simulate(agent, problem, 200, trajectory=True, resume=record)
-        with pytest.raises(Mismatch, match="the agent that made it"):
+        with pytest.raises(Mismatch, match="the agent that made the record"):
             sm.simulate(sm.agents.UCRL2(5, 3), problem, 200, resume=record)
         assert agent.t == 101
 
-    def test_an_agent_that_has_run_before_is_refused_unless_it_is_meant(
+    def test_an_agent_that_has_run_before_is_refused_unless_experienced(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.Omniscient(problem)
@@ -274,7 +273,7 @@ class TestRefusals:
             sm.simulate(agent, problem, 200, resume="record")  # type: ignore[arg-type]
         assert sm.simulate(agent, problem, 200, seed=4, resume=record).horizon == 200
 
-    def test_what_is_no_agent_or_no_progress_is_refused_before_the_run(
+    def test_an_invalid_agent_or_progress_is_refused_before_the_run(
         self, problem: sm.SwitchingMDP
     ) -> None:
         with pytest.raises(InvalidParameter, match="agent"):
