@@ -10,7 +10,7 @@ import pytest
 import switchmdp as sm
 
 
-def test_every_promised_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in sm.__all__:
         assert getattr(sm, name) is not None
     for name in (

@@ -88,7 +88,7 @@ def test_the_words_wrap_around_as_in_the_reference(words: list[int]) -> None:
     assert found == [(next(reference) >> 11) / 2**53 for _ in range(100)]
 
 
-def test_the_state_can_be_kept_and_handed_on() -> None:
+def test_the_state_of_a_stream_can_be_copied() -> None:
     whole, part = draws("uniform", n=50), stream(0)
     for _ in range(20):
         uniform(part)

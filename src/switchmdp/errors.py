@@ -1,7 +1,7 @@
-"""The typed errors.
+"""The errors that this package raises.
 
-Every error names the field or place that is wrong, the value that was found there and what is
-allowed. A call that is refused for its arguments leaves its object as it was.
+Every error names the field, its value and what is allowed. A call that raises one of them because
+of its arguments leaves its object unchanged.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 
 class SwitchmdpError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class InvalidParameter(SwitchmdpError, ValueError):
-    """A parameter is of the wrong type or out of range."""
+    """A parameter has the wrong type or is out of range."""
 
     def __init__(self, field: str, value: Any, allowed: str) -> None:
         super().__init__(field, value, allowed)
@@ -28,23 +28,24 @@ class InvalidParameter(SwitchmdpError, ValueError):
         return f"{self.field} must be {self.allowed}, got {_shown(self.value)}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, most: int = 200) -> str:
     try:
-        return repr(value)
-    except ValueError:  # Python refuses to write out very long integers
-        return "something too long to show"
+        text = repr(value)
+    except ValueError:  # Python does not convert very long integers to text
+        return "a value that is too long to show"
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class InvalidInteraction(InvalidParameter):
-    """A state, action or reward handed to an agent is not one it can take."""
+    """A state, action or reward passed to an agent is invalid."""
 
 
 class InvalidState(InvalidInteraction):
-    """A state is not an integer in range."""
+    """A state is not an integer in the allowed range."""
 
 
 class InvalidAction(InvalidInteraction):
-    """An action is not an integer in range, or is not available in the state."""
+    """An action is not an integer in the allowed range, or not available in the state."""
 
 
 class InvalidReward(InvalidInteraction):
@@ -52,27 +53,27 @@ class InvalidReward(InvalidInteraction):
 
 
 class InvalidEnvironment(InvalidParameter):
-    """A Gymnasium environment gave back something that is not what it promised."""
+    """A Gymnasium environment returned an invalid value."""
 
 
 class InvalidMDP(SwitchmdpError, ValueError):
-    """The data does not describe an MDP; says at which state and action, and what was found."""
+    """The data does not describe an MDP; the message names the state, the action and the value."""
 
 
 class NotCommunicating(InvalidMDP):
-    """Some state cannot be reached from some other under any policy: the diameter is infinite."""
+    """Some state cannot be reached from another under any policy: the diameter is infinite."""
 
 
 class InvalidProblem(SwitchmdpError, ValueError):
-    """Configurations and change points do not describe a switching MDP."""
+    """The configurations and change points do not describe a switching MDP."""
 
 
 class Mismatch(SwitchmdpError, ValueError):
-    """Two things that must belong together do not (an agent and a problem, a record and a run)."""
+    """Two objects do not fit together: an agent and a problem, or a record and a run."""
 
 
 class PrecisionNotReached(SwitchmdpError, ArithmeticError):
-    """A tolerance could not be certified; carries the bracket that was reached."""
+    """A tolerance could not be certified; `lower` and `upper` are the best certified bounds."""
 
     def __init__(self, reason: str, lower: float, upper: float) -> None:
         super().__init__(reason, lower, upper)
@@ -85,14 +86,14 @@ class PrecisionNotReached(SwitchmdpError, ArithmeticError):
 
 
 class SharedAgent(SwitchmdpError, RuntimeError):
-    """Two threads use one agent at the same time."""
+    """Two threads use the same agent at the same time."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C stopped a simulation. `record` holds the steps done; `resume=record` continues it.
+    """Ctrl-C stopped a simulation. `record` has the completed steps; `resume=record` continues.
 
     The agent is consistent: it has learned from exactly the steps in the record. In a notebook,
-    `sys.last_value.record` is the record of the run that was interrupted last.
+    `sys.last_value.record` is the record of the last interrupted run.
     """
 
     def __init__(self, record: Any, horizon: int) -> None:
@@ -108,11 +109,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 class OutsideValidity(SwitchmdpError, ValueError):
-    """A theorem's conditions do not hold for the numbers it was asked about."""
+    """The conditions of a theorem do not hold for the given numbers."""
 
 
 class DamagedFile(SwitchmdpError, ValueError):
-    """A stored file is truncated, altered, or not one of ours."""
+    """A file is truncated, altered, or was not written by this package."""
 
 
 class ContractViolation(SwitchmdpError, AssertionError):
@@ -130,25 +131,23 @@ class ContractViolation(SwitchmdpError, AssertionError):
 
 
 class MissingExtra(SwitchmdpError, ImportError):
-    """An optional dependency is not installed; says which extra brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a configuration."""
+    """One error in a configuration."""
 
     path: str
     value: Any
     allowed: str
 
     def __str__(self) -> str:
-        shown = _shown(self.value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        return f"{self.path}: must be {self.allowed}, got {shown}"
+        return f"{self.path}: must be {self.allowed}, got {_shown(self.value, 80)}"
 
 
 class InvalidExperiment(SwitchmdpError, ValueError):
-    """A configuration has faults; carries them all, with path, value and what is allowed."""
+    """A configuration has errors; `faults` lists all, with path, value and what is allowed."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(tuple(faults))
@@ -159,20 +158,20 @@ class InvalidExperiment(SwitchmdpError, ValueError):
 
 
 class UnknownDecision(SwitchmdpError, LookupError):
-    """Feedback for a decision that was never made here."""
+    """Feedback for an unknown decision."""
 
 
 class ForgottenDecision(SwitchmdpError, LookupError):
-    """Feedback that came too late: the decision has expired, or was answered long ago."""
+    """Feedback that is too late: the decision has expired, or its feedback came long ago."""
 
 
 class ConflictingFeedback(SwitchmdpError, ValueError):
-    """Feedback for a decision that was already answered otherwise; the first answer counts."""
+    """Feedback that differs from earlier feedback for the same decision; the first one counts."""
 
 
 class LogFailed(SwitchmdpError, RuntimeError):
-    """What was asked for could not be made durable, and so is not acknowledged."""
+    """An event could not be written to the log, so the request is not acknowledged."""
 
 
 class ForeignFolder(SwitchmdpError, ValueError):
-    """A folder holds something else: another experiment's results, or none of ours."""
+    """A folder contains other data: another experiment's results, or files of another origin."""

@@ -15,7 +15,7 @@ from switchmdp.agents import EvidencePSRL, Probes, Rooted
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
-from switchmdp.problems.changing import patched
+from switchmdp.problems.change_operators import patched
 
 HORIZON = 20_000
 

@@ -46,7 +46,7 @@ def test_every_problem_passes_gymnasiums_check(problem: str, expose_truth: bool)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_one_seed_means_one_trajectory(problem: str) -> None:
+def test_the_same_seed_gives_the_same_trajectory(problem: str) -> None:
     actions = np.random.default_rng(0).integers(0, 2, 200).tolist()
     first = walk(gymnasium.make(identifier(problem), expose_truth=True), actions, seed=3)
     again = gymnasium.make(identifier(problem), expose_truth=True)
@@ -55,7 +55,7 @@ def test_one_seed_means_one_trajectory(problem: str) -> None:
     assert walk(again, actions, seed=4) != first
 
 
-def test_a_reset_without_a_seed_goes_on_with_the_randomness_there_is() -> None:
+def test_a_reset_without_a_seed_continues_the_random_stream() -> None:
     env = SwitchingEnv(random_mdp(10, 2, seed=0))
     first = walk(env, [0] * 30, seed=1)
     state, info = env.reset()
@@ -70,7 +70,7 @@ def test_parameters_reach_the_problem() -> None:
     assert np.array_equal(problem.at(1).rewards, same.at(1).rewards)
 
 
-def test_what_an_agent_must_not_know_is_told_only_when_asked_for() -> None:
+def test_hidden_information_is_exposed_only_on_request() -> None:
     problem = three_configurations()
     for step in walk(SwitchingEnv(problem), [0] * 10, seed=0):
         assert step[-1] == {}
@@ -78,7 +78,7 @@ def test_what_an_agent_must_not_know_is_told_only_when_asked_for() -> None:
         assert set(step[-1]) == TRUTH
 
 
-def test_the_truth_is_that_of_the_step_that_comes_next() -> None:
+def test_the_exposed_truth_describes_the_next_step() -> None:
     problem = three_configurations()
     gains = sm.optimal_gains(problem)
     told = [step[-1] for step in walk(SwitchingEnv(problem, expose_truth=True), [0] * 12, seed=0)]
@@ -88,7 +88,7 @@ def test_the_truth_is_that_of_the_step_that_comes_next() -> None:
         assert info["optimal_gain"] == gains[problem.active(t)]
 
 
-def test_truth_and_play_are_independent() -> None:
+def test_exposing_the_truth_does_not_change_the_trajectory() -> None:
     hidden, shown = (
         walk(SwitchingEnv(three_configurations(), expose_truth=truth), [0, 1] * 6, seed=2)
         for truth in (False, True)
@@ -106,7 +106,7 @@ def test_the_configuration_of_a_step_is_the_one_that_is_active_then() -> None:
     assert [4 * step[1] for step in steps] == [problem.active(t) for t in range(1, 21)]
 
 
-def test_transitions_come_as_often_as_the_problem_says() -> None:
+def test_transitions_have_the_probabilities_of_the_problem() -> None:
     mdp, n = random_mdp(4, 2, seed=3), 20_000
     env = SwitchingEnv(mdp)
     state, _ = env.reset(seed=0)
@@ -140,13 +140,13 @@ def test_rewards_have_the_mean_and_variance_of_their_law(law: RewardLaw, mean: f
 
 @pytest.mark.parametrize("mean", [0.0, 1.0])
 @pytest.mark.parametrize("law", [sm.Bernoulli(), sm.Deterministic(), sm.Beta(share=0.5)])
-def test_certain_rewards_are_certain(law: RewardLaw, mean: float) -> None:
+def test_rewards_without_variance_equal_the_mean(law: RewardLaw, mean: float) -> None:
     env = SwitchingEnv(sm.MDP([[[1.0]]], [[mean]], law=law))
     env.reset(seed=0)
     assert {env.step(0)[1] for _ in range(50)} == {mean}
 
 
-def test_playing_the_environment_is_simulating_the_problem() -> None:
+def test_playing_the_environment_matches_simulate() -> None:
     """Rewards of the optimal policies, which change with the problem, agree in the mean."""
     steps, runs = 300, 16
     problem = random_switching(5, 3, changes=1, horizon=steps, change_points=[150], seed=2)
@@ -181,7 +181,7 @@ def test_masks_say_which_actions_a_state_has() -> None:
         state, _, _, _, info = env.step(action)
 
 
-def test_an_action_that_is_not_there_is_refused_and_nothing_happens() -> None:
+def test_an_unavailable_action_is_refused_without_effect() -> None:
     env = SwitchingEnv(with_gaps())
     env.reset(seed=0)
     before = env.np_random.bit_generator.state
@@ -196,7 +196,7 @@ def test_an_action_that_is_not_there_is_refused_and_nothing_happens() -> None:
         env.step(action)
 
 
-def test_a_start_elsewhere() -> None:
+def test_the_initial_state_can_be_chosen() -> None:
     assert SwitchingEnv(random_mdp(5, 2), initial_state=3).reset(seed=0)[0] == 3
     env = SwitchingEnv(random_mdp(5, 2))
     assert env.reset(seed=0, options={"initial_state": 4})[0] == 4
@@ -217,7 +217,7 @@ def test_a_start_elsewhere() -> None:
         ({"seed": -1}, "seed"),
     ],
 )
-def test_bad_parameters_are_named(given: dict[str, Any], field: str) -> None:
+def test_invalid_parameters_are_named(given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         make_env(**given)
     assert caught.value.field == field

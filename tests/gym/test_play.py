@@ -159,7 +159,7 @@ def test_there_are_many_bad_steps() -> None:
 
 
 @pytest.mark.parametrize("bad", BAD_STEPS, ids=lambda bad: f"{type(bad).__name__}-{bad!r:.60}")
-def test_a_bad_step_is_refused_at_once_and_the_agent_is_as_it_was(bad: Any) -> None:
+def test_a_bad_step_is_refused_and_the_agent_is_unchanged(bad: Any) -> None:
     error = refused_in_its_step(Scripted(*[fine()] * (FAILS_AT - 1), bad, fine()))
     if isinstance(bad, Exception):
         assert error.__cause__ is bad
@@ -174,7 +174,7 @@ def test_a_bad_reset_is_refused_in_the_step_that_needed_it(bad: Any, flags: Any)
 
 
 @pytest.mark.parametrize("bad", [*BAD_RESETS, *ERRORS], ids=lambda bad: f"{bad!r:.60}")
-def test_a_bad_first_reset_is_refused_before_the_agent_is_asked(bad: Any) -> None:
+def test_a_bad_first_reset_is_refused_before_the_agent_acts(bad: Any) -> None:
     agent = sm.agents.SWUCRL(4, 2, window=20)
     before = state_of(agent)
     with pytest.raises(InvalidEnvironment, match=r"reset|observation"):
@@ -182,7 +182,7 @@ def test_a_bad_first_reset_is_refused_before_the_agent_is_asked(bad: Any) -> Non
     assert state_of(agent) == before
 
 
-def test_after_a_refusal_the_agent_plays_on_elsewhere() -> None:
+def test_after_an_error_the_agent_can_play_another_environment() -> None:
     agent = sm.agents.SWUCRL(6, 2, window=20)
     with pytest.raises(InvalidEnvironment):
         play(agent, Scripted(fine(), fine(reward=None), n_states=6), 5)
@@ -253,7 +253,7 @@ def test_nothing_is_learned_across_a_truncation() -> None:
     assert played.resets.tolist() == [2]
 
 
-def test_an_end_that_is_both_is_a_termination() -> None:
+def test_an_episode_that_is_terminated_and_truncated_counts_as_terminated() -> None:
     env = Scripted(fine(2, 1.0, True, True), resets=((0, {}), (3, {})))
     agent = Diary()
     play(agent, env, 1)
@@ -282,7 +282,7 @@ def test_a_reward_out_of_its_range_is_an_error_or_clipped() -> None:
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), None, "1", HUGE])
-def test_clipping_forgives_only_what_is_a_number(reward: Any) -> None:
+def test_clipping_accepts_only_numbers(reward: Any) -> None:
     with pytest.raises(InvalidEnvironment):
         play(Diary(), Scripted(fine(reward=reward)), 1, clip=True)
 
@@ -315,7 +315,7 @@ def test_a_range_is_two_finite_numbers_in_order(bad: Any) -> None:
         ({"seed": -1}, "seed"), ({"seed": "0"}, "seed"), ({"clip": "no"}, "clip"),
     ],
 )  # fmt: skip
-def test_bad_parameters_are_named(given: dict[str, Any], field: str) -> None:
+def test_invalid_parameters_are_named(given: dict[str, Any], field: str) -> None:
     env = Scripted(fine())
     with pytest.raises(InvalidParameter) as caught:
         play(Diary(), env, **{"steps": 5, **given})
@@ -352,7 +352,7 @@ def test_an_agents_bad_action_never_reaches_the_environment(action: Any) -> None
     assert env.steps == 0
 
 
-def test_progress_is_told_every_thousand_steps_and_at_the_end() -> None:
+def test_progress_is_called_every_thousand_steps_and_at_the_end() -> None:
     told: list[tuple[int, int]] = []
     note: Callable[[int, int], None] = lambda done, steps: told.append((done, steps))  # noqa: E731
     play(Diary(), Scripted(fine()), 2500, progress=note)
@@ -373,14 +373,14 @@ def test_an_agent_for_the_available_actions_takes_only_those() -> None:
     assert (agent.visits[~mdp.available] == 0).all()
 
 
-def test_an_agent_with_actions_that_are_not_there_is_refused_beforehand() -> None:
+def test_an_agent_with_unavailable_actions_is_refused() -> None:
     agent = sm.agents.UCRL2(2, 3)
     with pytest.raises(Mismatch, match=r"action 1 in state 0, .* available="):
         play(agent, SwitchingEnv(with_gaps()), 200)
     assert agent.t == 1
 
 
-def test_an_unknown_agents_unavailable_action_is_its_own_fault() -> None:
+def test_an_unavailable_action_of_a_plain_agent_raises_invalid_action() -> None:
     class TakesOne(Diary):
         n_states, n_actions = 2, 3
 
@@ -390,7 +390,7 @@ def test_an_unknown_agents_unavailable_action_is_its_own_fault() -> None:
     assert agent.told == []
 
 
-def test_one_seed_means_one_play() -> None:
+def test_the_same_seed_gives_the_same_rewards() -> None:
     runs = [
         play(
             sm.agents.UCRL2(16, 4), gymnasium.make("FrozenLake-v1"), 300, seed=seed

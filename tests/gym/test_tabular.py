@@ -83,12 +83,12 @@ def test_a_lake_that_is_not_slippery_pays_once_in_six_steps() -> None:
     assert sm.optimal_gain(to_mdp(large)).gain == pytest.approx(1 / 14)
 
 
-def test_a_cliff_without_a_goal_reward_is_as_good_anywhere_away_from_it() -> None:
+def test_the_cliff_is_avoided_at_no_cost() -> None:
     """Every step costs 1, the cliff 100: the best gain is that of never falling."""
     assert sm.optimal_gain(to_mdp(CliffWalkingEnv())).gain == pytest.approx(1.0)
 
 
-def test_a_taxi_earns_what_its_shortest_rides_do() -> None:
+def test_the_gain_of_the_taxi_is_that_of_its_shortest_rides() -> None:
     """From each start in turn: walk the optimal policy to its end; episodes renew the process."""
     env: Any = TaxiEnv()
     mdp = to_mdp(env)
@@ -113,7 +113,7 @@ def test_states_are_labelled_by_their_number_in_the_environment() -> None:
     )
 
 
-def test_an_end_leads_to_a_start() -> None:
+def test_termination_leads_to_a_start_state() -> None:
     """Half the time the episode ends, and starts in either state as its distribution says."""
     P = table((0.5, 1, 1.0, True), (0.5, 1, 0.0, False))
     mdp = to_mdp(Table(P, start=[0.25, 0.75]))
@@ -134,7 +134,7 @@ def test_rewards_are_mapped_from_the_range_given() -> None:
             to_mdp(Table(P), reward_range=reward_range)
 
 
-def test_rewards_that_are_all_the_same_are_a_model_too() -> None:
+def test_constant_rewards_are_accepted() -> None:
     same = {s: {a: [(1.0, 1 - s, 7, False)] for a in (0, 1)} for s in (0, 1)}
     assert to_mdp(Table(same)).rewards.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
@@ -180,7 +180,7 @@ def test_a_malformed_model_is_refused(P: Any) -> None:
         {**table(), 1: {}},
     ],
 )
-def test_rows_that_are_no_distributions_are_refused(P: Any) -> None:
+def test_rows_that_are_not_distributions_are_refused(P: Any) -> None:
     with pytest.raises(InvalidMDP, match=r"sum to|no available action"):
         to_mdp(Table(P))
 
@@ -201,6 +201,6 @@ def test_an_environment_without_a_model_has_no_mdp() -> None:
         to_mdp(Table(table(), start=None))
 
 
-def test_wrappers_are_looked_through() -> None:
+def test_wrapped_environments_are_unwrapped() -> None:
     wrapped = gymnasium.wrappers.TimeLimit(FrozenLakeEnv(is_slippery=False), 10)
     assert to_mdp(wrapped).n_states == 11

@@ -81,12 +81,12 @@ def test_every_one_is_a_drift() -> None:
     assert steps_of_changes(env, 20) == list(range(2, 21))
 
 
-def test_at_a_rate_changes_as_often_as_it_says() -> None:
+def test_at_rate_changes_with_its_probability() -> None:
     env = Changing(lake(), when=AtRate(0.1), how=RescaleRewards(0.5, 1.0), seed=1)
     assert abs(len(steps_of_changes(env, 3000)) - 300) < 4.5 * np.sqrt(3000 * 0.09)
 
 
-def test_resets_do_not_turn_back_the_clock() -> None:
+def test_resets_do_not_reset_the_step_counter() -> None:
     env = Changing(lake(), when=At([5]), how=PermuteActions(), seed=2)
     env.reset(seed=0)
     for _ in range(3):
@@ -103,7 +103,7 @@ def test_resets_do_not_turn_back_the_clock() -> None:
     assert env.how[0].order is order  # type: ignore[attr-defined]
 
 
-def test_permuted_actions_mean_each_other() -> None:
+def test_actions_are_permuted() -> None:
     """In a lake that is not slippery each action has its own next state from the middle."""
     env = Changing(
         lake(desc=["SFF", "FFF", "FFG"], is_slippery=False), when=Every(50), how=PermuteActions(),
@@ -199,7 +199,7 @@ def test_the_environment_follows_its_changed_model() -> None:
     assert abs(row.max() - 1 / 3) > 0.05
 
 
-def test_a_change_leaks_into_no_other_environment() -> None:
+def test_a_change_does_not_affect_other_environments() -> None:
     class Shared(gymnasium.Env[Any, Any]):
         """Keeps its model on the class, as many small environments do."""
 
@@ -266,7 +266,7 @@ def test_a_new_map_keeps_what_tiles_pay_and_how_slippery_they_are() -> None:
     assert same.unwrapped.P == inner.P
 
 
-def test_who_stands_where_a_hole_comes_has_fallen_in() -> None:
+def test_an_agent_on_a_new_hole_falls_in() -> None:
     env = Changing(lake(is_slippery=False), when=At([2]), how=ReseedMap(p=0.5), seed=0)
     inner: Any = env.unwrapped
     env.reset(seed=0)
@@ -283,7 +283,7 @@ def _after_one_change(seed: int) -> Any:
     return env.unwrapped.desc  # type: ignore[attr-defined]
 
 
-def test_maps_without_a_way_are_given_up() -> None:
+def test_an_error_is_raised_if_no_map_has_a_path() -> None:
     env = Changing(lake(map_name="8x8"), when=At([2]), how=ReseedMap(p=0.01))
     env.reset(seed=0)
     env.step(0)
@@ -301,7 +301,7 @@ def test_maps_without_a_way_are_given_up() -> None:
     ],
 )
 @pytest.mark.parametrize("when", [Every(7), AtRate(0.2), At([3, 20])])
-def test_one_seed_is_one_history_whatever_the_agent_does(when: Any, how: list[Any]) -> None:
+def test_the_changes_depend_only_on_the_seed(when: Any, how: list[Any]) -> None:
     def run(seed: int, policy: Any) -> tuple[list[Any], Any]:
         env = Changing(lake(), when=when, how=how, seed=seed)
         return history(env, 60, policy), env.rng.bit_generator.state
@@ -313,14 +313,14 @@ def test_one_seed_is_one_history_whatever_the_agent_does(when: Any, how: list[An
     assert run(2, lambda t: t % 4)[0] != models
 
 
-def test_changes_are_made_in_order_and_undone_by_none() -> None:
+def test_changes_are_applied_in_order() -> None:
     """A new map first, then perturbed: not the map's own thirds."""
     env = Changing(lake(), when=At([2]), how=[ReseedMap(), PerturbTransitions(0.5)])
     P = history(env, 2, lambda t: 0)[-1]
     assert {entry[0] for entry in P[0][0]}.isdisjoint({1 / 3})
 
 
-def test_changes_within_changes() -> None:
+def test_wrappers_can_be_nested() -> None:
     inner = Changing(lake(), when=Every(3), how=PermuteActions(), seed=1)
     outer = Changing(inner, when=Every(5), how=PerturbTransitions(0.2), seed=2)
     assert steps_of_changes(outer, 20) == [6, 11, 16]
@@ -346,7 +346,7 @@ class Fixed:
         return self.paid
 
 
-def test_schedules_and_changes_of_ones_own_do_as_well() -> None:
+def test_custom_schedules_and_changes_work() -> None:
     assert isinstance(Fixed(), Schedule)
     assert isinstance(Fixed(), Change)
     env = Changing(lake(), when=Fixed(), how=Fixed())
@@ -379,13 +379,13 @@ def test_schedules_and_changes_of_ones_own_do_as_well() -> None:
         (lambda: Changing(lake(), when=Every(2), how=Every(2)), "how"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_parameters_are_named(make: Any, field: str) -> None:
+def test_invalid_parameters_are_named(make: Any, field: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         make()
     assert caught.value.field == field
 
 
-def test_what_cannot_be_changed_this_way_is_refused_at_once() -> None:
+def test_environments_that_a_change_does_not_support_are_refused() -> None:
     model_free = make_env("riverswim")
     for how in (PerturbTransitions(0.1), ReseedMap()):
         with pytest.raises(Mismatch, match="no model P"):
@@ -395,11 +395,11 @@ def test_what_cannot_be_changed_this_way_is_refused_at_once() -> None:
             Changing(env, when=Every(2), how=ReseedMap())
     with pytest.raises(Mismatch, match="no probabilities to perturb"):
         Changing(lake(is_slippery=False), when=Every(2), how=PerturbTransitions(0.1))
-    with pytest.raises(InvalidParameter, match="several actions"):
+    with pytest.raises(InvalidParameter, match="at least two actions"):
         Changing(SwitchingEnv(sm.MDP([[[1.0]]], [[0.5]])), when=Every(2), how=PermuteActions())
     available = [[True, False], [True, True]]
     gaps = sm.MDP(np.full((2, 2, 2), 0.5), np.full((2, 2), 0.5), available=available)
-    with pytest.raises(Mismatch, match="every state has every action"):
+    with pytest.raises(Mismatch, match="every state has all of them"):
         Changing(SwitchingEnv(gaps), when=Every(2), how=PermuteActions())
 
 
@@ -410,7 +410,7 @@ def test_a_drifting_taxi_is_played_by_any_agent() -> None:
     assert env.changes == 14
 
 
-def test_permuted_actions_cost_the_best_policy_of_before() -> None:
+def test_permuting_actions_makes_the_old_policy_worse() -> None:
     """What was the way to the goal is one no more, until the order comes round again."""
     plan = sm.optimal_gain(to_mdp(lake(is_slippery=False)))
     labels = to_mdp(lake(is_slippery=False)).state_labels

@@ -33,7 +33,7 @@ def test_a_disconnected_configuration_is_named_with_its_states() -> None:
         SwitchingMDP(configurations, range(2, 61))
 
 
-def test_a_disconnected_first_configuration_is_refused_even_if_a_change_mends_it() -> None:
+def test_a_disconnected_first_configuration_is_refused_even_if_a_change_connects_it() -> None:
     broken = MDP([[[0.0, 1.0]], [[0.0, 1.0]]], [[0.5], [0.0]])
     message = "configuration 0 has infinite diameter: no policy leads from state 1 to state 0"
     with pytest.raises(NotCommunicating, match=re.escape(message)):
@@ -93,7 +93,7 @@ def test_a_deferred_check_that_succeeds_is_made_once(monkeypatch: pytest.MonkeyP
     assert optimal_gains(problem).tolist() == pytest.approx([0.05, 0.1])
 
 
-def test_asking_beyond_the_last_configuration_is_refused_and_not_a_crash() -> None:
+def test_an_index_beyond_the_last_configuration_is_refused() -> None:
     # In a process of its own: machine code that follows such an index may end the process.
     script = (
         "from switchmdp import MDP, SwitchingMDP, optimal_gains\n"

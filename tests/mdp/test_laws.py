@@ -126,7 +126,7 @@ def test_a_share_outside_its_range_is_refused_by_value(value: Any) -> None:
     assert repr(value) in str(caught.value)
 
 
-def test_beta_wants_a_variance_or_a_share() -> None:
+def test_beta_needs_either_a_variance_or_a_share() -> None:
     with pytest.raises(InvalidParameter, match="exactly one of"):
         Beta()
     with pytest.raises(InvalidParameter, match="exactly one of"):
@@ -134,7 +134,7 @@ def test_beta_wants_a_variance_or_a_share() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_a_law_comes_back_from_its_code_and_from_a_pickle(law: RewardLaw) -> None:
+def test_a_law_survives_encoding_and_pickling(law: RewardLaw) -> None:
     assert law_from_code(law.code, law.parameter) == law
     assert pickle.loads(pickle.dumps(law)) == law
     assert eval(repr(law)) == law
@@ -145,7 +145,7 @@ def test_an_unknown_code_is_refused() -> None:
         law_from_code(7, 0.0)
 
 
-def test_laws_of_other_parameters_are_other_laws() -> None:
+def test_laws_with_different_parameters_differ() -> None:
     assert Beta(share=0.1) != Beta(share=0.2)
     assert Beta(variance=0.1) != Beta(share=0.1)
     assert len({Bernoulli(), Deterministic(), Bernoulli()}) == 2

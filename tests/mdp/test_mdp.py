@@ -18,7 +18,7 @@ MEANS = [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]
 MASK = [[True, True], [True, False], [False, True]]
 
 
-def test_an_mdp_gives_back_what_it_was_made_of() -> None:
+def test_an_mdp_returns_its_transitions_and_rewards() -> None:
     mdp = MDP(ROWS, MEANS)
     assert (mdp.n_states, mdp.n_actions) == (3, 2)
     assert mdp.transitions.tolist() == ROWS
@@ -87,7 +87,7 @@ def test_labels_are_kept_as_given() -> None:
 
 
 @pytest.mark.parametrize("law", [Bernoulli, "bernoulli", 0, [Bernoulli()]])
-def test_what_is_no_law_is_refused_by_value(law: Any) -> None:
+def test_an_invalid_law_is_refused(law: Any) -> None:
     with pytest.raises(InvalidMDP) as caught:
         MDP(ROWS, MEANS, law=law)
     assert repr(law) in str(caught.value)
@@ -99,14 +99,14 @@ def test_the_law_is_kept_and_shown() -> None:
     assert repr(mdp) == "MDP(3 states, 2 actions, 9 transitions, Beta(share=0.25))"
 
 
-def test_a_variance_that_no_law_with_that_mean_has_is_refused_by_pair_and_mean() -> None:
+def test_an_impossible_variance_is_refused_with_its_pair_and_mean() -> None:
     with pytest.raises(InvalidMDP) as caught:
         MDP(ROWS, MEANS, law=Beta(variance=0.1))
     for words in ("state 0, action 0", "mean 0.1", "0.09", "Beta(variance=0.1)"):
         assert words in str(caught.value)
 
 
-def test_an_impossible_variance_at_an_unavailable_action_is_no_fault() -> None:
+def test_the_variance_is_not_checked_for_unavailable_actions() -> None:
     means = [[0.5, 0.5], [0.5, 0.0], [1.0, 0.5]]
     assert MDP(ROWS, means, available=MASK, law=Beta(variance=0.2)).law == Beta(variance=0.2)
 
@@ -145,13 +145,13 @@ def test_pairs_of_the_full_mask_are_those_of_no_mask() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, "3", None, True, 2**63])
-def test_sizes_that_are_no_sizes_are_refused_by_field(size: Any) -> None:
+def test_invalid_sizes_are_refused_by_field(size: Any) -> None:
     with pytest.raises(InvalidParameter, match="n_states must be"):
         Pairs.of(size, 2)
     with pytest.raises(InvalidParameter, match="n_actions must be"):
         Pairs.of(2, size)
 
 
-def test_more_pairs_than_an_index_can_hold_are_refused_before_memory_is_taken() -> None:
+def test_too_many_pairs_are_refused_before_memory_is_allocated() -> None:
     with pytest.raises(InvalidParameter, match=str(MAX_PAIRS)):
         Pairs.of(2**20, 2**20)

@@ -155,7 +155,7 @@ def test_changing_the_input_later_changes_nothing(form: str) -> None:
     assert_same_model(mdp.model, MDP(DENSE, MEANS).model)
 
 
-def test_reading_a_sparse_matrix_leaves_it_as_it_was() -> None:
+def test_parsing_does_not_modify_a_sparse_matrix() -> None:
     entries = ([0.5, 0.0, 0.5, 1.0], [1, 0, 1, 0], [0, 3, 4])  # out of order, a zero, a duplicate
     given = sp.csr_matrix(entries, shape=(2, 2))
     assert MDP(given, [[0], [0]]).transitions.tolist() == [[[0.0, 1.0]], [[1.0, 0.0]]]
@@ -173,7 +173,7 @@ def garbage(value: float) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -3.0, 0.0])
-def test_what_stands_at_unavailable_actions_is_ignored(value: float) -> None:
+def test_values_of_unavailable_actions_are_ignored(value: float) -> None:
     means = MEANS.copy()
     means[1, 2] = means[3, 0] = value if value else 9.0
     expected = MDP(DENSE, MEANS, available=AVAILABLE).model

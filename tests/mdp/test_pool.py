@@ -75,7 +75,7 @@ def test_patches_of_many_states_are_equal_to_the_last_bit_too(n_states: int) -> 
     assert_same_problem(*both_ways(n_states, n_states))
 
 
-def test_rows_that_come_back_in_patches_are_stored_once() -> None:
+def test_recurring_rows_are_stored_once() -> None:
     rows = [{0: 0.5, 1: 0.5}, {1: 1.0}]
     patches = [[(0, 0, rows[i % 2], [0.25, 1.0][i % 2])] for i in range(40)]
     problem = SwitchingMDP.from_patches(SWAP, range(2, 42), patches)
@@ -90,7 +90,7 @@ def test_rows_that_differ_in_their_mean_share_their_successors() -> None:
     assert len(problem.model.successors) == 2
 
 
-def test_a_patch_to_the_row_that_is_there_changes_nothing() -> None:
+def test_a_patch_with_the_current_row_changes_nothing() -> None:
     problem = SwitchingMDP.from_patches(SWAP, [5], [[(0, 0, {1: 1.0}, 1.0)]])
     assert len(problem.patches.pair) == 0
 
@@ -187,13 +187,13 @@ def test_any_real_number_is_a_mean(mean: Any) -> None:
 
 
 @pytest.mark.parametrize("patch", [None, 3, [3], [None], [(0, 0, None)], "abcd", {(0, 0): 1}])
-def test_what_is_no_patch_is_refused(patch: Any) -> None:
+def test_an_invalid_patch_is_refused(patch: Any) -> None:
     with pytest.raises(InvalidMDP, match="a patch is a list of"):
         SwitchingMDP.from_patches(SWAP, [5], [patch])
 
 
 @pytest.mark.parametrize("patches", [None, 3, [], [[], []]])
-def test_other_than_one_patch_per_change_point_is_refused(patches: Any) -> None:
+def test_the_number_of_patches_must_equal_the_number_of_change_points(patches: Any) -> None:
     with pytest.raises(InvalidProblem):
         SwitchingMDP.from_patches(SWAP, [5], patches)
 
@@ -205,6 +205,6 @@ def test_a_patch_to_a_pair_that_does_not_exist_is_refused() -> None:
         SwitchingMDP.from_patches(SWAP, [5], [[(0, 1, None, 0.5)]])
 
 
-def test_a_base_that_is_no_mdp_is_refused() -> None:
+def test_a_base_of_the_wrong_type_is_refused() -> None:
     with pytest.raises(InvalidProblem, match="must be an MDP"):
         SwitchingMDP.from_patches(None, [5], [[]])  # type: ignore[arg-type]

@@ -77,13 +77,13 @@ def test_a_next_state_that_does_not_exist_is_named_with_its_pair(target: Any, sh
 
 
 @pytest.mark.parametrize("value", ["x", 1j, HUGE, object()], ids=lambda v: type(v).__name__)
-def test_a_probability_that_is_no_number_is_named_with_its_pair(value: Any) -> None:
+def test_a_probability_of_the_wrong_type_is_named_with_its_pair(value: Any) -> None:
     for form in ([[{1: 1.0}], [{0: value}]], [[[(1, 1.0)]], [[(0, value)]]]):
         refused(partial(MDP, form, MEANS), "state 1, action 0", repr(value)[:20])
 
 
 @pytest.mark.parametrize("value", [None, [1.0], {}, np.ones(1)], ids=lambda v: type(v).__name__)
-def test_a_probability_that_is_no_single_number_is_refused_by_pair(value: Any) -> None:
+def test_a_probability_that_is_an_array_is_refused_with_its_pair(value: Any) -> None:
     refused(lambda: MDP([[{1: 1.0}], [{0: value}]], MEANS), "state 1, action 0")
 
 
@@ -97,7 +97,7 @@ def test_duplicates_elsewhere_do_not_hide_where_a_nan_is() -> None:
     refused(lambda: MDP(lists, MEANS), "state 1, action 0", "nan")
 
 
-def test_a_negative_probability_is_not_made_good_by_its_duplicate() -> None:
+def test_a_negative_probability_is_refused_even_if_a_duplicate_compensates_it() -> None:
     lists = [[[(1, -0.5), (1, 1.5)]], [[(0, 1.0)]]]
     refused(lambda: MDP(lists, MEANS), "state 0, action 0", "-0.5")
     duplicates = sp.csr_matrix(([-0.5, 1.5, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
@@ -215,6 +215,6 @@ def test_any_real_number_is_a_probability(value: Any) -> None:
     assert MDP([[{1: value}], [{0: value}]], MEANS).transitions.tolist() == SWAP
 
 
-def test_every_refusal_is_both_an_error_of_ours_and_a_value_error() -> None:
+def test_every_error_is_a_switchmdp_error_and_a_value_error() -> None:
     assert issubclass(InvalidMDP, SwitchmdpError)
     assert issubclass(InvalidMDP, ValueError)

@@ -54,7 +54,7 @@ def test_configurations_may_come_from_a_generator() -> None:
 
 
 @pytest.mark.parametrize("t", [0, -1, 1.0, None, "1", True, np.nan, 2**63])
-def test_a_time_that_is_no_step_is_refused_by_value(t: Any) -> None:
+def test_an_invalid_step_is_refused(t: Any) -> None:
     for ask in (SwitchingMDP([swap(0.5)]).at, SwitchingMDP([swap(0.5)]).active):
         with pytest.raises(InvalidParameter, match="t must be an integer >= 1") as caught:
             ask(t)
@@ -81,7 +81,7 @@ FAULTY_POINTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", FAULTY_POINTS)
-def test_change_points_that_are_none_are_refused(kind: str) -> None:
+def test_invalid_change_points_are_refused(kind: str) -> None:
     configurations = [swap(0.1), swap(0.2), swap(0.3)]
     with pytest.raises(InvalidProblem):
         SwitchingMDP(configurations, FAULTY_POINTS[kind])
@@ -102,7 +102,7 @@ def test_a_fault_in_the_change_points_is_named_by_value() -> None:
 @pytest.mark.parametrize(
     "configurations", [None, 3, swap(0.5), [], "ab", [None], [swap(0.5), None], [SWAP]]
 )
-def test_what_are_no_configurations_is_refused(configurations: Any) -> None:
+def test_invalid_configurations_are_refused(configurations: Any) -> None:
     with pytest.raises(InvalidProblem):
         SwitchingMDP(configurations, [])
 
@@ -168,7 +168,7 @@ def test_a_problem_survives_pickling() -> None:
     assert repr(copy) == repr(problem)
 
 
-def test_time_runs_backwards_through_the_old_rows() -> None:
+def test_changes_can_be_undone_with_the_old_rows() -> None:
     rng = np.random.default_rng(1)
     mdps = [MDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2))) for _ in range(3)]
     problem = SwitchingMDP([mdps[k] for k in (0, 1, 0, 2, 2, 1)], range(2, 7))
@@ -178,7 +178,7 @@ def test_time_runs_backwards_through_the_old_rows() -> None:
     assert np.array_equal(row, problem.model.row)
 
 
-def test_every_refusal_of_a_problem_is_an_error_of_ours() -> None:
+def test_every_error_of_a_problem_is_a_switchmdp_error() -> None:
     assert issubclass(InvalidProblem, SwitchmdpError)
     assert issubclass(NotCommunicating, SwitchmdpError)
 
@@ -204,7 +204,7 @@ def test_a_stack_of_arrays_is_the_same_problem_as_its_configurations(n: int) -> 
     assert one.law == two.law
 
 
-def test_rows_of_a_stack_that_stay_are_stored_once() -> None:
+def test_unchanged_rows_of_a_stack_are_stored_once() -> None:
     rows, means = _stack(3, 0)
     rows[1], means[1] = rows[0], means[0]
     problem = SwitchingMDP.from_arrays(rows, means, [10, 20])
@@ -223,7 +223,9 @@ def test_rows_of_a_stack_that_stay_are_stored_once() -> None:
         (lambda p, r: (p * np.nan, r, [5]), InvalidMDP, "is not a number"),
     ],
 )
-def test_a_stack_is_refused_like_its_configurations(spoil: Any, error: Any, message: str) -> None:
+def test_an_invalid_stack_raises_the_same_errors_as_its_configurations(
+    spoil: Any, error: Any, message: str
+) -> None:
     rows, means, points = spoil(*_stack(2, 1))
     with pytest.raises(error, match=message):
         SwitchingMDP.from_arrays(rows, means, points)

@@ -21,7 +21,7 @@ def steps_of(record: sm.Record) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("case", range(50))
-def test_machine_code_takes_the_actions_of_the_literal_box(
+def test_machine_code_matches_the_papers_pseudo_code(
     case: int, literal_sw_ucrl: Callable[..., Any]
 ) -> None:
     rng = np.random.default_rng(case)
@@ -40,7 +40,7 @@ def test_machine_code_takes_the_actions_of_the_literal_box(
     assert agent.gain == pytest.approx(literal.gain, abs=1e-12)
 
 
-def test_the_comparison_with_the_literal_box_sees_many_policies(
+def test_the_comparison_with_the_pseudo_code_covers_many_policies(
     literal_sw_ucrl: Callable[..., Any],
 ) -> None:
     problem = sm.problems.random_switching(4, 3, changes=2, horizon=5000, seed=7)
@@ -155,7 +155,7 @@ def test_ucrl2_r_restarts_at_the_schedule_of_theorem_6(changes: int) -> None:
     assert agent.plausible.delta == pytest.approx(0.1 / (changes + 1) ** 2)
 
 
-def test_ucrl2_rw_and_the_oracle_restart_when_they_are_told() -> None:
+def test_ucrl2_rw_and_the_oracle_restart_at_their_steps() -> None:
     problem = sm.problems.random_switching(2, 2, changes=1, horizon=3000, seed=0)
     periodic = sm.agents.UCRL2RW(2, 2, period=700, delta=0.1)
     assert restarts_of(periodic, problem, 3000) == [701, 1401, 2101, 2801]

@@ -52,7 +52,7 @@ def test_without_a_change_it_differs_from_the_gain_by_the_bias_alone(seed: int) 
     assert (above <= -plan.bias.min() + 1e-6).all()
 
 
-def test_what_comes_after_the_horizon_makes_no_difference() -> None:
+def test_changes_after_the_horizon_have_no_effect() -> None:
     problem = random_switching(3, 2, changes=2, horizon=90, seed=0)
     first = int(problem.change_points[0])
     before = clairvoyant_reward(problem, first - 1)
@@ -62,6 +62,6 @@ def test_what_comes_after_the_horizon_makes_no_difference() -> None:
 
 
 @pytest.mark.parametrize("wrong", [("river", 10), (MDP([[[1.0]]], [[1.0]]), 0)])
-def test_what_makes_no_sense_is_refused(wrong: Any) -> None:
+def test_invalid_arguments_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter):
         clairvoyant_reward(*wrong)

@@ -256,7 +256,7 @@ def test_policy_iteration_takes_over_where_value_iteration_stalls(
         assert abs(Fraction(diameter(mdp)) / expected - 1) <= Fraction(1, 10**9), seed
 
 
-def test_where_nothing_takes_over_an_error_is_raised(
+def test_an_error_is_raised_if_no_method_reaches_the_tolerance(
     monkeypatch: pytest.MonkeyPatch, exact: type[Exact]
 ) -> None:
     monkeypatch.setattr(module, "FEW", 0)
@@ -273,7 +273,7 @@ def test_a_tolerance_outside_zero_to_one_is_refused(tolerance: Any) -> None:
         diameter(ring(2), tolerance=tolerance)
 
 
-def test_what_is_no_mdp_is_refused() -> None:
+def test_an_argument_that_is_not_an_mdp_is_refused() -> None:
     nonsense: Any = np.eye(2)
     with pytest.raises(InvalidParameter, match="an MDP"):
         diameter(nonsense)

@@ -90,7 +90,7 @@ def rare_exits(leave: float) -> MDP:
 
 @pytest.mark.parametrize("leave", [0.25, 1e-6, 1e-9, 1e-12, 1e-17])
 @pytest.mark.parametrize("dense", [2000, 1])
-def test_rare_exits_lead_where_their_odds_say(
+def test_rare_exits_reach_closed_classes_in_proportion_to_their_probabilities(
     leave: float, dense: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gain, "DENSE", dense)
@@ -128,7 +128,7 @@ def test_gains_hold_where_times_and_probabilities_leave_the_range_of_doubles(
 
 
 @pytest.mark.parametrize("link", [1e-12, 1e-17, 1e-200])
-def test_sparse_matrices_refuse_gains_that_cancellation_has_spoilt(
+def test_sparse_matrices_refuse_gains_that_lost_digits_by_cancellation(
     link: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gain, "DENSE", 0)
@@ -172,6 +172,6 @@ def test_actions_are_taken_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("policy", [[0], [0, 0, 0], [0, 2], [0, -1], [0.0, 1.0], None, "01"])
-def test_what_is_no_policy_is_refused(policy: Any) -> None:
+def test_an_invalid_policy_is_refused(policy: Any) -> None:
     with pytest.raises(InvalidAction):
         policy_gain(random_mdp(2, 2), policy)

@@ -89,7 +89,7 @@ def test_two_hundred_random_problems_agree_with_the_reference() -> None:
         assert_same(mdp, d_r, d_p, float(rng.choice([0.1, 0.01, 1e-4])))
 
 
-def test_equal_actions_give_way_to_the_lowest_as_in_the_reference() -> None:
+def test_ties_go_to_the_lowest_action_as_in_the_reference() -> None:
     rng = np.random.default_rng(8)
     for _ in range(200):
         n_states, n_actions = int(rng.integers(2, 5)), int(rng.integers(2, 5))
@@ -108,7 +108,7 @@ def test_equal_actions_give_way_to_the_lowest_as_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("limit", [64, 0])
-def test_an_action_that_draws_level_with_a_later_one_takes_its_place(
+def test_a_lower_action_replaces_a_later_one_with_an_equal_value(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(optimism, "FULL_ROWS_UP_TO", limit)
@@ -172,7 +172,7 @@ def test_optimistic_rewards_stop_at_one() -> None:
     assert plan.gain == 1.0
 
 
-def test_a_ball_of_radius_two_leads_wherever_it_pays() -> None:
+def test_a_ball_of_radius_two_leads_to_the_best_state() -> None:
     mdp = random_mdp(4, 2, seed=0)
     plan = extended_value_iteration(mdp, reward_radius=0, transition_radius=2, precision=1e-9)
     assert abs(plan.gain - mdp.rewards.max()) <= 1e-12
@@ -196,7 +196,7 @@ def test_a_precision_that_is_no_positive_number_is_refused(precision: Any) -> No
 
 @pytest.mark.parametrize("field", ["reward_radius", "transition_radius"])
 @pytest.mark.parametrize("radius", [-0.1, np.nan, [[0.1], [np.nan]], np.zeros((3, 2)), "wide"])
-def test_a_radius_that_is_none_is_refused(field: str, radius: Any) -> None:
+def test_an_invalid_radius_is_refused(field: str, radius: Any) -> None:
     radii: dict[str, Any] = {"reward_radius": 0.0, "transition_radius": 0.0, field: radius}
     with pytest.raises(InvalidParameter, match=field):
         extended_value_iteration(random_mdp(2, 2), precision=0.1, **radii)

@@ -60,7 +60,7 @@ def test_gains_of_a_problem_are_those_of_its_configurations(
         assert abs(policy_gain(mdp, policies[i]) - gains[i]).max() <= 2e-9, i
 
 
-def test_gains_asked_for_bit_by_bit_are_the_same() -> None:
+def test_gains_do_not_depend_on_the_order_of_requests() -> None:
     whole, pieces = random_switching(changes=9, seed=5), random_switching(changes=9, seed=5)
     for last in (0, 3, 2, 7, 9):
         assert len(optimal_gains(pieces, last)) == last + 1
@@ -69,7 +69,7 @@ def test_gains_asked_for_bit_by_bit_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("last", [-1, 3, 50, 1.0, True])
-def test_gains_of_configurations_that_are_not_there_are_refused(last: Any) -> None:
+def test_gains_of_missing_configurations_are_refused(last: Any) -> None:
     problem = random_switching(changes=2, seed=0)
     with pytest.raises(InvalidParameter):
         optimal_gains(problem, last)
@@ -85,7 +85,7 @@ def test_a_disconnected_configuration_is_named() -> None:
 @pytest.mark.parametrize(
     "mdp", [random_mdp(6, 4, seed=1), random_sparse_mdp(40, 3, 2, seed=2)], ids=repr
 )
-def test_a_start_changes_nothing_but_the_way(mdp: MDP) -> None:
+def test_an_initial_guess_does_not_change_the_result(mdp: MDP) -> None:
     cold = optimal_gain(mdp)
     rng = np.random.default_rng(0)
     for start in (
@@ -101,7 +101,7 @@ def test_a_start_changes_nothing_but_the_way(mdp: MDP) -> None:
         assert np.abs(warm.bias - cold.bias).max() <= 1e-8
 
 
-def test_a_start_saves_value_iteration_nearly_all_its_work() -> None:
+def test_an_initial_guess_saves_nearly_all_sweeps() -> None:
     mdp = random_sparse_mdp(90, 3, 4, seed=1)
     cold = optimal_gain(mdp)
     warm = optimal_gain(mdp, start=cold)
@@ -109,7 +109,7 @@ def test_a_start_saves_value_iteration_nearly_all_its_work() -> None:
     assert (warm.lower, warm.upper) == (cold.lower, cold.upper)
 
 
-def test_a_start_is_left_as_it_was() -> None:
+def test_an_initial_guess_is_not_modified() -> None:
     start = optimal_gain(random_sparse_mdp(90, 3, 4, seed=1))
     bias, policy = start.bias.copy(), start.policy.copy()
     optimal_gain(random_sparse_mdp(90, 3, 4, seed=2), start=start)
@@ -118,7 +118,7 @@ def test_a_start_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("n_states", [2, 200])
-def test_a_start_of_another_size_is_refused(n_states: int) -> None:
+def test_an_initial_guess_of_another_size_is_refused(n_states: int) -> None:
     start = optimal_gain(random_mdp(n_states, 2, seed=1))
     with pytest.raises(SwitchmdpError):
         optimal_gain(random_mdp(20, 2, seed=1), start=start)

@@ -148,7 +148,7 @@ def test_a_disconnected_mdp_is_refused() -> None:
         hardness(MDP([[[1, 0]], [[0, 1]]], [[0], [0]]))
 
 
-def test_what_is_no_problem_is_refused() -> None:
+def test_an_argument_that_is_not_a_problem_is_refused() -> None:
     nonsense: Any = "riverswim"
     with pytest.raises(InvalidParameter, match="an MDP or a SwitchingMDP"):
         hardness(nonsense)

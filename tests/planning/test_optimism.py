@@ -121,7 +121,7 @@ def test_half_the_radius_is_taken_from_the_worst_states_first() -> None:
     assert row.tolist() == [0.25, 0.0, 0.375, 0.375]
 
 
-def test_what_the_best_state_has_already_limits_what_it_can_gain() -> None:
+def test_the_best_state_gains_at_most_the_remaining_mass() -> None:
     assert optimistic_row([0.125, 0.875], 0.5, [0, 1]).tolist() == [0.0, 1.0]
 
 
@@ -129,7 +129,7 @@ def test_a_single_state_keeps_all_mass() -> None:
     assert optimistic_row([1.0], 0.3, [5.0]).tolist() == [1.0]
 
 
-def test_the_estimate_is_left_as_it_was() -> None:
+def test_the_estimate_is_not_modified() -> None:
     estimate = np.array([0.5, 0.5])
     optimistic_row(estimate, 1.0, [0, 1])
     assert estimate.tolist() == [0.5, 0.5]

@@ -42,7 +42,7 @@ def test_one_operation_rounds_once() -> None:
         assert wide.exceeds(x, y) == (a > b)
 
 
-def test_what_a_sum_loses_is_known() -> None:
+def test_the_rounding_error_of_a_sum_is_exact() -> None:
     rng = np.random.default_rng(1)
     for _ in range(3000):
         x, y = numbers(rng), numbers(rng)
@@ -50,7 +50,7 @@ def test_what_a_sum_loses_is_known() -> None:
         assert exactly(found) + exactly(lost) == exactly(x) + exactly(y)
 
 
-def test_every_double_survives_and_what_is_beyond_them_is_cut_off() -> None:
+def test_every_double_is_exact_and_larger_numbers_are_clipped() -> None:
     for x in (0.0, 1.0, -0.1, 5e-324, 1e-310, 2.0**-1022, 1.7976931348623157e308, -1e300):
         assert wide.narrow(wide.wide(x)) == x
         assert exactly(wide.wide(x)) == Fraction(x)

@@ -11,7 +11,7 @@ import pytest
 import switchmdp as sm
 from switchmdp import problems
 from switchmdp.errors import InvalidMDP, InvalidParameter, InvalidProblem, NotCommunicating
-from switchmdp.problems.changing import patched
+from switchmdp.problems.change_operators import patched
 
 WAYS = [how() if isinstance(how, type) else how for how in problems.CHOICES["how"].values()]
 
@@ -25,7 +25,7 @@ def same(a: sm.MDP, b: sm.MDP) -> bool:
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("points", [problems.even_change_points, problems.paper_change_points])
-def test_every_way_goes_with_every_time_and_comes_round(how: Any, points: Any) -> None:
+def test_every_operator_works_with_all_change_points_and_cycles(how: Any, points: Any) -> None:
     made = problems.random_changes(
         4, 2, how=how, changes=5, cycle=3, horizon=600, change_points=points, seed=2
     )
@@ -36,7 +36,7 @@ def test_every_way_goes_with_every_time_and_comes_round(how: Any, points: Any) -
         assert not same(found[i], found[i + 1])
 
 
-def test_a_way_that_does_not_come_round_goes_on_from_where_it_is() -> None:
+def test_without_a_cycle_each_change_starts_from_the_last_configuration() -> None:
     made = problems.random_changes(how=problems.one_pair, changes=6, horizon=100, seed=0)
     found = list(made.configurations())
     for before, after in pairwise(found):
@@ -63,7 +63,7 @@ def test_change_points_may_be_listed() -> None:
     assert made.change_points.tolist() == [7, 90]
 
 
-def test_a_way_of_ones_own_needs_only_return_rows() -> None:
+def test_a_custom_operator_only_returns_rows() -> None:
     def halve(mdp: sm.MDP, rng: np.random.Generator) -> list[Any]:
         return [(0, 0, None, mdp.rewards[0, 0] / 2)]
 
@@ -73,7 +73,7 @@ def test_a_way_of_ones_own_needs_only_return_rows() -> None:
     assert made.action_labels == ("left", "right")
 
 
-def test_what_a_change_leaves_alone_is_the_same_to_the_bit() -> None:
+def test_rows_that_do_not_change_are_equal_to_the_bit() -> None:
     """Rows of thirds need not sum to 1 exactly; they must not be normalised a second time."""
     rng = np.random.default_rng(0)
     base = sm.MDP(rng.dirichlet(np.ones(7), (7, 3)), rng.random((7, 3)))
@@ -104,7 +104,7 @@ def test_a_change_that_cuts_off_a_state_is_drawn_again() -> None:
     assert all(mdp.unconnected is None for mdp in made.configurations())
 
 
-def test_a_way_that_always_cuts_off_is_given_up() -> None:
+def test_an_operator_that_always_disconnects_raises_an_error() -> None:
     def cut(mdp: sm.MDP, rng: np.random.Generator) -> list[Any]:
         return [(0, 0, [1.0, 0.0], None)]
 
@@ -129,13 +129,13 @@ def test_a_way_that_always_cuts_off_is_given_up() -> None:
         ("horizon", {"horizon": 0}),
     ],
 )
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         problems.random_changes(**wrong)
     assert caught.value.field == field
 
 
-def test_a_base_must_be_a_connected_mdp_and_rows_must_be_rows() -> None:
+def test_the_base_must_be_a_connected_mdp_and_rows_must_be_valid() -> None:
     with pytest.raises(InvalidParameter, match="base must be an MDP"):
         problems.changing(None, problems.everything)  # type: ignore[arg-type]
     apart = sm.MDP([[[1, 0]], [[0, 1]]], [[1], [0]])

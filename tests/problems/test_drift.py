@@ -53,12 +53,12 @@ def test_rows_move_as_often_as_asked_for(
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_rows_move_a_thousand_times_if_not_said_otherwise(drift: Any) -> None:
+def test_rows_move_a_thousand_times_by_default(drift: Any) -> None:
     points = drift(horizon=20_000).change_points
     assert (points[0], len(points), set(np.diff(points).tolist())) == (21, 999, {20})
 
 
-def test_a_line_goes_straight_from_one_end_to_the_other() -> None:
+def test_a_linear_path_interpolates_between_its_ends() -> None:
     """So the variations are the distance, whatever `every`."""
     far = [problems.gradual_drift(horizon=1200, every=n, seed=1) for n in (600, 100, 1)]
     reported = [sm.planning.variations(p) for p in far]
@@ -72,7 +72,7 @@ def test_a_line_goes_straight_from_one_end_to_the_other() -> None:
     assert np.abs(middle - at_share).max() < 0.1
 
 
-def test_a_sine_wave_comes_back_as_often_as_it_has_cycles() -> None:
+def test_a_sinusoidal_path_returns_once_per_cycle() -> None:
     problem = problems.gradual_drift(path=Sinusoidal(cycles=3), horizon=1201, every=100, seed=2)
     found = list(problem.configurations())
     assert len(found) == 13
@@ -85,7 +85,7 @@ def test_a_sine_wave_comes_back_as_often_as_it_has_cycles() -> None:
     assert sm.planning.variations(problem)[0] == pytest.approx(there_and_back, rel=1e-9)
 
 
-def test_a_drift_goes_where_any_way_to_change_leads() -> None:
+def test_a_drift_ends_at_the_result_of_its_operator() -> None:
     rewards = problems.gradual_drift(how=problems.new_rewards, horizon=100, every=7)
     first = rewards.configuration(0)
     assert all(np.array_equal(m.transitions, first.transitions) for m in rewards.configurations())
@@ -110,7 +110,7 @@ def test_any_two_mdps_can_be_joined_by_a_drift() -> None:
     assert masked.configuration(1).rewards[1, 1] == pytest.approx(0.8)
 
 
-def test_a_walk_of_rewards_alone_leaves_transitions_and_the_other_way_round() -> None:
+def test_rewards_and_transitions_can_drift_alone() -> None:
     rewards = problems.random_walk(step=0.0, horizon=500, every=10)
     rows = problems.random_walk(reward_step=0.0, horizon=500, every=10)
     assert sm.planning.variations(rewards)[1] == 0.0
@@ -134,7 +134,7 @@ def test_a_walk_stays_on_the_simplex_and_within_the_unit_interval() -> None:
     [("every", {"every": 0}), ("every", {"every": 1.5}), ("horizon", {"horizon": 0}),
      ("every", {"every": 1, "horizon": 10**6}), ("seed", {"seed": 0.5})],
 )  # fmt: skip
-def test_wrong_parameters_are_named(drift: Any, field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(drift: Any, field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         drift(**{"horizon": 100, **wrong})
     assert caught.value.field == field

@@ -25,7 +25,7 @@ def test_every_pair_has_b_successors_and_all_states_connect(
         assert np.isfinite(sm.diameter(mdp))
 
 
-def test_successors_are_any_states_alike() -> None:
+def test_successors_are_uniformly_distributed() -> None:
     often = np.zeros(6)
     for seed in range(300):
         often += (problems.garnet_mdp(6, 2, 2, seed=seed).transitions > 0).sum(axis=(0, 1))
@@ -40,7 +40,7 @@ def test_every_configuration_is_a_garnet() -> None:
         assert sm.is_communicating(mdp)
 
 
-def test_a_garnet_changes_in_any_way_and_comes_round() -> None:
+def test_a_garnet_accepts_any_operator_and_can_cycle() -> None:
     problem = problems.garnet(how=problems.new_rewards, changes=2, cycle=2, horizon=300)
     a, b, c = problem.configurations()
     assert np.array_equal(a.transitions, b.transitions)
@@ -58,7 +58,7 @@ def test_a_garnet_changes_in_any_way_and_comes_round() -> None:
         ("n_actions", {"n_actions": 0}),
     ],
 )
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     """A single action with a single successor: only a cycle connects, and is never drawn."""
     with pytest.raises(InvalidParameter) as caught:
         problems.garnet_mdp(**wrong)

@@ -13,7 +13,7 @@ from switchmdp import problems
 from switchmdp.errors import InvalidParameter
 
 
-def test_a_shelf_for_two_by_hand() -> None:
+def test_a_capacity_of_two_matches_the_calculation_by_hand() -> None:
     """Poisson(1): none with 1/e, one with 1/e, more with 1 - 2/e."""
     e = exp(-1.0)
     mdp = problems.inventory_mdp(2, 2, demand=1.0, price=1.0, cost=0.5, holding=0.1)
@@ -44,7 +44,7 @@ def test_rows_are_those_of_a_poisson_demand(demand: float) -> None:
     assert 0.0 <= mdp.rewards.min() <= mdp.rewards.max() <= 1.0
 
 
-def test_a_dear_unit_is_never_ordered_and_a_cheap_one_always() -> None:
+def test_expensive_units_are_never_ordered_and_free_ones_always() -> None:
     dear = problems.inventory_mdp(4, 2, demand=1.0, price=1.0, cost=2.0, holding=0.0)
     assert sm.optimal_gain(dear).policy[0] == 0
     cheap = problems.inventory_mdp(4, 2, demand=3.0, price=1.0, cost=0.0, holding=0.0)
@@ -52,7 +52,7 @@ def test_a_dear_unit_is_never_ordered_and_a_cheap_one_always() -> None:
     assert plan.policy[:3].tolist() == [2, 2, 2]
 
 
-def test_the_demand_is_drawn_anew_at_each_change_within_its_range() -> None:
+def test_each_change_draws_a_demand_within_its_range() -> None:
     problem = problems.inventory(3, 3, demand=[1.0, 2.0], changes=6, horizon=100, seed=2)
     unsold = [m.transitions[0, 1, 1] for m in problem.configurations()]  # exp(-λ)
     assert len(set(unsold)) == 7
@@ -68,7 +68,7 @@ def test_the_demand_is_drawn_anew_at_each_change_within_its_range() -> None:
      ("capacity", {"capacity": 0}), ("largest_order", {"largest_order": 9}),
      ("price", {"price": 0.0}), ("cost", {"cost": -1.0}), ("holding", {"holding": None})],
 )  # fmt: skip
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         problems.inventory(**wrong)
     assert caught.value.field == field

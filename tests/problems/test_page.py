@@ -27,12 +27,12 @@ def test_the_code_on_the_page_runs(tmp_path: Path) -> None:
     assert "[0.429 0.386 0.347 0.312 0.281 0.253]" in done.stdout
 
 
-def test_the_configuration_on_the_page_is_in_order() -> None:
+def test_the_configuration_on_the_page_is_valid() -> None:
     (block,) = blocks("toml")
     assert len(check(loads(block)).settings) == 4
 
 
-def test_every_problem_and_every_way_to_change_is_on_the_page() -> None:
+def test_the_page_lists_every_problem_and_every_change_operator() -> None:
     for name in PROBLEMS:
         assert f"`{name}`" in PAGE
     for name in CHOICES["how"]:

@@ -51,7 +51,7 @@ def test_the_papers_changes_come_every_ceil_t_over_l_steps(changes: int, horizon
 
 
 @pytest.mark.parametrize(("changes", "horizon"), [(1, 10), (2, 100_000), (7, 1000)])
-def test_even_changes_are_all_felt(changes: int, horizon: int) -> None:
+def test_even_change_points_divide_the_run_into_equal_segments(changes: int, horizon: int) -> None:
     points = problems.even_change_points(changes, horizon)
     lengths = np.diff([1, *points, horizon + 1])
     assert len(points) == changes
@@ -73,7 +73,7 @@ def test_a_seed_gives_one_problem_and_another_seed_another() -> None:
     assert not np.array_equal(a.model.mean, c.model.mean)
 
 
-def test_more_changes_leave_the_first_configurations_as_they_are() -> None:
+def test_more_changes_keep_the_first_configurations() -> None:
     few, many = (problems.random_switching(changes=n, horizon=100, seed=1) for n in (1, 5))
     assert np.array_equal(few.configuration(1).rewards, many.configuration(1).rewards)
 
@@ -113,7 +113,7 @@ def test_the_ring_with_shortcuts_goes_where_its_actions_say() -> None:
     assert sm.diameter(mdp) < 15
 
 
-def test_a_flipped_river_flows_the_other_way_and_flips_back() -> None:
+def test_the_current_of_riverswim_reverses_and_returns() -> None:
     problem = problems.riverswim_flips(changes=3, horizon=400)
     river, turned, again, last = problem.configurations()
     for s in range(6):
@@ -131,7 +131,7 @@ def test_a_flipped_river_flows_the_other_way_and_flips_back() -> None:
     assert np.array_equal(turned.transitions, last.transitions)
 
 
-def test_a_river_whose_actions_are_exchanged_has_its_treasure_where_it_was() -> None:
+def test_permuted_actions_keep_the_best_state_of_riverswim() -> None:
     problem = problems.riverswim_flips(how=problems.permuted_actions, changes=2, horizon=400)
     river, turned, again = problem.configurations()
     for s in range(6):
@@ -162,7 +162,7 @@ def test_every_problem_in_the_list_keeps_the_contract(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", problems.PROBLEMS)
-def test_every_problem_tells_how_hard_it_is(name: str) -> None:
+def test_every_problem_has_a_hardness(name: str) -> None:
     problem = made(name)
     found = sm.hardness(problem)
     assert len(found.gains) == problem.changes + 1
@@ -195,11 +195,11 @@ def test_every_problem_can_be_named_in_a_configuration(name: str, law: str) -> N
 
 @pytest.mark.parametrize("how", problems.CHOICES["how"])
 @pytest.mark.parametrize("name", ["random-changes", "garnet", "riverswim-flips", "gradual-drift"])
-def test_every_way_to_change_can_be_named_in_a_configuration(name: str, how: str) -> None:
+def test_every_change_operator_can_be_named_in_a_configuration(name: str, how: str) -> None:
     check(loads(CONFIGURATION.format(problem=name, parameters=f"how = '{how}'")))
 
 
-def test_ways_and_paths_take_parameters_in_a_configuration() -> None:
+def test_operators_and_paths_take_parameters_in_a_configuration() -> None:
     hidden = "how = { choice = 'hidden-improvement', margin = 0.25 }, changes = 1, cycle = 2"
     check(loads(CONFIGURATION.format(problem="random-changes", parameters=hidden)))
     waves = "path = { choice = 'sinusoidal', cycles = 3 }, every = 10"
@@ -211,7 +211,7 @@ def test_ways_and_paths_take_parameters_in_a_configuration() -> None:
         check(loads(CONFIGURATION.format(problem="gradual-drift", parameters="path = 'bent'")))
 
 
-def test_bad_parameters_are_named() -> None:
+def test_invalid_parameters_are_named() -> None:
     with pytest.raises(InvalidParameter, match="n_states"):
         problems.random_mdp(0, 3)
     with pytest.raises(InvalidParameter, match="changes"):

@@ -41,13 +41,13 @@ def test_the_lower_bounds_gains_and_diameter_are_those_of_the_closed_form(
      ("advantage", {"advantage": 0.0}), ("advantage", {"advantage": 0.95}),
      ("advantage", {"advantage": "a"}), ("n_actions", {"n_actions": 1})],
 )  # fmt: skip
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         problems.lower_bound(**wrong)
     assert caught.value.field == field
 
 
-def test_in_the_perils_of_drift_staying_and_crossing_exchange_every_quarter() -> None:
+def test_perils_of_drift_swaps_the_actions_every_quarter_of_a_window() -> None:
     problem = problems.perils_of_drift(window=400, horizon=1000)
     assert problem.change_points.tolist() == [101, 201, 301, 401, 501, 601, 701, 801, 901]
     for i, mdp in enumerate(problem.configurations()):
@@ -61,7 +61,7 @@ def test_in_the_perils_of_drift_staying_and_crossing_exchange_every_quarter() ->
 
 
 @pytest.mark.parametrize("window", [8, 40, 1000])
-def test_the_counts_are_those_of_the_two_policies_in_turn(window: int) -> None:
+def test_the_counts_are_those_of_two_alternating_policies(window: int) -> None:
     """Played step by step through two windows; the second one counts."""
     problem = problems.perils_of_drift(window, horizon=2 * window)
     counts, state = np.zeros((2, 2, 2), np.int64), 0
@@ -91,7 +91,7 @@ def optimistic_diameter(window: int) -> float:
     return float(max(times))
 
 
-def test_all_that_a_window_finds_plausible_is_slow_to_cross() -> None:
+def test_all_plausible_mdps_of_a_window_have_a_large_diameter() -> None:
     """Optimism says D of order √(W/log W), where every true diameter is 1."""
     windows = [10**k for k in (4, 5, 6, 7, 8)]
     found = np.array([optimistic_diameter(w) for w in windows])
@@ -103,6 +103,6 @@ def test_all_that_a_window_finds_plausible_is_slow_to_cross() -> None:
 
 
 @pytest.mark.parametrize("window", [0, 3, 10, 4.0, None])
-def test_a_window_must_have_quarters(window: Any) -> None:
+def test_an_invalid_window_is_refused(window: Any) -> None:
     with pytest.raises(InvalidParameter, match="window"):
         problems.perils_of_drift(window)

@@ -83,7 +83,7 @@ def test_the_count_is_the_definitions_where_changes_fall_into_episodes(seed: int
 
 
 @pytest.mark.parametrize("last", [400, 401])
-def test_a_change_on_the_last_step_is_felt_and_one_past_it_is_not(last: int) -> None:
+def test_a_change_at_the_last_step_counts_and_a_later_one_does_not(last: int) -> None:
     problem = sm.problems.random_switching(
         3, 2, changes=1, horizon=400, seed=1, change_points=[last]
     )
@@ -120,7 +120,7 @@ def test_policies_with_two_closed_classes_need_the_states_visited() -> None:
     must_count(run(Wandering(problem.available), problem, 1500), problem)
 
 
-def test_a_state_that_may_end_in_either_of_two_classes_is_worth_their_mean() -> None:
+def test_a_transient_state_has_the_mean_gain_of_its_closed_classes() -> None:
     """State 0 leads to 1 or 2 by chance; these stay, or go back."""
     half, back = [0, 0.5, 0.5], [1, 0, 0]
     rows = [[half, half], [[0, 1, 0], back], [[0, 0, 1], back]]
@@ -130,7 +130,7 @@ def test_a_state_that_may_end_in_either_of_two_classes_is_worth_their_mean() -> 
     assert 0.35 in losses(record, problem).round(9)
 
 
-def test_more_policies_than_the_table_holds_are_counted_all_the_same() -> None:
+def test_bad_steps_are_counted_without_a_table_of_policies() -> None:
     assert TABLE < 4**8
     problem = sm.problems.random_switching(8, 4, changes=1, horizon=1000, seed=2)
     must_count(run(Wandering(problem.available), problem, 1000), problem)
@@ -163,7 +163,7 @@ class Hidden:
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None: ...
 
 
-def test_an_agent_that_shows_no_policy_is_not_measured() -> None:
+def test_an_agent_without_a_policy_is_not_measured() -> None:
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=100, seed=5)
     record = run(Hidden(), problem, 100)
     assert record.episodes is not None

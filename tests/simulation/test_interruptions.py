@@ -116,7 +116,7 @@ def test_a_trajectory_is_cut_where_the_run_was_interrupted() -> None:
     assert whole.trajectory.actions.tobytes() == record.trajectory.actions.tobytes()
 
 
-def test_other_handlers_that_raise_wait_as_well() -> None:
+def test_other_raising_handlers_are_delayed_too() -> None:
     """Time limits are often made of SIGALRM and a handler that raises."""
 
     def expire(number: int, frame: Any) -> None:

@@ -89,7 +89,7 @@ def test_pieces_equal_the_whole_bit_for_bit(
     assert same(whole, record)
 
 
-def test_a_long_run_is_the_same_however_it_is_cut_into_timed_pieces(
+def test_a_run_in_timed_pieces_equals_a_whole_run(
     problem: sm.SwitchingMDP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 3_000_000
@@ -108,7 +108,7 @@ def test_a_long_run_is_the_same_however_it_is_cut_into_timed_pieces(
     assert any(done % 7777 for done in seen[:-1])  # cut between grid points too
 
 
-def test_agents_meet_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -> None:
+def test_agents_get_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -> None:
     """Two agents that do the same meet the same; the agent's own draws disturb nothing."""
 
     class First:
@@ -134,7 +134,7 @@ def test_agents_meet_the_same_draws_at_the_same_step(problem: sm.SwitchingMDP) -
     assert not same(a, other)
 
 
-def test_episodes_carry_start_length_gain_sweeps_and_policy(problem: sm.SwitchingMDP) -> None:
+def test_episodes_record_start_length_gain_sweeps_and_policy(problem: sm.SwitchingMDP) -> None:
     agent = sm.agents.SWUCRL(5, 3, window=300, delta=0.1)
     record = sm.simulate(agent, problem, 2000, seed=0, episodes=True, trajectory=True)
     episodes = record.episodes
@@ -151,9 +151,7 @@ def test_episodes_carry_start_length_gain_sweeps_and_policy(problem: sm.Switchin
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
-def test_episodes_tell_when_the_agent_started_over(
-    problem: sm.SwitchingMDP, interpreted: bool
-) -> None:
+def test_episodes_record_restarts(problem: sm.SwitchingMDP, interpreted: bool) -> None:
     agent = sm.agents.UCRL2RW(5, 3, period=300)
     record = sm.simulate(agent, problem, 1000, seed=0, episodes=True, interpreted=interpreted)
     assert record.episodes is not None
@@ -171,7 +169,7 @@ def test_the_omniscient_agent_earns_the_optimal_gain() -> None:
     assert random.pseudo_regret[-1] > 10_000
 
 
-def test_a_change_past_the_horizon_is_never_felt() -> None:
+def test_a_change_after_the_horizon_has_no_effect() -> None:
     first, second = (sm.problems.random_mdp(5, 3, seed=s) for s in (0, 1))
     with_change = sm.SwitchingMDP([first, second], [1001])
     agents = [sm.agents.UCRL2(5, 3), sm.agents.UCRL2(5, 3)]
@@ -233,7 +231,7 @@ class TestRefusals:
         with pytest.raises(InvalidAction):
             sm.simulate(Bad(), problem, 10)
 
-    def test_resuming_what_does_not_belong_together_is_refused(
+    def test_resuming_with_another_problem_or_agent_is_refused(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.UCRL2(5, 3)
@@ -247,11 +245,11 @@ class TestRefusals:
             sm.simulate(agent, problem, 200, every=20, resume=record)
         with pytest.raises(Mismatch, match="trajectory"):
             sm.simulate(agent, problem, 200, trajectory=True, resume=record)
-        with pytest.raises(Mismatch, match="the agent that made it"):
+        with pytest.raises(Mismatch, match="the agent that made the record"):
             sm.simulate(sm.agents.UCRL2(5, 3), problem, 200, resume=record)
         assert agent.t == 101
 
-    def test_an_agent_that_has_run_before_is_refused_unless_it_is_meant(
+    def test_an_agent_that_has_run_before_is_refused_unless_experienced(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.Omniscient(problem)
@@ -277,7 +275,7 @@ class TestRefusals:
             sm.simulate(agent, problem, 200, resume="record")  # type: ignore[arg-type]
         assert sm.simulate(agent, problem, 200, seed=4, resume=record).horizon == 200
 
-    def test_what_is_no_agent_or_no_progress_is_refused_before_the_run(
+    def test_an_invalid_agent_or_progress_is_refused_before_the_run(
         self, problem: sm.SwitchingMDP
     ) -> None:
         with pytest.raises(InvalidParameter, match="agent"):

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from switchmdp.mdp.pairs import MAX_PAIRS
-from switchmdp.planning.optimism import Optimism
-from switchmdp.planning.pouring import Ranking
-from switchmdp.planning.sweeps import Sweeps
+from switchmdp.planning.inner_maximum import Ranking
+from switchmdp.planning.optimism import Optimism, Sweeps
 from switchmdp.plausible import BernsteinLaplace, KLBall
 from switchmdp.plausible.intervals import Intervals
 from switchmdp.plausible.l1 import L1Set

@@ -31,7 +31,7 @@ from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.faults import described
 from switchmdp.problems import PROBLEMS
-from switchmdp.problems.factory import is_problem_factory
+from switchmdp.problems.registry import is_problem_factory
 
 TRUST = "SWITCHMDP_TRUST"
 HOW_TO_TRUST = (

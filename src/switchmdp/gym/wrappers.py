@@ -106,6 +106,9 @@ class At:
         except ValueError as error:
             raise InvalidParameter("steps", steps, f"increasing steps >= 2: {error}") from None
 
+    def __repr__(self) -> str:
+        return f"At({len(self.steps)} steps)"
+
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
         return t in self.steps
@@ -117,6 +120,9 @@ class Every:
     def __init__(self, period: int) -> None:
         self.period = check_integer("period", period, 1)
 
+    def __repr__(self) -> str:
+        return f"Every({self.period})"
+
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
         return t > 1 and (t - 1) % self.period == 0
@@ -127,6 +133,9 @@ class AtRate:
 
     def __init__(self, rate: float) -> None:
         self.rate = check_probability("rate", rate)
+
+    def __repr__(self) -> str:
+        return f"AtRate({self.rate})"
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
@@ -190,6 +199,9 @@ class PermuteActions(_Change):
         self.first = int(space.start)
         self.order = np.arange(int(space.n))
 
+    def __repr__(self) -> str:
+        return "PermuteActions()"
+
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once; the new order always differs from the last one."""
         before = self.order
@@ -212,6 +224,9 @@ class RescaleRewards(_Change):
         if self.low > self.high:
             raise InvalidParameter("low", low, f"at most high = {high}")
         self.factor = 1.0
+
+    def __repr__(self) -> str:
+        return f"RescaleRewards({self.low}, {self.high})"
 
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""
@@ -246,6 +261,9 @@ class PerturbTransitions(_ModelChange):
         if not any(len(row) > 1 for rows in self.env.P.values() for row in rows.values()):
             raise Mismatch(f"{env} is deterministic: there are no probabilities to perturb")
 
+    def __repr__(self) -> str:
+        return f"PerturbTransitions({self.amount})"
+
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""
         for actions in self.env.P.values():
@@ -275,6 +293,9 @@ class ReseedMap(_ModelChange):
             raise Mismatch(f"{env} is not a square FrozenLake with start and goal in its corners")
         self.size = len(tiles)
         self.rules = _rules(self.env.P, tiles.ravel())
+
+    def __repr__(self) -> str:
+        return f"ReseedMap(p={self.p})"
 
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""

@@ -1,10 +1,16 @@
-"""MDPs and switching MDPs: data, validated at one door."""
+"""MDPs and switching MDPs: data, validated when they are made.
 
-from switchmdp.mdp.given import as_switching
+- `mdp`, `switching`: the public classes `MDP` and `SwitchingMDP`
+- `pairs`: state-action pairs; `model`: the arrays that machine code works on
+- `parse`: all accepted forms of transitions and rewards; `pool`: the rows and patches of a problem
+- `laws`: reward laws; `graph`: reachability
+- `stored_problem`: the checks of a problem that was read from a file
+"""
+
 from switchmdp.mdp.laws import Bernoulli, Beta, Deterministic, RewardLaw
 from switchmdp.mdp.mdp import MDP
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.mdp.switching import SwitchingMDP
+from switchmdp.mdp.switching import SwitchingMDP, as_switching
 
 __all__ = [
     "MDP", "Bernoulli", "Beta", "Deterministic", "Pairs", "RewardLaw", "SwitchingMDP",

@@ -1,10 +1,10 @@
-"""The form in which machine code sees a configuration: a pool of rows, and each pair's row.
+"""The arrays of a configuration that machine code works on: a pool of rows, and each pair's row.
 
     row y:   successors[start[y]:stop[y]] with probabilities, cumulative probabilities, mean[y]
-    pair x:  is at present row[x]
+    pair x:  currently has row[x]
 
-Successors are unsigned, which spares machine code the check for negative indices.
-An MDP has one row per pair. A switching MDP has a pool: a change gives some pairs another row.
+Successors are unsigned, so machine code need not check for negative indices. An MDP has one row per
+pair. A switching MDP has a pool: a change gives some pairs other rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry, jit
 from switchmdp.randomness import uniform
 
-FULL_ROWS_UP_TO = 64  # with more states, what is estimated of a row is kept as a list
+FULL_ROWS_UP_TO = 64  # states; with more, estimated rows are stored as lists of successors
 
 
 class Model(NamedTuple):
-    """Pairs, rows, and which row each pair has at present."""
+    """State-action pairs, rows, and the current row of each pair."""
 
     starts: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -31,6 +31,12 @@ class Model(NamedTuple):
     successors: NDArray[np.uint32]
     probabilities: NDArray[np.float64]
     cumulative: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({len(self.starts) - 1} states, {len(self.row)} pairs, {len(self.mean)} rows, "
+            f"{len(self.successors)} transitions)"
+        )
 
 
 def cumulate(
@@ -75,7 +81,7 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
             else:
                 low = middle + 1
         return np.int64(successors[low])
-    found = start  # counting has no branch that a processor could mispredict
+    position = start  # counting has no branch that a processor could mispredict
     for k in range(start, stop - 1):
-        found += u >= cumulative[k]
-    return np.int64(successors[found])
+        position += u >= cumulative[k]
+    return np.int64(successors[position])

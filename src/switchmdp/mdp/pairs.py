@@ -34,9 +34,9 @@ def find_pair(starts: Any, actions: Any, state: int, action: int) -> int:
     return -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs:
-    """Which actions each state has."""
+    """The state-action pairs: which actions each state has."""
 
     n_states: int
     n_actions: int
@@ -72,6 +72,10 @@ class Pairs:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(n_states, n_actions, starts, np.nonzero(mask)[1].astype(np.int64))
 
+    def __repr__(self) -> str:
+        sizes = f"{self.n_states} states, {self.n_actions} actions"
+        return f"Pairs({sizes}, {self.n_pairs} of {self.n_states * self.n_actions} available)"
+
     @property
     def n_pairs(self) -> int:
         return len(self.actions)
@@ -91,10 +95,10 @@ class Pairs:
         """The pair of an available action, checked."""
         state = check_index(state, self.n_states, "state", InvalidState)
         action = check_index(action, self.n_actions, "action", InvalidAction)
-        found = int(find_pair(self.starts, self.actions, state, action))
-        if found < 0:
+        pair = int(find_pair(self.starts, self.actions, state, action))
+        if pair < 0:
             raise InvalidAction(f"action in state {state}", action, f"one of {self.at(state)}")
-        return found
+        return pair
 
     def at(self, state: int) -> list[int]:
         """The actions of a state."""

@@ -1,7 +1,11 @@
-"""Collects the rows and patches of a switching MDP while it is being described.
+"""Builds the rows and patches of a switching MDP.
 
-Rows that come back in a change (another pair's, an earlier configuration's) are found by their
-content and stored once; rows that differ only in their mean share their successor list.
+`Pool` collects them configuration by configuration, or patch by patch. A row that occurs again (in
+another pair or an earlier configuration) is recognised by its content and stored once; rows that
+differ only in their mean share their list of successors.
+
+`build_from_stack` builds the same model at once from one stack of arrays, if every configuration
+replaces all rows. Experiments with thousands of random problems need this speed.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from switchmdp.compiled import entry
 from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, place
+from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, parse_stack, place
 from switchmdp.validation import is_number
 
 RowChange = tuple[int, int, Any, float | None]
@@ -30,7 +34,10 @@ class Patches(NamedTuple):
     pair: NDArray[np.int64]
     old: NDArray[np.int64]
     new: NDArray[np.int64]
-    rewires: NDArray[np.bool_]  # whether a change takes edges out of the graph
+    rewires: NDArray[np.bool_]  # whether a change removes edges from the graph
+
+    def __repr__(self) -> str:
+        return f"Patches({len(self.offsets) - 1} changes, {len(self.pair)} replaced rows)"
 
 
 class Pool:
@@ -240,3 +247,30 @@ def replaces_what_is_there(row: Any, pair: Any, old: Any, new: Any) -> bool:
             return False
         row[pair[x]] = new[x]
     return True
+
+
+def build_from_stack(
+    transitions: NDArray[np.float64], means: NDArray[np.float64]
+) -> tuple[Pairs, Model, Patches] | None:
+    """The model of (k, S, A, S) probabilities and (k, S, A) means, or None if `Pool` is needed."""
+    n, n_states, n_actions = means.shape
+    pairs = Pairs.of(n_states, n_actions)
+    flat = means.reshape(n, -1)
+    rows = transitions.reshape(n, pairs.n_pairs, n_states)
+    if n > 1 and not ((rows[1:] != rows[:-1]).any(axis=2) | (flat[1:] != flat[:-1])).all():
+        return None
+    try:
+        indptr, successors, probabilities = parse_stack(rows, flat)
+    except InvalidMDP:
+        return None
+    start, stop = indptr[:-1].copy(), indptr[1:].copy()
+    model = Model(
+        starts=pairs.starts, row=np.arange(pairs.n_pairs), start=start, stop=stop,
+        mean=flat.ravel().copy(), successors=successors, probabilities=probabilities,
+        cumulative=cumulate(start, stop, probabilities),
+    )  # fmt: skip
+    old = np.arange((n - 1) * pairs.n_pairs)
+    pair, new = old % pairs.n_pairs, old + pairs.n_pairs
+    offsets = np.arange(n) * pairs.n_pairs
+    rewires = changes_that_rewire(model, offsets, pair, old, new)
+    return pairs, model, Patches(offsets, pair, old, new, rewires)

@@ -3,8 +3,8 @@
     M_i is active for c_i <= t < c_{i+1},  t = 1, 2, …   (c_0 = 1, c_{l+1} = ∞)
 
 Changes are patches. All rows of all configurations live in one pool; a change point is a list of
-(pair, old row, new row). So 100 000 changes of a few rows each take megabytes, recurring rows are
-stored once, and time can run both ways.
+(pair, old row, new row). So 100,000 changes of a few rows each take megabytes, recurring rows are
+stored once, and changes can be applied forwards and backwards.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
-from switchmdp.errors import DamagedFile, InvalidMDP, InvalidProblem, NotCommunicating
-from switchmdp.mdp import stacked
+from switchmdp.errors import (
+    DamagedFile,
+    InvalidMDP,
+    InvalidParameter,
+    InvalidProblem,
+    NotCommunicating,
+)
 from switchmdp.mdp.graph import disconnected
 from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model, cumulate
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import numbers
-from switchmdp.mdp.pool import Patches, Pool, RowChange, changes_that_rewire
-from switchmdp.mdp.stored import check_stored
+from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, changes_that_rewire
+from switchmdp.mdp.stored_problem import check_stored
 from switchmdp.storage import load_arrays, save_arrays
 from switchmdp.validation import check_increasing_steps, check_integer
 
@@ -35,7 +40,7 @@ _STORED = "switching-mdp"
 
 
 class SwitchingMDP:
-    """Configurations and the steps at which they take over.
+    """Configurations and the change points at which they become active.
 
     >>> first = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> second = MDP([[[0, 1]], [[1, 0]]], [[0], [0]])
@@ -98,13 +103,13 @@ class SwitchingMDP:
                 f"{means.shape}"
             )
         points = _checked_points(change_points)
-        found = stacked.build(rows, means) if len(points) == len(means) - 1 else None
-        if found is None:
+        built = build_from_stack(rows, means) if len(points) == len(means) - 1 else None
+        if built is None:
             pieces = zip(rows, means, strict=True)
             return cls([MDP(row, mean, law=law) for row, mean in pieces], points)
-        pairs, model, patches = found
+        pairs, model, patches = built
         law = Bernoulli() if law is None else law
-        MDP.of_model(pairs, model, law)  # refuses what is no law
+        MDP.of_model(pairs, model, law)  # raises an error if `law` is not a reward law
         self = cls.__new__(cls)
         self._set(pairs, law, model, patches, points)
         return self
@@ -211,7 +216,7 @@ class SwitchingMDP:
         return mdp
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
-        """M_first … M_last (all, if not given), one after the other."""
+        """Iterate over M_first … M_last (default: all)."""
         last = self.changes if last is None else check_integer("last", last, 0, self.changes)
         mdp = self.configuration(first)
         yield mdp
@@ -223,10 +228,10 @@ class SwitchingMDP:
             yield mdp
 
     def check_connected(self, up_to: int | None = None) -> None:
-        """Refuse configurations 0..up_to of infinite diameter; what was checked is remembered.
+        """Raise `NotCommunicating` if one of configurations 0..up_to has infinite diameter.
 
-        Done when the problem is made, unless it has very many configurations: then where their
-        gains or diameters are first needed.
+        Called when the problem is made; for very many configurations, when their gains or diameters
+        are first needed. Configurations are checked only once.
         """
         last = self.changes if up_to is None else check_integer("up_to", up_to, 0, self.changes)
         if last <= self._connected_up_to:
@@ -254,7 +259,7 @@ class SwitchingMDP:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SwitchingMDP:
-        """Read a problem back, checked as if it were new."""
+        """Read a problem from a file, with all checks of a new one."""
         fields, arrays = load_arrays(path, _STORED)
         try:
             check_stored(fields, arrays)
@@ -297,3 +302,16 @@ def _checked_points(change_points: Any) -> NDArray[np.int64]:
         return check_increasing_steps(change_points)
     except ValueError as error:
         raise InvalidProblem(f"change points {error}") from None
+
+
+def as_switching(problem: SwitchingMDP | MDP) -> SwitchingMDP:
+    """A problem as a `SwitchingMDP`; an `MDP` becomes one without changes.
+
+    >>> as_switching(MDP([[[0, 1]], [[1, 0]]], [[1], [0]])).changes
+    0
+    """
+    if isinstance(problem, MDP):
+        return SwitchingMDP([problem])
+    if not isinstance(problem, SwitchingMDP):
+        raise InvalidParameter("problem", problem, "an MDP or a SwitchingMDP")
+    return problem

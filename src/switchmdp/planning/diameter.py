@@ -33,9 +33,8 @@ from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
-from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.evaluation import chain, reduce_chain
-from switchmdp.planning.wide import LARGEST
+from switchmdp.planning.wide import LARGEST, UNIT
 from switchmdp.planning.wide_iteration import SLACK, wide_hitting_time, widening
 from switchmdp.validation import check_probability
 

@@ -38,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import jit
-from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.wide import (
+    UNIT,
     magnitude,
     narrow,
     negative,

@@ -37,11 +37,11 @@ DENSE = 2000
 SWEEPS_FOR_LARGE = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """An optimal policy: lower <= ρ* <= upper, gain in their middle.
+    """An optimal policy with lower <= ρ* <= upper; `gain` is the midpoint.
 
-    The smallest entry of the bias is 0. An entry beyond 1.8e308 is given as that.
+    The smallest entry of the bias is 0. Entries beyond 1.8e308 are set to that.
     """
 
     gain: float
@@ -50,6 +50,13 @@ class Plan:
     lower: float
     upper: float
 
+    def __repr__(self) -> str:
+        width = self.upper - self.lower
+        states = f"{len(self.policy)} states"
+        return (
+            f"Plan(gain={self.gain:.10g}, certified to {width:.1e}, span={self.span:.6g}, {states})"
+        )
+
     @property
     def span(self) -> float:
         """max bias - min bias."""
@@ -57,7 +64,7 @@ class Plan:
 
 
 def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None = None) -> Plan:
-    """The optimal average reward, an optimal policy and its bias; `start` is where to search from.
+    """The optimal average reward, an optimal policy and its bias; `start` is an initial guess.
 
     >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> plan = optimal_gain(two_cycle)
@@ -89,9 +96,9 @@ def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, f
     if n_states > SMALL:
         # Policy iteration costs about S³: value iteration may cost as much before it gives way.
         budget = n_states**3 // stored if n_states <= DENSE else SWEEPS_FOR_LARGE
-        found = iterate_values(mdp.model, choice, bias, tolerance, max(32, budget))
-        if found[2] == DONE:
-            return found  # type: ignore[no-any-return]  # machine code has no types
+        result = iterate_values(mdp.model, choice, bias, tolerance, max(32, budget))
+        if result[2] == DONE:
+            return result  # type: ignore[no-any-return]  # machine code has no types
     if n_states <= DENSE:
         first = choice.copy()
         solved: tuple[float, float, int] = iterate_policies(mdp.model, choice, bias, tolerance)

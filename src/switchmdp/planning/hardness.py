@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry, jit
 from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.planning.bellman import UNIT
 from switchmdp.planning.diameter import diameter
 from switchmdp.planning.gain import Plan, optimal_gain
+from switchmdp.planning.wide import UNIT
 
 GAP_ERROR = 1e-5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hardness:
-    """One entry per configuration, and the variations over all changes."""
+    """How hard a problem is: one entry per configuration, and the variations over all changes."""
 
     diameters: NDArray[np.float64]
     gains: NDArray[np.float64]
@@ -40,6 +40,12 @@ class Hardness:
     def diameter(self) -> float:
         """The largest: the paper's D."""
         return float(self.diameters.max())
+
+    def __repr__(self) -> str:
+        return (
+            f"Hardness({len(self.gains)} configurations, diameter={self.diameter:.4g}, "
+            f"gains {self.gains.min():.4g} to {self.gains.max():.4g}; print it for details)"
+        )
 
     def __str__(self) -> str:
         rows = [

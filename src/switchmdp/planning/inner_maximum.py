@@ -1,20 +1,51 @@
-"""The inner maximum of extended value iteration: max Σ p(s') u(s') over an L1 ball around p̂.
+"""The inner maximum of extended value iteration: max Σ p(s') u(s') over plausible rows.
 
-The best state's probability becomes min(1, p̂ + d/2), where d is the radius; what it gained is taken
-from the worst states first (Jaksch, Ortner, Auer 2010, Figure 2). Only states with p̂ > 0 can give,
-so a pair's own successors suffice. They come as a full row, for which one walks along the states
-sorted by value, or as a list of successors, of which a heap yields the worst ones one by one.
+**L1 ball** around p̂ of radius d (`optimistic_value`, `optimistic_row`). The best state gets
+probability min(1, p̂ + d/2); the same mass is taken from the worst states first (Jaksch, Ortner,
+Auer 2010, Figure 2). Only states with p̂ > 0 can give, so a pair's own successors suffice. They come
+as a full row, processed in the order of the states' values, or as a list of successors, of which a
+heap yields the worst ones one by one.
+
+**Intervals** low(s') <= p(s') <= high(s') (`Ranking`). Start from the lower bounds, and assign the
+remaining mass in descending order of u up to the upper bounds. A pair has visited few of the
+states; all others have the lower bound 0 and the same upper bound, `beyond`. So the states are
+sorted once for all pairs, best first, with the sums of u in that order, and a range of unvisited
+states between two visited ones is filled at once: the cost of a pair depends on its visited
+successors. Of the unvisited states the `skipped` best may get no mass, and of those after them only
+the `allowed` best. If the upper bounds leave mass over, it goes where u is least, which is 0.
+
+**Kullback-Leibler ball** KL(p̂, p) = Σ p̂ log(p̂ / p) <= ε (`shortfall`). By convex duality (Honda and
+Takemura 2010; Filippi, Cappé and Garivier 2010 solve for its optimum)
+
+    max = min { φ(ν) : ν >= max u },      φ(ν) = ν - exp( Σ p̂(s') log(ν - u(s')) - ε ),
+
+where max u is over all states, also those with p̂ = 0. φ is convex with φ' = 1 - exp(f - ε),
+
+    f(ν) = Σ p̂ log(ν - u) + log( Σ p̂ / (ν - u) ),
+
+which is decreasing. Either f(max u) <= ε, and ν = max u: the best state was never visited and gets
+mass. Or ν solves f(ν) = ε. Newton's method finds it, on log f as a function of log x, where
+x = ν - m and m is the largest u with p̂ > 0, kept in a bracket. *Every* ν >= max u gives an upper
+bound, so up to rounding the result is never less than the maximum, and its excess is of second
+order in the error of ν. For the bracket, Kantorovich's inequality exp(f) - 1 <= R² / (4 x (x + R)),
+where R is the span of u over the states with p̂ > 0, gives an x to the right of the root. As x goes
+to 0, so does the gain from it: none below 1e-12 R is considered.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import interpreted, jit
+from switchmdp.compiled import compiled, interpreted, jit
 from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.model import FULL_ROWS_UP_TO
+
+# L1 ball.
+
 
 ZERO: Any = np.int64(0)  # a literal 0 would be compiled for apart
 
@@ -138,3 +169,188 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
     interpreted(sort_by_value)(order, value)
     interpreted(take_from_full_row)(row, int(order[-1]), order, float(radius))
     return row
+
+
+# Intervals.
+
+
+@jit
+def fill(ranked: Any, sums: Any, first: int, states: int, beyond: float, left: float) -> float:
+    """Σ p u over unseen states, best first from place `first` on, with `left` to give."""
+    if left >= states * beyond:
+        return float(beyond * (sums[first + states] - sums[first]))
+    whole = min(states - 1, int(left / beyond))
+    total = beyond * (sums[first + whole] - sums[first])
+    return float(total + min(max(0.0, left - whole * beyond), beyond) * ranked[first + whole])
+
+
+@jit
+def pour(
+    places: Any, rooms: Any, n: int, left: float, ranked: Any, sums: Any, beyond: float,
+    skipped: int, allowed: int,
+) -> float:  # fmt: skip
+    """What pouring `left` adds to Σ low u.
+
+    u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n seen states are at
+    these places of it, ascending, and have this much room above their lower bounds.
+    """
+    at, total = ZERO, 0.0
+    for i in range(n + 1):
+        until = places[i] if i < n else ranked.size
+        jump = min(until - at, skipped)
+        at += jump
+        skipped -= jump
+        states = min(until - at, allowed)
+        if states > 0 and beyond > 0.0:
+            total += fill(ranked, sums, at, states, beyond, left)
+            left -= states * beyond
+            allowed -= states
+            if left <= 0.0:
+                break
+        if i < n:
+            taken = min(left, rooms[i])
+            total += taken * ranked[until]
+            left -= taken
+            if left <= 0.0:
+                break
+            at = until + 1
+    return total
+
+
+@compiled
+class Ranking:
+    """The states by their value, and the inner maximum over intervals."""
+
+    order: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    ranked: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    places: NDArray[np.int64]
+    rooms: NDArray[np.float64]
+    slots: NDArray[np.int64]
+    nothing: NDArray[np.float64]
+
+    def __init__(self, n_states: int) -> None:
+        self.order, self.rank = np.arange(n_states), np.arange(n_states)
+        self.ranked, self.sums = np.zeros(n_states), np.zeros(n_states + 1)
+        self.places, self.slots = np.zeros(n_states, np.int64), np.zeros(n_states, np.int64)
+        self.rooms, self.nothing = np.zeros(n_states), np.zeros(n_states)
+
+    def arrange(self, value: Any) -> None:
+        """Put the states in order, `order` worst first and all else best first."""
+        order, rank, ranked, sums = self.order, self.rank, self.ranked, self.sums
+        n_states = value.size
+        if n_states <= FULL_ROWS_UP_TO:
+            sort_by_value(order, value)
+        else:
+            order[:] = np.argsort(value, kind="mergesort")
+        total = 0.0
+        for place in range(n_states):
+            state = order[n_states - 1 - place]
+            rank[state] = place
+            ranked[place] = value[state]
+            total += value[state]
+            sums[place + 1] = total
+
+    def gather(self, counts: Any, pair: int, low: Any, high: Any) -> tuple[int, float]:
+        """Places and rooms of the pair's seen states, best first: how many, and Σ low u."""
+        ranked, places, rooms, count = self.ranked, self.places, self.rooms, counts.count
+        first = counts.offset[pair]
+        n, total = ZERO, 0.0
+        if counts.full:
+            order, n_states = self.order, ranked.size
+            for place in range(n_states):
+                k = first + order[n_states - 1 - place]
+                if count[k] > 0:
+                    places[n], rooms[n] = place, high[k] - low[k]
+                    total += low[k] * ranked[place]
+                    n += 1
+            return n, total
+        rank, slots, target = self.rank, self.slots, counts.target
+        for k in range(first, first + counts.used[pair]):
+            if count[k] > 0:
+                places[n] = rank[target[k]]
+                slots[places[n]] = k
+                n += 1
+        places[:n].sort()
+        for i in range(n):
+            k = slots[places[i]]
+            rooms[i] = high[k] - low[k]
+            total += low[k] * ranked[places[i]]
+        return n, total
+
+    def inside(self, n: int, left: float, beyond: float, allowed: int) -> float:
+        """What `left` is worth, poured over the n states gathered and the best unseen ones."""
+        return pour(self.places, self.rooms, n, left, self.ranked, self.sums, beyond, ZERO, allowed)
+
+    def outside(self, n: int, beyond: float, skipped: int) -> float:
+        """What a mass of 1 is worth at most on the unseen states, but the best of them."""
+        return pour(
+            self.places, self.nothing, n, 1.0, self.ranked, self.sums, beyond, skipped,
+            self.ranked.size,
+        )  # fmt: skip
+
+
+# Kullback-Leibler ball.
+
+
+MOST_STEPS = 60
+CLOSE = 1e-6  # of ε; what is returned is then right to about 1e-12 of the span of u
+NEAREST = 1e-12
+WIDER = 1.0 + 1e-6  # for two states of equal mass the bracket's right end is the root itself
+
+
+@jit
+def dual_value(masses: Any, gaps: Any, n: int, x: float, budget: float) -> float:
+    """m - φ(m + x), for x > 0 and g = m - u."""
+    total = 0.0
+    for i in range(n):
+        total += masses[i] * math.log1p(gaps[i] / x)
+    return x * (math.exp(total - budget) - 1.0)
+
+
+@jit
+def shortfall(masses: Any, gaps: Any, n: int, above: float, budget: float) -> float:
+    """How far the maximum stays below m; less than 0 where it is above.
+
+    The n states with p̂ > 0 have these p̂ and these g = m - u, one of which is 0; max u = m + above.
+
+    >>> import numpy as np
+    >>> half, gaps = np.array([0.5, 0.5]), np.array([0.0, 1.0])
+    >>> round(shortfall(half, gaps, 2, 0.0, 0.1), 6), round(shortfall(half, gaps, 2, 9.0, 0.1), 6)
+    (0.287121, -0.415959)
+    """
+    span, mean, square = 0.0, 0.0, 0.0
+    for i in range(n):
+        span = max(span, gaps[i])
+        mean += masses[i] * gaps[i]
+        square += masses[i] * gaps[i] * gaps[i]
+    if span == 0.0:
+        return above * (math.exp(-budget) - 1.0)
+    left = max(above, NEAREST * span)
+    product = span * span / 4.0 / max(budget, math.exp(min(budget, 500.0)) - 1.0)
+    right = (math.sqrt(span * span / 4.0 + product) - span / 2.0) * WIDER
+    x = math.sqrt(max(0.0, square - mean * mean) / (2.0 * budget))  # right where ε is small
+    for _ in range(MOST_STEPS):
+        if right <= left:  # f(max u) <= ε, or as good as that
+            return dual_value(masses, gaps, n, left, budget)
+        if not left < x < right:
+            x = 0.0 if x <= left else math.sqrt(left * right)
+        x = max(x, left)
+        # f and -df/dlog(x) from y = g/(x + g): where x is large, sums of small numbers.
+        logs, first, second = 0.0, 0.0, 0.0
+        for i in range(n):
+            y = gaps[i] / (x + gaps[i])
+            logs += masses[i] * math.log1p(gaps[i] / x)
+            first += masses[i] * y
+            second += masses[i] * y * y
+        f = logs + math.log1p(-first)
+        fall = (second - first * first) / (1.0 - first)
+        if abs(f - budget) <= CLOSE * budget:
+            break
+        if f > budget:
+            left = x
+        else:
+            right = x
+        x = x * math.exp(math.log(f / budget) * f / fall) if f > 0.0 and fall > 0.0 else left
+    return dual_value(masses, gaps, n, x, budget)

@@ -17,9 +17,8 @@ from switchmdp.compiled import entry
 from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp.graph import predecessors, states_of_pairs
 from switchmdp.mdp.model import Model
-from switchmdp.planning.bellman import certify
 from switchmdp.planning.evaluation import route_to_class
-from switchmdp.planning.iteration import DONE, LIMIT, MAX_ITERATIONS, ROUNDING
+from switchmdp.planning.iteration import DONE, LIMIT, MAX_ITERATIONS, ROUNDING, certify
 
 GAIN_ERROR = 1e-9
 

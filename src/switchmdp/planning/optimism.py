@@ -1,21 +1,35 @@
-"""Extended value iteration on L1 balls (Jaksch, Ortner, Auer 2010, Section 3.1 and Theorem 7).
+"""Extended value iteration (Jaksch, Ortner, Auer 2010, Section 3.1 and Theorem 7).
 
 u_0 = 0,   u_{i+1}(s) = max_a { r̃(s,a) + max_{p in ball(s,a)} Σ p(s') u_i(s') },
 
-    r̃ = min(1, r̂ + d_r),     ball = { p : ‖p - p̂‖₁ <= d },
+until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. r̃ are optimistic mean rewards. The
+policy is the greedy one of the last sweep (ties: the lowest action), the gain estimate is the
+midpoint of those two differences. A pair whose ball holds every distribution has the row that is a
+point mass on the best state. `inner_maximum` has the inner maxima.
 
-until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. The policy is the one found in that last
-sweep (ties: the lowest action), the gain estimate is the midpoint of those two differences.
+**Why two classes.** `Optimism` is for L1 balls, `Sweeps` for balls of any other shape. They are not
+one class with two inner maxima because they compute different numbers. `Sweeps` needs the
+aperiodicity transform, which changes the values and the number of sweeps. UCRL2 and SW-UCRL do not
+have it in their papers, and their results would change with it. They also skip actions differently:
+`Optimism` sums an upper bound inline, `Sweeps` leaves that to the ball.
 
-**Inner maximum.** See `inner_maximum`: its cost follows the transitions that are there. A ball with
-d >= 2 holds every distribution, and so does the one of a pair never visited, whatever its radius:
-its row is a point mass on the best state.
+**L1 balls** { p : ‖p - p̂‖₁ <= d }. One with d >= 2 holds every distribution, and so does that of a
+pair that was never visited. No aperiodicity transform is needed: all optimistic rows give the best
+state at least min(1, d/2). *Skipping*: with min u = 0 the optimistic Σ p u is at most max u, and at
+most Σ p̂ u + d/2 · max u. An action whose bound is below the best value of its state so far is
+skipped, which does not change the result.
 
-**Skipping.** With min u = 0 the optimistic Σ p u is at most max u, and at most Σ p̂ u + d/2 · max u:
-an action whose bound stays below what its state has already is not worked out. The result is the
-same.
+**Balls of any shape.** The optimistic rows of a small ball may be periodic, and then the plain
+iteration does not converge. P' = ι I + (1 - ι) P stays in its state with probability ι: every
+policy keeps its stationary distribution and with it its gain, biases grow by 1/(1 - ι), and nothing
+is periodic:
 
-No aperiodicity transform is needed: all optimistic rows give the best state at least min(1, d/2).
+    u_{i+1}(s) = (1 - ι) max_a { r̃(s,a)/(1 - ι) + max_{p in ball(s,a)} Σ p(s') u_i(s') } + ι u_i(s)
+
+A ball has the methods `highest(counts, pair, wanted)`, the inner maximum of a pair for the values
+`value` of these sweeps, whose least is 0 and largest `top` (if it can show that the maximum is
+below `wanted`, any number below that will do), and `arrange()`, called after the values have
+changed. A pair whose ball holds every distribution is marked by `free[pair]`.
 """
 
 from __future__ import annotations
@@ -32,6 +46,9 @@ from switchmdp.mdp import MDP
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.planning.inner_maximum import ZERO, optimistic_value, sort_by_value
 from switchmdp.validation import check_positive
+
+# L1 balls.
+
 
 MAX_SWEEPS = 1_000_000
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
@@ -143,14 +160,18 @@ class Optimism:
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OptimisticPlan:
-    """What extended value iteration found."""
+    """The result of extended value iteration."""
 
     gain: float
     policy: NDArray[np.int64]
     values: NDArray[np.float64]
     sweeps: int
+
+    def __repr__(self) -> str:
+        states = f"{len(self.policy)} states"
+        return f"OptimisticPlan(gain={self.gain:.10g}, {self.sweeps} sweeps, {states})"
 
 
 def extended_value_iteration(
@@ -226,3 +247,76 @@ def _per_pair(field: str, radius: Any, mdp: MDP) -> NDArray[np.float64]:
     if not (chosen >= 0.0).all():
         raise InvalidParameter(field, radius, "nowhere negative or NaN")
     return chosen
+
+
+# Balls of any shape.
+
+
+IDLE = 0.1  # ι: a tenth more sweeps where the chain mixes slowly, and few where it is periodic
+
+
+@compiled
+class Sweeps:
+    """Extended value iteration with the memory it works in."""
+
+    value: NDArray[np.float64]
+    next_value: NDArray[np.float64]
+    top: float
+    lower: float
+    upper: float
+    done: int
+
+    def __init__(self, n_states: int) -> None:
+        self.value, self.next_value = np.zeros(n_states), np.zeros(n_states)
+        self.top, self.lower, self.upper = 0.0, 0.0, 1.0
+        self.done = 0
+
+    def iterate(
+        self, ball: Any, starts: Any, counts: Any, reward: Any, free: Any, precision: float,
+        choice: Any,
+    ) -> bool:  # fmt: skip
+        """Sweep until precise; writes each state's greedy pair into `choice`.
+
+        `reward` are the optimistic mean rewards. False where the sweeps ran out.
+        """
+        value, next_value = self.value, self.next_value
+        n_states, moving = value.size, 1.0 - IDLE
+        for s in range(n_states):
+            value[s] = 0.0
+            choice[s] = starts[s]
+        self.top = 0.0
+        ball.arrange()
+        for sweep in range(1, MAX_SWEEPS + 1):
+            top = self.top
+            largest, smallest = -np.inf, np.inf
+            for s in range(n_states):
+                # The last sweep's choice first: most others then can't reach it.
+                kept = choice[s]
+                chosen, found = kept, reward[kept] + moving * top
+                if not free[kept] and top > 0.0:
+                    found = reward[kept] + moving * ball.highest(counts, kept, -np.inf)
+                for pair in range(starts[s], starts[s + 1]):
+                    total = reward[pair] + moving * top
+                    if pair == kept or total < found:
+                        continue
+                    if not free[pair] and top > 0.0:
+                        wanted = (found - reward[pair]) / moving
+                        total = reward[pair] + moving * ball.highest(counts, pair, wanted)
+                    if total > found or (total == found and pair < chosen):
+                        chosen, found = pair, total
+                choice[s] = chosen
+                next_value[s] = found + IDLE * value[s]
+                largest = max(largest, next_value[s] - value[s])
+                smallest = min(smallest, next_value[s] - value[s])
+            self.lower, self.upper, self.done = smallest, largest, sweep
+            if largest - smallest < precision:
+                return True
+            lowest, highest = np.inf, -np.inf
+            for s in range(n_states):
+                lowest = min(lowest, next_value[s])
+                highest = max(highest, next_value[s])
+            for s in range(n_states):
+                value[s] = next_value[s] - lowest
+            self.top = highest - lowest
+            ball.arrange()
+        return False

@@ -15,6 +15,7 @@ from typing import Any
 
 from switchmdp.compiled import jit
 
+UNIT = 2.0**-53  # the relative error of one rounding
 UP, DOWN = 2.0**512, 2.0**-512
 HIGH, LOW = 2.0**256, 2.0**-256
 LARGEST = 1.7976931348623157e308

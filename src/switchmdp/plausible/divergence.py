@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.divergence import shortfall
-from switchmdp.planning.inner_maximum import ZERO
+from switchmdp.planning.inner_maximum import ZERO, shortfall
 from switchmdp.plausible.optimistic import Optimistic
 
 SLACK = 1e-9

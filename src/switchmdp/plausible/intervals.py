@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import compiled
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.pouring import Ranking
+from switchmdp.planning.inner_maximum import Ranking
 from switchmdp.plausible.optimistic import Optimistic
 
 

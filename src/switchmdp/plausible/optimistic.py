@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.sweeps import Sweeps
+from switchmdp.planning.optimism import Sweeps
 from switchmdp.validation import check_probability
 
 

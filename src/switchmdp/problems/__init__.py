@@ -1,18 +1,32 @@
-"""Problems: functions that make MDPs and switching MDPs. A new one is one line in PROBLEMS."""
+"""Problems: functions that make MDPs and switching MDPs.
 
-from collections.abc import Callable
-from typing import Any
+- `random`: the random problems of the paper, and sparse ones
+- `changing`: any MDP with a change operator and change points; Garnet
+- `change_operators`: how an MDP changes (new rewards, one pair, small steps, …)
+- `drift`: gradual changes
+- `chains`, `two_states`, `applications`: problems with a structure
+- `registry`: `PROBLEMS`, their names; add a problem there
+"""
 
-from switchmdp.mdp import Bernoulli, Beta, Deterministic
-from switchmdp.problems.ads import ad_placement
-from switchmdp.problems.chains import ring_with_shortcuts, riverswim, riverswim_flips
-from switchmdp.problems.changing import changing, random_changes
+from switchmdp.problems.applications import ad_placement, inventory, inventory_mdp
+from switchmdp.problems.chains import (
+    combination_lock,
+    ring_with_shortcuts,
+    riverswim,
+    riverswim_flips,
+)
+from switchmdp.problems.change_operators import (
+    HiddenImprovement,
+    SmallSteps,
+    everything,
+    mirrored,
+    new_rewards,
+    new_transitions,
+    one_pair,
+    permuted_actions,
+)
+from switchmdp.problems.changing import changing, garnet, garnet_mdp, random_changes
 from switchmdp.problems.drift import Sinusoidal, drifting, gradual_drift, linear, random_walk
-from switchmdp.problems.factory import problem_factory
-from switchmdp.problems.garnet import garnet, garnet_mdp
-from switchmdp.problems.hidden import HiddenImprovement
-from switchmdp.problems.inventory import inventory, inventory_mdp
-from switchmdp.problems.lock import combination_lock
 from switchmdp.problems.random import (
     dirichlet_rows,
     even_change_points,
@@ -22,52 +36,8 @@ from switchmdp.problems.random import (
     random_switching,
     uniform_rows,
 )
+from switchmdp.problems.registry import CHOICES, PROBLEMS, problem_factory
 from switchmdp.problems.two_states import lower_bound, perilous_counts, perils_of_drift
-from switchmdp.problems.ways import (
-    SmallSteps,
-    everything,
-    mirrored,
-    new_rewards,
-    new_transitions,
-    one_pair,
-    permuted_actions,
-)
-
-PROBLEMS: dict[str, Callable[..., Any]] = {
-    "random-switching": random_switching,
-    "random": random_mdp,
-    "random-sparse": random_sparse_mdp,
-    "riverswim": riverswim,
-    "ring-with-shortcuts": ring_with_shortcuts,
-    "random-changes": random_changes,
-    "garnet": garnet,
-    "riverswim-flips": riverswim_flips,
-    "gradual-drift": gradual_drift,
-    "random-walk": random_walk,
-    "perils-of-drift": perils_of_drift,
-    "lower-bound": lower_bound,
-    "combination-lock": combination_lock,
-    "ad-placement": ad_placement,
-    "inventory": inventory,
-}
-
-# What a configuration file may say, by name, for the parameters that are functions or laws.
-CHOICES: dict[str, dict[str, Any]] = {
-    "rows": {"dirichlet": dirichlet_rows, "uniform": uniform_rows},
-    "law": {"bernoulli": Bernoulli, "deterministic": Deterministic, "beta": Beta},
-    "change_points": {"paper": paper_change_points, "even": even_change_points},
-    "how": {
-        "everything": everything,
-        "rewards": new_rewards,
-        "transitions": new_transitions,
-        "one-pair": one_pair,
-        "small-steps": SmallSteps,
-        "hidden-improvement": HiddenImprovement,
-        "permuted-actions": permuted_actions,
-        "mirrored": mirrored,
-    },
-    "path": {"linear": linear, "sinusoidal": Sinusoidal},
-}
 
 __all__ = [
     "CHOICES", "PROBLEMS", "HiddenImprovement", "Sinusoidal", "SmallSteps", "ad_placement",

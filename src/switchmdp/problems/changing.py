@@ -1,37 +1,41 @@
-"""Problems that change now and then: *how* × *when*, over any MDP.
+"""Problems with change points: a change operator (*how*) and change points (*when*), for any MDP.
 
-*How* is a function of the present configuration and a random generator that returns the rows that
-become different, as (state, action, transitions, mean); None leaves transitions or mean alone, to
-the bit. `ways` and `hidden` hold several. *When* is a function of the number of changes and the
-horizon that returns the change points, or a list of them. Any how goes with any when:
+*How* is a function of the current configuration and a random generator that returns the rows that
+change, as (state, action, transitions, mean); None keeps transitions or mean unchanged to the bit.
+`change_operators` has several. *When* is a list of change points, or a function that returns it for
+a number of changes and a horizon. They can be combined freely:
 
     configurations M_0, M_1 = how(M_0), M_2 = how(M_1), …      cycle=None
     configurations M_0 … M_{k-1}, M_0 … M_{k-1}, M_0, …        cycle=k
 
-so that `cycle=2` is A-B-A-B: a change back to what was known.
+so `cycle=2` is A-B-A-B: changes return to a known configuration.
+
+**Garnet(S, A, b)**: random MDPs with b successors per pair (after Archibald et al. 1995). The
+successors are drawn uniformly without replacement, with probabilities uniform on the simplex (the
+pieces of [0, 1] cut at b - 1 uniform points); means are uniform on [0, 1]. An MDP that is not
+communicating is drawn again, so the law is Garnet's given that the MDP communicates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from switchmdp.errors import InvalidParameter, NotCommunicating
-from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
-from switchmdp.mdp.model import Model
+from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
 from switchmdp.mdp.pool import RowChange
+from switchmdp.problems.change_operators import everything, patched
 from switchmdp.problems.random import (
     MOST_CHANGES,
     MOST_ENTRIES,
+    distinct_states,
     even_change_points,
     must_fit,
     random_mdp,
 )
-from switchmdp.problems.ways import everything
 from switchmdp.validation import check_integer
 
 MOST_ROWS = 10**6  # pairs × configurations, each of which is looked at on its own
@@ -139,26 +143,54 @@ def _changed(mdp: MDP, how: How, rng: np.random.Generator) -> MDP:
     raise NotCommunicating(f"{MOST_DRAWS} changes of {mdp} by {name} all cut off some state")
 
 
-def patched(mdp: MDP, patch: Sequence[RowChange]) -> MDP:
-    """The MDP with these rows different, and the others the same to the bit.
+def garnet(
+    n_states: int = 20, n_actions: int = 3, successors: int = 3, *, how: How = everything,
+    changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
+    change_points: When = even_change_points, seed: int = 0, law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """Garnet(S, A, b), by default another one after each change.
 
-    >>> patched(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), [(1, 0, None, 0.5)]).rewards.tolist()
-    [[1.0], [0.5]]
+    >>> garnet(10, 2, 3, changes=1, horizon=1000, seed=0)
+    SwitchingMDP(10 states, 2 actions, 1 changes, 40 rows, Bernoulli())
     """
-    found = SwitchingMDP.from_patches(mdp, [2], [patch]).configuration(1)
-    result = MDP.of_model(found.pairs, _compact(found.model), found.law)
-    result.state_labels, result.action_labels = mdp.state_labels, mdp.action_labels
-    return result
-
-
-def _compact(model: Model) -> Model:
-    """One row for each pair: what was replaced does not pile up."""
-    start = model.start[model.row]
-    width = model.stop[model.row] - start
-    stop = np.cumsum(width)
-    entries: Any = np.repeat(start - (stop - width), width) + np.arange(stop[-1])
-    return Model(
-        starts=model.starts, row=np.arange(len(start)), start=stop - width, stop=stop,
-        mean=model.mean[model.row], successors=model.successors[entries],
-        probabilities=model.probabilities[entries], cumulative=model.cumulative[entries],
+    first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
+    return changing(
+        garnet_mdp(n_states, n_actions, successors, seed=first, law=law), how, changes=changes,
+        horizon=horizon, cycle=cycle, change_points=change_points, seed=further,
     )  # fmt: skip
+
+
+def garnet_mdp(
+    n_states: int = 20, n_actions: int = 3, successors: int = 3, *,
+    seed: int | SeedSequence = 0, law: RewardLaw | None = None,
+) -> MDP:  # fmt: skip
+    """One Garnet(S, A, b), in which all states can reach each other.
+
+    >>> garnet_mdp(10, 2, 3, seed=0)
+    MDP(10 states, 2 actions, 60 transitions, Bernoulli())
+    """
+    n_states, n_actions = (
+        check_integer("n_states", n_states, 1),
+        check_integer("n_actions", n_actions, 1),
+    )
+    width = check_integer("successors", successors, 1, n_states)
+    n_pairs = n_states * n_actions
+    if n_pairs * width > MOST_ENTRIES:
+        allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
+        raise InvalidParameter("n_states", n_states, allowed)
+    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
+    rng = np.random.default_rng(seed)
+    from scipy.sparse import csr_array
+
+    ends = np.arange(0, n_pairs * width + 1, width)
+    for _ in range(MOST_DRAWS):
+        targets = distinct_states(rng, n_pairs, width, n_states)
+        rows = rng.dirichlet(np.ones(width), n_pairs)
+        mdp = MDP(
+            csr_array((rows.ravel(), targets.ravel(), ends), (n_pairs, n_states)),
+            rng.random((n_states, n_actions)), law=Bernoulli() if law is None else law,
+        )  # fmt: skip
+        if mdp.unconnected is None:
+            return mdp
+    allowed = f"more: with {n_states} states and {n_actions} actions {MOST_DRAWS} draws all cut off"
+    raise InvalidParameter("successors", successors, f"{allowed} some state")

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
+from switchmdp.problems.change_operators import at_most_one, everything, exchange, step_within
 from switchmdp.problems.changing import How, changing
 from switchmdp.problems.random import MOST_CHANGES, must_fit, random_mdp
-from switchmdp.problems.ways import at_most_one, everything, exchange, step_within
 from switchmdp.validation import check_integer, check_positive, is_number
 
 Path = Callable[[float], float]

@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.problems.change_operators import permuted_actions
 from switchmdp.problems.changing import When, changing, switching
 from switchmdp.problems.drift import moves
 from switchmdp.problems.random import even_change_points
-from switchmdp.problems.ways import permuted_actions
 from switchmdp.validation import check_integer, is_number
 
 MOST_ACTIONS = 10_000

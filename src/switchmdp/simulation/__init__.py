@@ -1,9 +1,13 @@
-"""simulate: an agent meets a problem.
+"""simulate: run an agent on a problem and record its regret.
 
-The evaluator owns all accounting: agents know nothing of regret, and one that forgets or restarts
-cannot touch it. Randomness is one `SeedSequence` per run, spawned by role (rewards, moves, agent),
-so that two agents run with one seed meet the same draws at the same step (the rewards of a Beta
-law, which take a varying number of draws, only as long as the agents do the same).
+Only the simulation computes regret; agents know nothing about it. Each run has one `SeedSequence`,
+spawned into streams for rewards, transitions and the agent. Two agents that run with the same seed
+get the same draws at the same step. (Beta rewards take a varying number of draws, so they agree
+only as long as the agents choose the same actions.)
+
+- `loop`: the interaction loop, compiled together with the agent
+- `record`: what `simulate` returns, and how a run is resumed
+- `bad_steps`: counts the steps on which an agent followed a clearly suboptimal policy
 """
 
 from __future__ import annotations
@@ -31,15 +35,14 @@ from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import run_seeds, stream
 from switchmdp.simulation import loop
 from switchmdp.simulation.loop import EpisodeLog, Position, Settled, Trace, World
-from switchmdp.simulation.record import Episodes, Record, Trajectory
-from switchmdp.simulation.resume import grid_to_continue, joined
+from switchmdp.simulation.record import Episodes, Record, Trajectory, grid_to_continue, joined
 from switchmdp.validation import check_index, check_integer
 
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
 GRID_POINTS = 1000
 PROGRESS_SECONDS = 0.5
-FIRST_LOG = 20_480  # policies' entries: room for the first episodes
+FIRST_LOG = 20_480  # initial capacity for episodes, in entries of policies
 
 
 def simulate(
@@ -59,27 +62,27 @@ def simulate(
 ) -> Record:
     """Run an agent on a problem for `horizon` steps, and record its regret.
 
-    Compiled agents run as machine code, any other object with the two verbs interpreted; a compiled
-    agent gives the same record either way (`interpreted=True`). The agent learns: it is changed by
-    the run, and an agent that has run before is refused unless `experienced=True`. Seed and initial
-    state are 0 if not given.
+    Compiled agents run as machine code, any other object with the methods `act` and `observe` runs
+    interpreted; `interpreted=True` runs a compiled agent interpreted, with the same record. The run
+    changes the agent, because it learns. An agent that has run before is refused unless
+    `experienced=True`. Seed and initial state default to 0.
 
-    The record has a point every `every` steps (a thousandth of the horizon if not given) and at the
-    horizon; on request also `episodes` (start, length, optimistic gain, sweeps, policy, restarts;
-    none for an agent that has no episodes) and the whole `trajectory`. `resume` continues a run to
-    a later horizon with the agent that made it: pieces equal the whole, bit for bit, where `every`
-    is the same. `progress(done, horizon)` is called about twice a second.
+    The record has a point every `every` steps (default: a thousandth of the horizon) and at the
+    horizon. On request it also has the `episodes` (start, length, optimistic gain, sweeps, policy,
+    restarts; none if the agent has no episodes) and the whole `trajectory`. `resume` continues a
+    run to a later horizon with the same agent; with the same `every`, a run in pieces equals a
+    whole run bit for bit. `progress(done, horizon)` is called about twice per second.
 
-    Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps: the agent is
-    consistent, `error.record` holds the steps done, and `resume=error.record` continues the run to
-    exactly the record of one that was not interrupted. Machine code notices it within a twentieth
-    of a second, or when the agent's current plan is done. (Before the first step, while gains are
-    computed, it is a plain KeyboardInterrupt.)
+    Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps. The agent is
+    consistent, `error.record` has the completed steps, and `resume=error.record` continues to the
+    same record as without the interruption. Machine code reacts within a twentieth of a second, or
+    when the agent has finished its current plan. (Before the first step, while gains are computed,
+    Ctrl-C raises a plain KeyboardInterrupt.)
 
     Raises:
-        InvalidParameter: an argument is of the wrong type or out of range.
-        Mismatch: the agent does not fit the problem, or the record the run to resume.
-        InvalidAction: the agent chose an action that does not exist.
+        InvalidParameter: an argument has the wrong type or is out of range.
+        Mismatch: the agent does not fit the problem, or the record does not fit the run.
+        InvalidAction: the agent chose an action that is not available.
         SharedAgent: another thread is using the agent.
         Interrupted: Ctrl-C.
 
@@ -100,7 +103,7 @@ def simulate(
             if is_compiled(agent) and getattr(agent, "t", 1) != 1 and not experienced:
                 raise Mismatch(
                     f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
-                    "resume=record to continue, or experienced=True to start with what it knows"
+                    "resume=record to continue, or experienced=True to keep what it has learned"
                 )
             seed = 0 if seed is None else check_integer("seed", seed, 0)
             start = 0 if initial_state is None else initial_state
@@ -117,7 +120,7 @@ def simulate(
             words = (stream(rewards), stream(moves))
         else:
             if initial_state is not None or seed not in (None, getattr(resume, "seed", None)):
-                raise Mismatch("a resumed run keeps its seed and continues from where it stopped")
+                raise Mismatch("a resumed run keeps its seed and initial state; do not pass others")
             every = grid_to_continue(resume, agent, problem, horizon, every, episodes, trajectory)
             if horizon == resume.horizon:
                 return resume
@@ -191,7 +194,7 @@ class _MachineRunner:
 
 
 class _InterpretedRunner:
-    """Runs any agent with the two verbs."""
+    """Runs any agent with the methods `act` and `observe`."""
 
     can_hang = True
 
@@ -206,8 +209,8 @@ class _InterpretedRunner:
             return _position(loop.run(self._agent, *arguments)[1])
 
 
-def _position(found: Any) -> Position:
-    *numbers, settled = found
+def _position(fields: Any) -> Position:
+    *numbers, settled = fields
     return Position._make([*numbers, Settled._make(settled)])
 
 
@@ -236,7 +239,7 @@ def _run_in_pieces(
     runner: _MachineRunner | _InterpretedRunner, world: World, log: EpisodeLog, trace: Trace,
     position: Position, horizon: int, every: int, progress: Callable[[int, int], None] | None,
 ) -> tuple[Position, EpisodeLog, bool]:  # fmt: skip
-    """Run in short pieces, so that a long run can be watched and interrupted.
+    """Run in short pieces, so that a long run can report progress and be interrupted.
 
     Returns the position, the log, and whether Ctrl-C stopped the run there.
     """
@@ -278,13 +281,13 @@ def _refuse_action(world: World, position: Position) -> None:
     s = -1 - position.state
     known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
     where = f"the agent's action in state {s} at step {position.t}"
-    raise InvalidAction(where, "an action that does not exist there", f"one of {known}")
+    raise InvalidAction(where, "an action that is not available", f"one of {known}")
 
 
 def _cut(
     times: NDArray[np.int64], trace: Trace, world: World, position: Position, first: int
 ) -> tuple[NDArray[np.int64], Trace]:
-    """The grid and the trace up to a position, with a point there."""
+    """The grid and the trace up to a position, which becomes the last point."""
     done = position.t - 1
     n, steps = int(np.searchsorted(times, done, side="right")), done + 1 - first
     times, regret, pseudo = times[:n], trace.regret[:n], trace.pseudo_regret[:n]
@@ -333,7 +336,7 @@ def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
     for verb in ("act", "observe"):
         if isinstance(agent, type) or not callable(getattr(agent, verb, None)):
-            raise InvalidParameter("agent", agent, f"an object with the verb {verb!r}")
+            raise InvalidParameter("agent", agent, f"an object with the method {verb!r}")
     for size in ("n_states", "n_actions"):
         has, needs = getattr(agent, size, None), getattr(problem, size)
         if has is not None and has != needs:
@@ -342,6 +345,6 @@ def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
     if isinstance(pairs, Pairs) and not pairs.same_as(problem.pairs):
         bad = np.argwhere(pairs.available != problem.available)[0]
         raise Mismatch(
-            f"action {bad[1]} in state {bad[0]} exists for only one of the agent and the problem; "
-            "give the agent available=problem.available"
+            f"action {bad[1]} in state {bad[0]} differs between the agent and the problem; "
+            "create the agent with available=problem.available"
         )

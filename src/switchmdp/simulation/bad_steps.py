@@ -1,8 +1,8 @@
 """ε-bad steps: how often an agent followed a policy that is clearly worse than the best.
 
 Step t is ε-bad if ρ*_t - gain(M_t, π_t from s_t) > ε, where π_t is the policy that the agent
-follows in its episode. Where a policy has one closed class its gain is the same from every state,
-and the episodes alone tell; where some policy has several, the states visited are needed too.
+follows in its episode. If every policy has one closed class, its gain is the same from every state,
+and the episodes suffice. If some policy has several, the visited states are needed too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from switchmdp.planning.gain import optimal_gains
 from switchmdp.simulation.record import Record
 
 LARGEST = 200  # states: evaluating a policy costs about S³
-TABLE = 4096  # policies whose gains are worth remembering
+TABLE = 4096  # policies whose gains are kept in a table
 SAME = 1e-12
 
 
 def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> float | None:
     """The number of ε-bad steps of a run recorded with its episodes.
 
-    NaN if the run has no episodes to tell its policies by; None if the states visited are needed
-    and were not recorded (`trajectory=True`).
+    NaN if the record has no episodes, which contain the policies; None if the visited states are
+    needed and were not recorded (`trajectory=True`).
 
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=1, horizon=1000, seed=0)
@@ -52,7 +52,7 @@ def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> fl
 
 @jit
 def _policies(starts: Any) -> int:
-    """How many policies there are, or 0 if that is too many to remember."""
+    """The number of policies, or 0 if there are too many for a table."""
     size = 1
     for s in range(starts.size - 1):
         size *= starts[s + 1] - starts[s]
@@ -87,7 +87,7 @@ def _count(
             stop = min(stop, change_points[change])
         if k + 1 < start.size:
             stop = min(stop, start[k + 1])
-        code, size = 0, 1  # the policy's number, were all policies numbered
+        code, size = 0, 1  # the index of the policy among all policies
         for s in range(n_states):
             first, action = model.starts[s], policy[k, s]
             pair = first + action
@@ -104,8 +104,8 @@ def _count(
             continue
         for s in range(n_states):
             means[s] = model.mean[row[choice[s]]]
-        found = gains_of_policy(model, choice, order, means)
-        low, high = found.min(), found.max()
+        policy_gains = gains_of_policy(model, choice, order, means)
+        low, high = policy_gains.min(), policy_gains.max()
         if high - low <= SAME:
             if low < limit:
                 bad += stop - t
@@ -113,7 +113,7 @@ def _count(
                 known[code] = low
         elif states.size > 0:
             for u in range(t, stop):
-                if found[states[u - 1]] < limit:
+                if policy_gains[states[u - 1]] < limit:
                     bad += 1
         else:
             return -1

@@ -1,30 +1,43 @@
-"""What a run leaves behind: regret on a grid and, where asked for, its episodes and its steps."""
+"""The record of a run: regret on a grid and, on request, its episodes and its trajectory.
+
+`grid_to_continue` checks that a run may continue a record, and `joined` makes one record of two
+consecutive ones.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.errors import InvalidParameter, Mismatch
+from switchmdp.mdp import SwitchingMDP
 from switchmdp.simulation.loop import Position
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Episodes:
-    """One entry per episode, in order."""
+    """The episodes of a run: arrays with one entry per episode, in order."""
 
     start: NDArray[np.int64]
     length: NDArray[np.int64]
     gain: NDArray[np.float64]
     sweeps: NDArray[np.int64]
     policy: NDArray[np.int32]
-    since: NDArray[np.int64]  # the step from which on the agent remembered
+    since: NDArray[np.int64]  # the first step that the agent still remembered
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Episodes(none)"
+        lengths = f"lengths {self.length.min()} to {self.length.max()}"
+        restarts = f"{len(self.restarts)} restarts"
+        return f"Episodes({len(self)} episodes, {lengths}, {restarts}, {self.sweeps.sum()} sweeps)"
 
     @property
     def restarts(self) -> NDArray[np.int64]:
-        """The steps at which the agent started over, or forgot a part."""
+        """The steps at which the agent restarted, completely or in part."""
         steps: NDArray[np.int64] = self.start[np.diff(self.since, prepend=1) != 0]
         return steps
 
@@ -32,25 +45,28 @@ class Episodes:
         return len(self.start)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trajectory:
-    """Every step: the state, the action taken in it, the reward earned."""
+    """The state, action and reward of every step."""
 
     states: NDArray[np.int32]
     actions: NDArray[np.int32]
     rewards: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        return f"Trajectory({len(self)} steps, total reward {self.rewards.sum():.6g})"
+
     def __len__(self) -> int:
         return len(self.states)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Record:
-    """A run up to `horizon`.
+    """The record of a run up to `horizon`.
 
-    `regret[i]` is Σ(ρ*_t - r_t) up to step `times[i]`; `pseudo_regret` has the mean r̄(s_t, a_t) in
-    place of the reward r_t, and so far less noise. Both may be negative: Σρ* is not the most that
-    can be earned in finite time.
+    `regret[i]` is Σ(ρ*_t - r_t) up to step `times[i]`; `pseudo_regret` uses the mean r̄(s_t, a_t)
+    instead of the reward r_t and has far less noise. Both may be negative: Σρ* is not the maximum
+    of what can be earned in finite time.
     """
 
     times: NDArray[np.int64]
@@ -63,10 +79,20 @@ class Record:
     seed: int
     every: int
     final_state: int
-    # Where and with which randomness `resume` goes on.
-    position: Position = field(repr=False)
-    words: tuple[Any, Any] = field(repr=False)
-    problem: Any = field(repr=False)
+    # The state of the run, from which `resume` continues.
+    position: Position
+    words: tuple[Any, Any]
+    problem: Any
+
+    def __repr__(self) -> str:
+        regret = f"regret={self.regret[-1]:.6g}" if len(self.regret) else "no steps"
+        parts = [f"{len(self.times)} points"]
+        parts += [] if self.episodes is None else [f"{len(self.episodes)} episodes"]
+        parts += [] if self.trajectory is None else ["trajectory"]
+        return (
+            f"Record({self.agent}, horizon={self.horizon}, seed={self.seed}, {regret}, "
+            f"{', '.join(parts)})"
+        )
 
     @property
     def horizon(self) -> int:
@@ -78,3 +104,64 @@ class Record:
         """The sum of all rewards."""
         settled = self.position.settled
         return settled.rewards + settled.rewards_rest + self.position.rewards
+
+
+def grid_to_continue(
+    record: Record, agent: Any, problem: SwitchingMDP, horizon: int, every: int | None,
+    episodes: bool, trajectory: bool,
+) -> int:  # fmt: skip
+    """The grid of a record, after checking that this run may continue it."""
+    if not isinstance(record, Record):
+        raise InvalidParameter("resume", record, "the record of an earlier run")
+    if record.agent != type(agent).__qualname__:
+        raise Mismatch(
+            f"the record to resume was made by {record.agent}, not {type(agent).__qualname__}"
+        )
+    if record.problem is not problem and not _same(record.problem, problem):
+        raise Mismatch("the record to resume was made on another problem")
+    if horizon < record.horizon:
+        raise InvalidParameter(
+            "horizon", horizon, f"at least the {record.horizon} steps run before"
+        )
+    if every is not None and every != record.every:
+        raise Mismatch(f"the record to resume has a grid of every={record.every}, not {every}")
+    if episodes != (record.episodes is not None) or trajectory != (record.trajectory is not None):
+        raise Mismatch("resume with the same episodes= and trajectory= as before")
+    if getattr(agent, "t", None) != record.agent_t:
+        raise Mismatch(
+            f"the agent is at t = {getattr(agent, 't', None)}, but the record to resume ends at "
+            f"t = {record.agent_t}: resume with the agent that made the record"
+        )
+    return record.every
+
+
+def _same(a: SwitchingMDP, b: SwitchingMDP) -> bool:
+    theirs: list[tuple[Any, Any]] = list(zip(a.model, b.model, strict=True))
+    theirs += zip(a.patches, b.patches, strict=True)
+    theirs.append((a.change_points, b.change_points))
+    theirs.append((a.pairs.actions, b.pairs.actions))
+    return a.law == b.law and all(np.array_equal(x, y) for x, y in theirs)
+
+
+def joined(before: Record, after: Record) -> Record:
+    """One record of both pieces; the end of the first is kept only if it is a grid point."""
+    keep = len(before.times) - (before.horizon % before.every != 0)
+    parts: dict[str, Any] = {
+        name: np.concatenate([getattr(before, name)[:keep], getattr(after, name)])
+        for name in ("times", "regret", "pseudo_regret")
+    }
+    if before.episodes is not None and after.episodes is not None:
+        joined = {
+            name: np.concatenate([getattr(before.episodes, name), getattr(after.episodes, name)])
+            for name in ("start", "gain", "sweeps", "policy", "since")
+        }
+        length = np.diff(joined["start"], append=after.horizon + 1)
+        parts["episodes"] = Episodes(length=length, **joined)
+    if before.trajectory is not None and after.trajectory is not None:
+        one, two = before.trajectory, after.trajectory
+        parts["trajectory"] = Trajectory(
+            np.concatenate([one.states, two.states]),
+            np.concatenate([one.actions, two.actions]),
+            np.concatenate([one.rewards, two.rewards]),
+        )
+    return Record(**{**vars(after), **parts})

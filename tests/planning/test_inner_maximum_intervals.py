@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
-from switchmdp.planning.pouring import Ranking
+from switchmdp.planning.inner_maximum import Ranking
 
 EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -82,7 +82,7 @@ def test_a_thousand_inner_maxima_are_those_of_linear_programming(full: bool) -> 
         assert abs(poured(case, full) - expected) <= 1e-12 * max(1.0, case.values.max()), case
 
 
-def test_the_rest_is_poured_from_the_best_state_down() -> None:
+def test_the_remaining_mass_goes_to_the_best_states_first() -> None:
     seen = np.array([True, True, True, False])
     case = Case(
         np.array([0.25, 0.25, 0.0, 0.0]), np.array([0.5, 0.5, 0.5, 0.125]), seen, 0.125,
@@ -92,7 +92,7 @@ def test_the_rest_is_poured_from_the_best_state_down() -> None:
     assert poured(case, True) == 0.25 * 1.0 + 0.125 * 4.0 + 0.375 * 2.0
 
 
-def test_only_the_best_unseen_states_may_be_given_any() -> None:
+def test_only_the_best_unvisited_states_may_get_mass() -> None:
     seen = np.array([True, False, False, False])
     high = np.array([1.0, 0.25, 0.25, 0.25])
     case = Case(np.zeros(4), high, seen, 0.25, np.array([0.0, 1.0, 2.0, 4.0]))
@@ -100,7 +100,7 @@ def test_only_the_best_unseen_states_may_be_given_any() -> None:
     assert found == [0.0, 1.0, 1.5, 1.75] * 2
 
 
-def test_what_is_left_outside_is_worth_what_linear_programming_says() -> None:
+def test_mass_beyond_the_upper_bounds_matches_linear_programming() -> None:
     rng = np.random.default_rng(4)
     for _ in range(300):
         case = draw(rng)
@@ -118,7 +118,7 @@ def test_what_is_left_outside_is_worth_what_linear_programming_says() -> None:
             assert abs(found - expected) <= 1e-12 * max(1.0, case.values.max())
 
 
-def test_many_states_are_ordered_as_few_are() -> None:
+def test_many_states_are_sorted_like_few_states() -> None:
     rng = np.random.default_rng(5)
     values = rng.integers(0, 9, 200).astype(np.float64)
     ranking = Ranking(200)

@@ -20,7 +20,7 @@ def bases() -> list[sm.MDP]:
 
 @pytest.mark.parametrize("base", bases())
 @pytest.mark.parametrize("margin", [0.1, 0.5, 0.9])
-def test_the_old_policys_pairs_and_gain_stay_and_the_best_gain_rises(
+def test_the_old_policy_keeps_its_gain_and_the_optimal_gain_increases(
     base: sm.MDP, margin: float
 ) -> None:
     made = problems.changing(base, HiddenImprovement(margin), changes=1, horizon=100, seed=7)
@@ -44,7 +44,7 @@ def test_the_old_policys_pairs_and_gain_stay_and_the_best_gain_rises(
     assert new.rewards[s, a] > old.rewards[s, a]
 
 
-def test_an_agent_that_is_settled_sees_exactly_what_it_saw_before() -> None:
+def test_an_agent_with_the_old_policy_observes_no_change() -> None:
     """The same draws with and without the change: not one step of the old policy differs."""
     changed = problems.random_changes(how=HiddenImprovement(), changes=1, horizon=4000, seed=3)
     policy = sm.optimal_gain(changed.configuration(0)).policy
@@ -76,7 +76,7 @@ def test_improvements_may_follow_one_another() -> None:
     assert missing[1:] / missing[:-1] == pytest.approx(0.5, abs=1e-4)
 
 
-def test_where_nothing_can_improve_unseen_it_says_so() -> None:
+def test_an_error_is_raised_if_no_hidden_improvement_exists() -> None:
     for base in (problems.random_mdp(3, 1), sm.MDP([[[1.0], [1.0]]], [[1.0, 0.5]])):
         with pytest.raises(InvalidProblem, match="nothing can improve unseen"):
             problems.changing(base, HiddenImprovement(), changes=1, horizon=10)

@@ -45,19 +45,19 @@ def assert_same_problem(a: SwitchingMDP, b: SwitchingMDP) -> None:
 @pytest.mark.parametrize(
     "law", [Bernoulli(), Deterministic(), Beta(variance=0.01), Beta(share=0.1 + 0.2)], ids=repr
 )
-def test_a_problem_comes_back_as_it_was_saved(law: RewardLaw, tmp_path: Path) -> None:
+def test_a_loaded_problem_equals_the_saved_one(law: RewardLaw, tmp_path: Path) -> None:
     problem = random_problem(1, law)
     problem.save(tmp_path / "problem.npz")
     assert_same_problem(SwitchingMDP.load(tmp_path / "problem.npz"), problem)
 
 
-def test_labels_come_back(tmp_path: Path) -> None:
+def test_labels_survive_saving(tmp_path: Path) -> None:
     problem = random_problem(2, state_labels=["α", "b", "c d", "\n"], action_labels=["l", "m", "r"])
     problem.save(str(tmp_path / "problem.npz"))
     assert_same_problem(SwitchingMDP.load(str(tmp_path / "problem.npz")), problem)
 
 
-def test_a_problem_without_changes_comes_back(tmp_path: Path) -> None:
+def test_a_problem_without_changes_survives_saving(tmp_path: Path) -> None:
     problem = SwitchingMDP([MDP([[[1.0]]], [[0.5]])])
     problem.save(tmp_path / "problem.npz")
     assert_same_problem(SwitchingMDP.load(tmp_path / "problem.npz"), problem)
@@ -71,7 +71,7 @@ def test_the_same_problem_is_saved_as_the_same_bytes(tmp_path: Path) -> None:
     assert len(contents) == 1
 
 
-def test_a_missing_file_is_called_missing(tmp_path: Path) -> None:
+def test_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         SwitchingMDP.load(tmp_path / "nowhere.npz")
 
@@ -218,7 +218,7 @@ def test_a_file_without_fields_is_refused(stored: Any) -> None:
         SwitchingMDP.load(path)
 
 
-def test_a_stored_problem_that_is_disconnected_is_refused_whatever_it_says_of_itself(
+def test_a_stored_problem_that_is_disconnected_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swap, stuck = ([[[0, 1]], [[1, 0]]], [[[1, 0]], [[1, 0]]])
@@ -234,7 +234,7 @@ def test_a_stored_problem_that_is_disconnected_is_refused_whatever_it_says_of_it
         SwitchingMDP.load(tmp_path / "lying")
 
 
-def test_a_failed_save_leaves_the_problem_that_was_there(
+def test_a_failed_save_keeps_the_existing_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random_problem(5).save(tmp_path / "problem")

@@ -12,7 +12,7 @@ from switchmdp import problems
 from switchmdp.errors import InvalidParameter
 
 
-def test_showing_an_ad_leads_to_it_at_all_times() -> None:
+def test_the_next_state_is_always_the_ad_shown() -> None:
     problem = problems.ad_placement(4, horizon=100, every=10, seed=1)
     expected = np.broadcast_to(np.eye(4), (4, 4, 4))
     assert all(np.array_equal(m.transitions, expected) for m in problem.configurations())
@@ -20,7 +20,9 @@ def test_showing_an_ad_leads_to_it_at_all_times() -> None:
 
 
 @pytest.mark.parametrize("fatigue", [0.0, 0.1, 0.9, 1.0])
-def test_the_best_gain_is_that_of_the_best_ad_or_of_the_best_two_in_turn(fatigue: float) -> None:
+def test_the_best_gain_is_that_of_the_best_ad_or_of_alternating_the_best_two(
+    fatigue: float,
+) -> None:
     problem = problems.ad_placement(6, fatigue=fatigue, horizon=100, every=10, seed=3)
     for mdp, gain in zip(problem.configurations(), sm.optimal_gains(problem), strict=True):
         fresh = np.sort(np.where(np.eye(6) > 0, -1.0, mdp.rewards).max(axis=0))[::-1]
@@ -28,7 +30,7 @@ def test_the_best_gain_is_that_of_the_best_ad_or_of_the_best_two_in_turn(fatigue
         assert gain == pytest.approx(expected, abs=1e-9)
 
 
-def test_an_ad_just_seen_is_clicked_less_by_the_fatigue() -> None:
+def test_fatigue_reduces_the_clicks_on_the_last_ad() -> None:
     mdp = problems.ad_placement(5, fatigue=0.3, horizon=10, every=10).configuration(0)
     for a in range(5):
         others = [mdp.rewards[s, a] for s in range(5) if s != a]
@@ -36,7 +38,7 @@ def test_an_ad_just_seen_is_clicked_less_by_the_fatigue() -> None:
         assert mdp.rewards[a, a] == pytest.approx(0.7 * others[0])
 
 
-def test_click_rates_are_mixtures_of_as_many_groups() -> None:
+def test_click_rates_are_mixtures_of_the_groups() -> None:
     """Rates over time have as many independent directions as there are groups."""
     problem = problems.ad_placement(9, 3, horizon=2000, every=20, seed=2)
     rates = np.array(
@@ -53,7 +55,7 @@ def test_click_rates_are_mixtures_of_as_many_groups() -> None:
     [("n_ads", {"n_ads": 1}), ("groups", {"groups": 1}), ("fatigue", {"fatigue": 1.5}),
      ("best_rate", {"best_rate": 0.0}), ("step", {"step": -1.0}), ("n_states", {"n_ads": 100})],
 )  # fmt: skip
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         problems.ad_placement(**wrong)
     assert caught.value.field == field

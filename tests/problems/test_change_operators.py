@@ -10,7 +10,7 @@ import pytest
 import switchmdp as sm
 from switchmdp import problems
 from switchmdp.errors import InvalidParameter, InvalidProblem
-from switchmdp.problems.ways import exchange, step_within
+from switchmdp.problems.change_operators import exchange, step_within
 
 
 def before_and_after(how: Any, base: sm.MDP | None = None, seed: int = 0) -> Any:
@@ -19,19 +19,19 @@ def before_and_after(how: Any, base: sm.MDP | None = None, seed: int = 0) -> Any
     return tuple(made.configurations())
 
 
-def test_new_rewards_leave_every_transition_as_it_was() -> None:
+def test_new_rewards_keep_all_transitions() -> None:
     a, b = before_and_after(problems.new_rewards)
     assert np.array_equal(a.transitions, b.transitions)
     assert (a.rewards != b.rewards).all()
 
 
-def test_new_transitions_leave_every_reward_as_it_was() -> None:
+def test_new_transitions_keep_all_rewards() -> None:
     a, b = before_and_after(problems.new_transitions)
     assert np.array_equal(a.rewards, b.rewards)
     assert (a.transitions != b.transitions).any(axis=2).all()
 
 
-def test_everything_is_both() -> None:
+def test_everything_changes_transitions_and_rewards() -> None:
     a, b = before_and_after(problems.everything)
     assert (a.rewards != b.rewards).all()
     assert (a.transitions != b.transitions).any(axis=2).all()
@@ -53,7 +53,7 @@ def test_new_rows_are_uniform_on_the_simplex() -> None:
     assert first.var() == pytest.approx(1 / 18, abs=0.003)
 
 
-def test_one_pair_changes_one_pair_any_of_them() -> None:
+def test_one_pair_changes_a_uniformly_drawn_pair() -> None:
     changed = set()
     for seed in range(60):
         base = problems.random_mdp(2, 3, seed=0)
@@ -65,7 +65,7 @@ def test_one_pair_changes_one_pair_any_of_them() -> None:
     assert changed == set(range(6))
 
 
-def test_permuted_actions_mean_each_other_alike_in_all_states() -> None:
+def test_actions_are_permuted_in_the_same_way_in_all_states() -> None:
     for seed in range(10):
         a, b = before_and_after(problems.permuted_actions, seed=seed)
         meaning = [int(np.flatnonzero(a.rewards[0] == mean)[0]) for mean in b.rewards[0]]
@@ -75,7 +75,7 @@ def test_permuted_actions_mean_each_other_alike_in_all_states() -> None:
         assert b.transitions == pytest.approx(a.transitions[:, meaning], abs=1e-15)
 
 
-def test_a_mirrored_mdp_is_the_same_mdp_seen_from_behind() -> None:
+def test_a_mirrored_mdp_reverses_states_and_actions() -> None:
     a, b = before_and_after(problems.mirrored)
     assert np.array_equal(b.rewards, a.rewards[::-1, ::-1])
     assert b.transitions == pytest.approx(a.transitions[::-1, ::-1, ::-1], abs=1e-15)
@@ -103,7 +103,7 @@ def test_the_walk_keeps_the_uniform_laws() -> None:
     assert np.quantile(means, [0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9], abs=0.02)
 
 
-def test_the_walk_forgets_where_it_began() -> None:
+def test_the_random_walk_becomes_independent_of_its_start() -> None:
     """From a corner and from the middle: what is left behind is the uniform law."""
     rng = np.random.default_rng(1)
     rows = np.tile([1.0, 0.0, 0.0], (20_000, 1))
@@ -113,7 +113,7 @@ def test_the_walk_forgets_where_it_began() -> None:
     assert rows[:, 0].var() == pytest.approx(1 / 18, abs=0.002)
 
 
-def test_a_row_with_a_single_successor_stays() -> None:
+def test_a_row_with_a_single_successor_does_not_change() -> None:
     assert exchange(np.array([[1.0], [1.0]]), 0.5, np.random.default_rng(0)).tolist() == [[1], [1]]
     zeros = exchange(np.array([[0.0, 0.0, 1.0, 0.0]]), 1.0, np.random.default_rng(3))
     assert zeros.sum() == pytest.approx(1.0)
@@ -126,6 +126,6 @@ def test_the_size_of_a_step_is_checked(size: Any) -> None:
         problems.SmallSteps(size)
 
 
-def test_a_single_action_has_nothing_to_be_permuted_with() -> None:
+def test_a_single_action_cannot_be_permuted() -> None:
     with pytest.raises(InvalidProblem, match="only one"):
         before_and_after(problems.permuted_actions, problems.random_mdp(3, 1))

@@ -1,13 +1,25 @@
-"""Ways to change an MDP: functions of the MDP and a random generator that return row changes.
+"""Change operators: functions of an MDP and a random generator that return the rows that change.
 
-Used with `changing`, which says when. Drawn rows are uniform on the simplex over as many successors
-as the pair had, drawn means uniform on [0, 1]. `SmallSteps` keeps these laws: rows that are uniform
-on the simplex and means that are uniform on [0, 1] stay so however often they take a step.
+`changing` applies them at change points. Drawn rows are uniform on the simplex over as many
+successors as the pair had, drawn means uniform on [0, 1]. `SmallSteps` keeps these laws: rows that
+are uniform on the simplex and means that are uniform on [0, 1] remain so after any number of steps.
+
+**Hidden improvement**: a change that an agent which follows the old optimal policy cannot see. Let
+π* be an optimal policy of the configuration M, with gain ρ*. One pair (s, a) is drawn among those
+that no optimal policy uses (their gap ρ* + h(s) - r̄ - Σ p h is positive), and
+
+    mean  ←  (1 - x) r̄ + x,       row  ←  (1 - x) p + x · (stay in s),
+
+with the least x for which the new optimal gain is ρ* + margin (1 - ρ*). All other pairs, also those
+of π*, are unchanged to the bit: an agent that follows π* sees the same states and rewards as before
+and earns ρ*, while the best gain has increased. Such an x < 1 always exists: the gain of a policy
+that takes the pair is monotone in x (a ratio of two linear functions) and 1 at x = 1, where staying
+in s earns 1 at every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
-from switchmdp.mdp import MDP
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp.model import Model
 from switchmdp.mdp.pool import RowChange
+from switchmdp.planning import action_gaps, optimal_gain
 from switchmdp.validation import is_number
 
 
@@ -183,3 +197,85 @@ def _drawn_row(mdp: MDP, s: int, a: int, rng: np.random.Generator) -> dict[int, 
 def _must_have_all_actions(mdp: MDP, what: str) -> None:
     if not mdp.available.all():
         raise InvalidProblem(f"actions can be {what} only where every state has all of them")
+
+
+LEAST_GAP = 1e-6
+MOST_MARGIN = 0.9
+HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class HiddenImprovement:
+    """A way to change: only an action that the old optimal policy never takes gets better.
+
+    The best gain rises by `margin` times what is missing to 1.
+
+    >>> from switchmdp.problems import changing, random_mdp
+    >>> problem = changing(random_mdp(seed=0), HiddenImprovement(0.5), changes=1, horizon=1000)
+    >>> before, after = (optimal_gain(mdp).gain for mdp in problem.configurations())
+    >>> round((after - before) / (1 - before), 4)
+    0.5
+    """
+
+    margin: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not is_number(self.margin) or not 0.0 < self.margin <= MOST_MARGIN:
+            allowed = f"a number above 0 and at most {MOST_MARGIN}"
+            raise InvalidParameter("margin", self.margin, allowed)
+
+    def __call__(self, mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
+        plan = optimal_gain(mdp)
+        target = plan.gain + self.margin * (1.0 - plan.gain)
+        unused = np.argwhere(action_gaps(mdp, plan) > LEAST_GAP)
+        if not len(unused) or target - plan.gain < LEAST_GAP:
+            raise InvalidProblem(
+                f"nothing can improve unseen in {mdp}: its gain is {plan.gain:.6g}, and "
+                f"{len(unused)} actions are of no use in it"
+            )
+        s, a = unused[rng.integers(len(unused))].tolist()
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            if (
+                optimal_gain(patched(mdp, [_improved(mdp, s, a, middle)]), start=plan).lower
+                < target
+            ):
+                low = middle
+            else:
+                high = middle
+        if high == 1.0:
+            raise InvalidProblem(f"state {s} of {mdp} is too far away to be worth staying in")
+        return [_improved(mdp, s, a, high)]
+
+
+def _improved(mdp: MDP, s: int, a: int, x: float) -> RowChange:
+    successors, row = mdp.successors(s, a)
+    blend = {target: (1.0 - x) * p for target, p in zip(successors, row, strict=True)}
+    blend[s] = blend.get(s, 0.0) + x
+    return s, a, blend, (1.0 - x) * float(mdp.rewards[s, a]) + x
+
+
+def patched(mdp: MDP, patch: Sequence[RowChange]) -> MDP:
+    """The MDP with these rows different, and the others the same to the bit.
+
+    >>> patched(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), [(1, 0, None, 0.5)]).rewards.tolist()
+    [[1.0], [0.5]]
+    """
+    after = SwitchingMDP.from_patches(mdp, [2], [patch]).configuration(1)
+    result = MDP.of_model(after.pairs, _compact(after.model), after.law)
+    result.state_labels, result.action_labels = mdp.state_labels, mdp.action_labels
+    return result
+
+
+def _compact(model: Model) -> Model:
+    """One row for each pair: what was replaced does not pile up."""
+    start = model.start[model.row]
+    width = model.stop[model.row] - start
+    stop = np.cumsum(width)
+    entries: Any = np.repeat(start - (stop - width), width) + np.arange(stop[-1])
+    return Model(
+        starts=model.starts, row=np.arange(len(start)), start=stop - width, stop=stop,
+        mean=model.mean[model.row], successors=model.successors[entries],
+        probabilities=model.probabilities[entries], cumulative=model.cumulative[entries],
+    )  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from switchmdp.planning.divergence import shortfall
+from switchmdp.planning.inner_maximum import shortfall
 
 Vector = NDArray[np.float64]
 
@@ -98,14 +98,14 @@ def test_of_two_states_the_better_one_is_raised_to_the_edge_of_the_ball() -> Non
             assert abs(found - expected) <= 1e-8
 
 
-def test_a_best_state_never_seen_is_given_what_the_ball_allows() -> None:
+def test_an_unvisited_best_state_gets_the_mass_that_the_ball_allows() -> None:
     """One state seen: q gives it e^{-ε}, and the rest goes to the best."""
     for epsilon in (1e-4, 0.2, 3.0):
         found = maximum(np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 5.0]), epsilon)
         assert abs(found - (5.0 - 4.0 * math.exp(-epsilon))) <= 1e-12
 
 
-def test_values_that_are_all_the_same_leave_nothing_to_gain() -> None:
+def test_equal_values_have_no_optimistic_gain() -> None:
     assert maximum(np.array([0.3, 0.7]), np.array([2.0, 2.0]), 0.5) == 2.0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.planning.sweeps import Sweeps
+from switchmdp.planning.optimism import Sweeps
 
 
 class Row:
@@ -50,14 +50,14 @@ def test_with_one_row_for_each_pair_the_gain_is_the_optimal_one(seed: int) -> No
     assert work.value.max() == work.top
 
 
-def test_a_cycle_converges_because_it_idles() -> None:
+def test_a_cycle_converges_because_of_the_aperiodicity_transform() -> None:
     cycle = sm.MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     work, _ = sweep(cycle, 1e-9)
     assert abs((work.lower + work.upper) / 2 - 0.5) <= 1e-9
     assert work.done < 200
 
 
-def test_of_equal_actions_the_lowest_is_taken() -> None:
+def test_ties_go_to_the_lowest_action() -> None:
     mdp = sm.problems.random_mdp(4, 2, seed=1)
     twice = sm.MDP(mdp.transitions.repeat(2, axis=1), mdp.rewards.repeat(2, axis=1))
     assert all(action % 2 == 0 for action in sweep(twice, 1e-6)[1])

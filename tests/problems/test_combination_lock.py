@@ -19,7 +19,9 @@ def wait(q: float, n: int) -> float:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6, 12])
 @pytest.mark.parametrize("slip", [0.0, 0.05, 0.5])
-def test_the_gain_is_one_over_the_wait_for_successes_in_a_row(length: int, slip: float) -> None:
+def test_the_gain_is_the_inverse_of_the_expected_time_to_open_the_lock(
+    length: int, slip: float
+) -> None:
     problem = problems.combination_lock(length, 3, slip=slip, changes=1, horizon=100, seed=1)
     found = sm.hardness(problem)
     assert found.gains == pytest.approx(1.0 / wait(1.0 - slip, length), abs=1e-9)
@@ -27,7 +29,7 @@ def test_the_gain_is_one_over_the_wait_for_successes_in_a_row(length: int, slip:
         assert found.diameters == pytest.approx(wait(1.0 - slip, length - 1), rel=1e-6)
 
 
-def test_only_the_right_action_leads_on_and_only_the_last_one_earns() -> None:
+def test_only_correct_actions_advance_and_only_the_last_one_earns() -> None:
     lock = problems.combination_lock(5, 4, slip=0.1, changes=0, seed=2).configuration(0)
     right = sm.optimal_gain(lock).policy
     for s in range(5):
@@ -38,7 +40,7 @@ def test_only_the_right_action_leads_on_and_only_the_last_one_earns() -> None:
     assert np.count_nonzero(lock.rewards) == 1
 
 
-def test_a_change_is_another_combination_and_may_come_round() -> None:
+def test_a_change_sets_another_combination_and_can_cycle() -> None:
     problem = problems.combination_lock(2, 2, changes=20, horizon=1000, seed=0)
     policies = sm.planning.optimal_policies(problem)
     assert (policies[1:] != policies[:-1]).any(axis=1).all()
@@ -54,7 +56,7 @@ def test_a_change_is_another_combination_and_may_come_round() -> None:
      ("length", {"length": 0}), ("length", {"length": 10**6}), ("n_actions", {"n_actions": 1}),
      ("n_states", {"length": 3000, "n_actions": 3000})],
 )  # fmt: skip
-def test_wrong_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_named(field: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as caught:
         problems.combination_lock(**wrong)
     assert caught.value.field == field

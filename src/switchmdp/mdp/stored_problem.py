@@ -1,8 +1,8 @@
-"""What a stored switching MDP must satisfy before machine code may follow its indices.
+"""Checks of a switching MDP that was read from a file, before machine code uses its indices.
 
-The checksum of a file says that it is complete, not who wrote it: every index is checked to lie
-inside the array that it points into. Indices are compared, never subtracted: the difference of two
-64-bit integers may wrap around and look right.
+The checksum of a file proves that it is complete, not who wrote it, so every index is checked to
+lie inside its array. Indices are compared, never subtracted: the difference of two 64-bit integers
+may overflow and look valid.
 """
 
 from __future__ import annotations

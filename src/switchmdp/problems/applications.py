@@ -1,15 +1,26 @@
-"""An inventory with lost sales: how much to order, for a demand that changes. A problem of our own.
+"""Two applications, designed for this package: ad placement and inventory control.
 
-A state is the stock s = 0 … capacity in the morning, an action the number a = 0 … largest_order
-of units ordered. They come at once, as far as there is room: y = min(s + a, capacity) are for sale.
-The demand X is Poisson(λ); what can't be served is lost:
+**Ad placement.** The state is the last ad shown, the action the next ad, the reward a click. The
+audience consists of groups; group g clicks on ad a with probability c(g, a). With w_g the groups'
+shares,
+
+    r̄(s, a) = Σ_g w_g c(g, a),   times (1 - fatigue) if a = s, because the user has just seen it.
+
+The shares perform a random walk on the simplex, so rewards drift, and transitions never change: the
+next state is the ad shown. With the click rates in order, r_1 >= r_2 >= …, the best gain is that of
+the best cycle, max((1 - fatigue) r_1, (r_1 + r_2)/2): always show the best ad, or alternate between
+the best two.
+
+**Inventory with lost sales.** The state is the stock s = 0 … capacity in the morning, the action
+the number a = 0 … largest_order of units ordered. They arrive at once, as far as there is room:
+y = min(s + a, capacity) are for sale. The demand X is Poisson(λ); unserved demand is lost:
 
     next stock  y - min(y, X),
     profit      price · min(y, X) - cost · (y - s) - holding · (y - min(y, X)).
 
 A mean reward is the expected profit, mapped linearly to [0, 1] from its least and greatest possible
-values, -cost · largest_order - holding · capacity and price · capacity. At a change λ is drawn
-anew, uniformly from `demand`: rewards and transitions change together.
+values, -cost · largest_order - holding · capacity and price · capacity. A change draws λ again,
+uniformly from `demand`: rewards and transitions change together.
 """
 
 from __future__ import annotations
@@ -22,9 +33,55 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.problems.change_operators import at_most_one, exchange
 from switchmdp.problems.changing import When, switching
+from switchmdp.problems.drift import moves, stacked
 from switchmdp.problems.random import even_change_points, must_fit
 from switchmdp.validation import check_integer, check_not_negative, check_positive, is_number
+
+# Ad placement.
+
+
+MOST_GROUPS = 1000
+
+
+def ad_placement(
+    n_ads: int = 8, groups: int = 3, *, fatigue: float = 0.5, best_rate: float = 0.5,
+    step: float = 0.02, horizon: int = 100_000, every: int | None = None, seed: int = 0,
+    law: RewardLaw | None = None,
+) -> SwitchingMDP:  # fmt: skip
+    """Which ad to show after which: click rates drift with the audience.
+
+    Rates c(g, a) are drawn uniformly between 0 and `best_rate`; `step` is the standard deviation of
+    what two groups exchange at a move.
+
+    >>> problem = ad_placement(5, horizon=1000, every=100)
+    >>> problem.at(1).successors(0, 3), problem.changes
+    (([3], [1.0]), 9)
+    """
+    n_ads, groups = (
+        check_integer("n_ads", n_ads, 2),
+        check_integer("groups", groups, 2, MOST_GROUPS),
+    )
+    step, fatigue = at_most_one("step", step), at_most_one("fatigue", fatigue)
+    if not at_most_one("best_rate", best_rate) > 0.0:
+        raise InvalidParameter("best_rate", best_rate, "above 0")
+    points = moves(horizon, every)
+    must_fit(n_ads, n_ads, len(points) + 1)
+    rng = np.random.default_rng(check_integer("seed", seed, 0))
+    clicks = best_rate * rng.random((groups, n_ads))
+    shares = [rng.dirichlet(np.ones(groups), 1)]
+    for _ in points:
+        shares.append(exchange(shares[-1], step, rng))
+    rates = np.concatenate(shares) @ clicks
+    means = rates[:, None, :] * (1.0 - fatigue * np.eye(n_ads))
+    transitions = np.broadcast_to(np.eye(n_ads), (n_ads, n_ads, n_ads))
+    first = MDP(transitions, means[0], law=Bernoulli() if law is None else law)
+    return stacked(first, np.broadcast_to(transitions, (*means.shape, n_ads)), means, points)
+
+
+# Inventory.
+
 
 MOST_DEMAND = 500.0  # exp(-λ) is still a normal number
 

@@ -1,0 +1,85 @@
+"""Every public object prints one informative line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import switchmdp as sm
+from switchmdp.mdp import Pairs
+from switchmdp.simulation import Episodes
+
+PROBLEM = sm.problems.random_switching(50, 3, changes=2, horizon=1000, seed=0, law=sm.Beta(1e-9))
+MDP = sm.MDP(PROBLEM.at(1).transitions, PROBLEM.at(1).rewards, available=np.ones((50, 3), bool))
+
+
+def record() -> sm.Record:
+    options: dict[str, Any] = {"every": 1, "episodes": True, "trajectory": True}
+    return sm.simulate(sm.agents.Random(50, 3), PROBLEM, 1000, seed=1, **options)
+
+
+def optimistic_plan() -> Any:
+    radii: dict[str, Any] = {"reward_radius": 0.1, "transition_radius": 0.1}
+    return sm.extended_value_iteration(MDP, precision=0.01, **radii)
+
+
+def episodes(n: int) -> Episodes:
+    numbers = np.arange(n)
+    return Episodes(numbers, numbers, numbers / 1, numbers, np.zeros((n, 50), np.int32), numbers)
+
+
+def played() -> Any:
+    env = sm.gym.make_env("riverswim")
+    return sm.gym.play(sm.agents.Random(6, 2), env, 10, seed=0)
+
+
+def agent_report() -> Any:
+    return sm.check_agent(lambda: sm.agents.Random(3, 2), steps=50, memory_steps=100)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (record, "Record(Random, horizon=1000, seed=1, regret="),
+        (lambda: record().trajectory, "Trajectory(1000 steps, total reward "),
+        (lambda: episodes(3000), "Episodes(3000 episodes, lengths 0 to 2999, 3000 restarts"),
+        (lambda: episodes(0), "Episodes(none)"),
+        (lambda: MDP, "MDP(50 states, 3 actions, 7500 transitions, Bernoulli())"),
+        (lambda: PROBLEM, "SwitchingMDP(50 states, 3 actions, 2 changes, 450 rows, Beta("),
+        (lambda: PROBLEM.pairs, "Pairs(50 states, 3 actions, 150 of 150 available)"),
+        (lambda: Pairs.of(1, 2, [[True, False]]), "Pairs(1 states, 2 actions, 1 of 2 available)"),
+        (lambda: PROBLEM.model, "Model(50 states, 150 pairs, 450 rows, 22500 transitions)"),
+        (lambda: PROBLEM.patches, "Patches(2 changes, 300 replaced rows)"),
+        (lambda: sm.optimal_gain(MDP), "Plan(gain=0."),
+        (optimistic_plan, "OptimisticPlan(gain="),
+        (lambda: sm.hardness(PROBLEM), "Hardness(3 configurations, diameter="),
+        (lambda: sm.diameter(MDP), ""),
+        (lambda: sm.Beta(variance=0.01), "Beta(variance=0.01)"),
+        (lambda: sm.problems.SmallSteps(0.1), "SmallSteps(size=0.1)"),
+        (lambda: sm.problems.HiddenImprovement(0.5), "HiddenImprovement(margin=0.5)"),
+        (lambda: sm.problems.Sinusoidal(), "Sinusoidal("),
+        (lambda: sm.gym.At(list(range(2, 5000))), "At(4998 steps)"),
+        (lambda: sm.gym.Every(10), "Every(10)"),
+        (lambda: sm.gym.AtRate(0.1), "AtRate(0.1)"),
+        (lambda: sm.gym.PermuteActions(), "PermuteActions()"),
+        (lambda: sm.gym.RescaleRewards(0.5, 1), "RescaleRewards(0.5, 1.0)"),
+        (lambda: sm.gym.PerturbTransitions(0.1), "PerturbTransitions(0.1)"),
+        (lambda: sm.gym.ReseedMap(), "ReseedMap(p=0.8)"),
+        (played, "Played(10 steps, mean reward "),
+        (agent_report, "AgentReport(Random: "),
+    ],
+)
+def test_a_public_object_has_an_informative_repr_of_one_line(make: Any, expected: str) -> None:
+    shown = repr(make())
+    assert shown.startswith(expected)
+    assert "\n" not in shown
+    assert " at 0x" not in shown
+    assert len(shown) < 200
+
+
+def test_an_error_does_not_print_large_values_in_full() -> None:
+    with pytest.raises(sm.errors.InvalidParameter) as caught:
+        sm.check_agent(list(range(10_000)))
+    assert len(str(caught.value)) < 400
