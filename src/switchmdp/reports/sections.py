@@ -26,7 +26,7 @@ HOW_TO_READ = (
     (
         "Regret",
         "The agent acts in an environment that changes without notice. Its regret after t steps is "
-        "the total reward of a policy that is always optimal for the current configuration, minus "
+        "the optimal average reward of the current configuration, summed over the t steps, minus "
         "the total reward of the agent. Lower is better. A curve that flattens means that the "
         "agent has learned; a curve that gets steeper after a change means that it has not yet "
         "adapted.",

@@ -164,8 +164,8 @@ def adaptation_table(setting: Setting, epsilon: float) -> Table:
     """
     note = (
         "Median number of steps from the start of the segment until the mean pseudo-regret of 1000 "
-        f"steps stays below ε = {number(epsilon)} for the rest of the segment. In parentheses: the "
-        "share of problems on which this never happens."
+        f"steps stays at most ε = {number(epsilon)} for the rest of the segment. In parentheses: "
+        "the share of problems on which this never happens."
     )
 
     def cells(agent: str) -> list[str]:
