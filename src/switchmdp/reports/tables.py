@@ -45,12 +45,8 @@ Board = Mapping[str, Sequence[Place]]  # the places of each row
 
 def setting_tables(setting: Setting, epsilon: float) -> list[Table]:
     """Return all tables of one setting."""
-    return [
-        summary_table(setting),
-        paired_table(setting),
-        segment_table(setting),
-        adaptation_table(setting, epsilon),
-    ]
+    by_segment = [segment_table(setting), adaptation_table(setting, epsilon)]
+    return [summary_table(setting), paired_table(setting), *by_segment]
 
 
 def summary_table(setting: Setting) -> Table:
