@@ -45,7 +45,7 @@ def test_each_variant_differs_in_its_piece_alone() -> None:
         kind = find("agent", variant.source, AGENT, FOLDER, trust=True)
         agent: Any = make_agent(variant, kind, problem, 100, 0)[0]
         agent.observe(0, agent.act(0), 1.0, 3)
-        if variant.base != "PSRL, told the changes":
+        if variant.base != "PSRL with known change points":
             found[variant.base] = {
                 name for name, piece in PIECES.items() if type(getattr(agent, name)) is not piece
             } | ({"episodes"} if type(agent.episodes).__name__ != "Rooted" else set())

@@ -34,12 +34,12 @@ def changing(rows: list[list[float]], times: list[int], points: list[list[int]])
     return replace(setting, change_points=tuple(np.array(row, dtype=np.int64) for row in points))
 
 
-def test_change_points_past_the_horizon_are_never_felt() -> None:
+def test_change_points_past_the_horizon_start_no_segment() -> None:
     setting = changing([[1, 2]], [50, 100], [[2, 100, 101, 500]])
     assert segments(setting, 0).tolist() == [[1, 1], [2, 99], [100, 100]]
 
 
-def test_segments_earn_all_of_the_regret() -> None:
+def test_regrets_of_all_segments_add_up_to_the_total() -> None:
     rows = np.random.default_rng(2).normal(size=(5, 10)).cumsum(axis=1)
     points = [[2], [31, 57], [], [10, 11, 12], [100]]
     setting = changing(rows.tolist(), list(range(10, 101, 10)), points)
@@ -64,21 +64,21 @@ def test_a_segment_is_measured_on_the_problems_that_have_it() -> None:
     assert [mean.middle for mean in segment_regret(setting, "a")] == [15.5, 2.0]
 
 
-def test_only_the_first_segments_of_very_many_are_measured() -> None:
+def test_only_the_first_64_segments_are_measured() -> None:
     setting = changing([[float(t) for t in range(1, 201)]], list(range(1, 201)), [[*range(2, 201)]])
     assert len(segments(setting, 0)) == 200
     assert [mean.middle for mean in segment_regret(setting, "a")] == [1] * MOST_SEGMENTS
     assert list(bumps(setting, "a", 1)) == [*range(1, MOST_SEGMENTS)]
 
 
-def test_a_bump_is_what_regret_grows_faster_after_a_change() -> None:
+def test_a_bump_is_regret_after_a_change_minus_regret_before_it() -> None:
     setting = changing([[1, 2, 7, 9]], [10, 20, 30, 40], [[21]])
     assert bumps(setting, "a", 10) == {1: Interval(4, 4, 4)}
     assert bumps(setting, "a", 20) == {1: Interval(5, 5, 5)}
     assert bumps(setting, "a", 21) == {}
 
 
-def test_a_change_too_close_to_another_or_to_an_end_has_no_bump() -> None:
+def test_no_bump_is_measured_near_another_change_or_an_end_of_the_run() -> None:
     times = list(range(1, 101))
     line = [float(t) for t in times]
     setting = changing([line, line], times, [[11, 31, 41, 91], [51]])
@@ -111,7 +111,7 @@ def literal_adaptation(setting: Setting, i: int, epsilon: float) -> list[float]:
 
 
 @pytest.mark.parametrize("every", [100, 250, 300, 1500])
-def test_adaptation_times_follow_their_definition(every: int) -> None:
+def test_adaptation_times_match_a_literal_implementation(every: int) -> None:
     generator = np.random.default_rng(every)
     times = [*range(every, 12_000, every), 12_000]
     rates = generator.choice([0.0, 0.05, 0.3], p=[0.6, 0.3, 0.1], size=(40, len(times)))
@@ -132,7 +132,7 @@ def test_adaptation_times_follow_their_definition(every: int) -> None:
     assert all(kind.any() for kind in kinds.values())
 
 
-def test_an_agent_adapts_when_it_stops_losing_and_not_when_it_pauses() -> None:
+def test_an_agent_that_loses_again_later_has_not_adapted() -> None:
     def setting(*cells: float) -> Setting:
         times = [1000 * (i + 1) for i in range(len(cells))]
         return changing([np.cumsum(cells).tolist()], times, [[]])
@@ -143,7 +143,7 @@ def test_an_agent_adapts_when_it_stops_losing_and_not_when_it_pauses() -> None:
     assert adaptation_times(setting(-50, 0), "a", 0.1).tolist() == [[0]]
 
 
-def test_adaptation_is_summed_up_by_its_median_and_the_share_that_never_adapts() -> None:
+def test_adaptation_is_summarised_by_the_median_and_the_share_that_never_adapts() -> None:
     rows: list[list[float]] = [[0, 0], [500, 500], [500, 500], [0, 500], [NAN, NAN]]
     setting = changing(rows, [1000, 2000], [[]] * 5)
     assert adaptation_by_segment(setting, "a", 0.1) == (Adaptation(1000.0, 0.25),)
@@ -161,7 +161,7 @@ def restarted(changes: Sequence[int], *runs: Sequence[int] | None) -> Setting:
     return replace(setting, agents={"a": replace(setting.agents["a"], restarts=steps)})
 
 
-def test_the_first_restart_after_a_change_finds_it_and_all_others_are_false() -> None:
+def test_the_first_restart_after_a_change_detects_it_and_others_are_false_alarms() -> None:
     score = detection(restarted([101, 501], [50, 111, 300, 503]), "a")
     assert score is not None
     assert score.detected.middle == 1.0
@@ -169,13 +169,13 @@ def test_the_first_restart_after_a_change_finds_it_and_all_others_are_false() ->
     assert score.false_alarms.middle == 200.0  # 2 in 1000 steps
 
 
-def test_a_restart_at_the_very_step_of_a_change_has_not_seen_it() -> None:
+def test_a_restart_at_the_step_of_a_change_is_a_false_alarm() -> None:
     score = detection(restarted([101], [101]), "a")
     assert score is not None
     assert (score.detected.middle, score.false_alarms.middle) == (0.0, 100.0)
 
 
-def test_a_restart_after_the_next_change_comes_too_late() -> None:
+def test_a_restart_after_the_next_change_does_not_detect_the_first_one() -> None:
     score = detection(restarted([101, 501], [502]), "a")
     assert score is not None
     assert score.detected.middle == 0.5
@@ -189,14 +189,14 @@ def test_the_median_delay_is_over_all_changes_of_all_problems() -> None:
     assert score.delay == 9.0
 
 
-def test_a_change_at_the_last_step_or_later_is_none() -> None:
+def test_changes_at_the_last_step_or_later_are_not_counted() -> None:
     score = detection(restarted([1000, 2000], []), "a")
     assert score is not None
     assert np.isnan(score.detected.middle)
     assert np.isnan(score.delay)
 
 
-def test_runs_whose_restarts_are_not_known_are_left_out() -> None:
+def test_runs_without_recorded_restarts_are_left_out() -> None:
     score = detection(restarted([101], None, [105]), "a")
     assert score is not None
     assert score.detected.middle == 1.0

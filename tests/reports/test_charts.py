@@ -29,7 +29,7 @@ def test_many_points_and_many_agents_are_thinned(make_results: Maker) -> None:
     assert len(chart["names"]) == 100
 
 
-def test_a_curve_starts_at_nothing_and_ends_at_the_final_mean(make_results: Maker) -> None:
+def test_a_curve_starts_at_zero_and_ends_at_the_final_mean(make_results: Maker) -> None:
     results, name = only(make_results())
     setting = results.settings[name]
     regret, pseudo, _ = regret_chart(results, setting)["views"]
@@ -42,7 +42,7 @@ def test_a_curve_starts_at_nothing_and_ends_at_the_final_mean(make_results: Make
         assert (middle <= high).all()
 
 
-def test_within_each_segment_regret_starts_anew(make_results: Maker) -> None:
+def test_regret_within_segments_restarts_from_zero_at_each_change(make_results: Maker) -> None:
     results, name = only(make_results())
     chart = regret_chart(results, results.settings[name])
     regret, _, within = (np.array(view["curves"][0][0]) for view in chart["views"])
@@ -55,7 +55,7 @@ def test_within_each_segment_regret_starts_anew(make_results: Maker) -> None:
     assert [mark["x"] for mark in chart["marks"]] == [2_501, 7_501]
 
 
-def test_each_problem_starts_anew_at_its_own_changes(make_results: Maker) -> None:
+def test_regret_within_segments_uses_the_changes_of_each_problem(make_results: Maker) -> None:
     results, name = only(make_results(n=2, points=10))
     line = np.arange(1.0, 11.0) * 1_000
     runs = replace(results.settings[name].agents["window"], regret=np.array([line, line]))
@@ -67,7 +67,7 @@ def test_each_problem_starts_anew_at_its_own_changes(make_results: Maker) -> Non
     assert chart["marks"] == []
 
 
-def test_an_agent_looks_the_same_in_every_setting(make_results: Maker) -> None:
+def test_an_agent_has_the_same_style_in_every_setting(make_results: Maker) -> None:
     results = make_results(agents=("a", "b", "c"), settings=("all", "last"))
     last = results.settings["last"]
     without = replace(last, agents={name: last.agents[name] for name in ("c", "b")})
@@ -75,7 +75,9 @@ def test_an_agent_looks_the_same_in_every_setting(make_results: Maker) -> None:
     assert regret_chart(results, without)["styles"] == [2, 1]
 
 
-def test_hardness_is_an_axis_where_enough_problems_differ_in_it(make_results: Maker) -> None:
+def test_the_hardness_chart_needs_enough_problems_with_different_diameters(
+    make_results: Maker,
+) -> None:
     few, name = only(make_results(n=ENOUGH_PROBLEMS - 1))
     assert hardness_chart(few, few.settings[name]) is None
     enough, name = only(make_results(n=ENOUGH_PROBLEMS))

@@ -44,9 +44,7 @@ def bumped(after: Any, *, points: tuple[int, ...] = (11,), span: int = 10) -> Ve
     ("shift", "outcome"),
     [(-1.0, "reproduced"), (1.0, "not reproduced"), (0.1, "undecided"), (-0.1, "undecided")],
 )
-def test_better_is_decided_by_which_side_of_zero_the_difference_lies(
-    shift: float, outcome: str
-) -> None:
+def test_better_is_decided_by_the_sign_of_the_difference(shift: float, outcome: str) -> None:
     verdict = compared("better", 10 + shift + NOISE, np.full(20, 10.0))
     assert verdict.outcome == outcome
     (change,) = verdict.intervals
@@ -80,24 +78,24 @@ def test_slightly_worse_is_a_ratio_above_one_and_within_the_margin(
 
 
 @pytest.mark.parametrize("factor", [0.999, 1.001, 1.249, 1.251])
-def test_a_ratio_whose_interval_holds_a_border_is_undecided(factor: float) -> None:
+def test_a_ratio_whose_interval_contains_a_threshold_is_undecided(factor: float) -> None:
     verdict = compared("slightly-worse", 10 * factor + NOISE, np.full(20, 10.0))
     assert verdict.outcome == "undecided"
 
 
-def test_the_margin_is_the_claims_own() -> None:
+def test_a_claim_may_set_its_own_margin() -> None:
     base = np.full(8, 64.0)
     assert compared("slightly-worse", 1.5 * base, base, margin=0.5).outcome == "reproduced"
     assert compared("slightly-worse", 1.5 * base, base, margin=0.25).outcome == "not reproduced"
 
 
-def test_worse_than_an_agent_without_regret_is_undecided() -> None:
+def test_a_ratio_to_an_agent_without_regret_is_undecided() -> None:
     verdict = compared("slightly-worse", 10 + NOISE, NOISE)
     assert verdict.outcome == "undecided"
     assert "not clearly positive" in verdict.text
 
 
-def test_bumps_need_every_change_to_show_one() -> None:
+def test_bumps_are_reproduced_only_if_every_change_shows_one() -> None:
     high, low = 5 + NOISE, -5 + NOISE
     assert bumped(np.column_stack([high])).outcome == "reproduced"
     assert bumped(np.column_stack([low])).outcome == "not reproduced"
@@ -111,18 +109,18 @@ def test_bumps_need_every_change_to_show_one() -> None:
     assert bumped(np.column_stack([high, high + NOISE]), points=twice).outcome == "undecided"
 
 
-def test_regret_that_grows_on_as_before_is_no_bump() -> None:
+def test_regret_that_grows_at_the_same_rate_is_not_a_bump() -> None:
     assert bumped(np.ones((8, 1))).outcome == "not reproduced"
 
 
-def test_bumps_without_room_for_the_span_are_not_measured() -> None:
+def test_bumps_are_not_measured_if_the_span_does_not_fit() -> None:
     verdict = bumped(np.ones((8, 1)), span=11)
     assert verdict.outcome == "not measured"
     assert "11 steps" in verdict.text
 
 
 @pytest.mark.parametrize("n", [1, FEWEST - 1, FEWEST])
-def test_a_handful_of_problems_decides_nothing(n: int) -> None:
+def test_fewer_than_six_problems_leave_a_claim_undecided(n: int) -> None:
     decided = n >= FEWEST
     for verdict in (
         compared("better", [1.0] * n, [2.0] * n),
@@ -143,7 +141,7 @@ def test_a_handful_of_problems_decides_nothing(n: int) -> None:
         ({"agent": "failed"}, "completed by 'failed' and 'b'"),
     ],
 )
-def test_what_is_not_there_was_not_measured(wrong: dict[str, Any], words: str) -> None:
+def test_a_claim_about_missing_results_is_not_measured(wrong: dict[str, Any], words: str) -> None:
     rows = {"a": [[1.0]] * 8, "b": [[2.0]] * 8, "failed": [[NAN]] * 8}
     results = Results("", 0.1, {"s": as_setting([10], rows)})
     verdict = judge(results, a_claim("better", **wrong))
@@ -152,14 +150,14 @@ def test_what_is_not_there_was_not_measured(wrong: dict[str, Any], words: str) -
     assert verdict.intervals == ()
 
 
-def test_claims_are_judged_on_the_problems_that_both_completed() -> None:
+def test_claims_use_only_problems_that_both_agents_completed() -> None:
     verdict = compared("better", [1.0] * 6 + [900.0, NAN], [2.0] * 6 + [NAN, 0.0])
     assert verdict.outcome == "reproduced"
     assert verdict.intervals[0].middle == -1.0
     assert "-50.0 %, on 6 problems" in verdict.text
 
 
-def test_all_claims_are_judged_in_their_order() -> None:
+def test_verdicts_are_in_the_order_of_the_claims() -> None:
     claims = (a_claim("better", agent="x"), a_claim("better"))
     setting = as_setting([10], {"a": [[1.0]] * 8, "b": [[2.0]] * 8})
     verdicts = judge_all(Results("", 0.1, {"s": setting}, claims))
@@ -178,7 +176,7 @@ def test_all_claims_are_judged_in_their_order() -> None:
         (["not measured"], "not measured"),
     ],
 )
-def test_a_sentence_is_reproduced_if_all_that_it_says_is(outcomes: list[Any], overall: str) -> None:
+def test_a_sentence_is_reproduced_if_all_its_claims_are(outcomes: list[Any], overall: str) -> None:
     verdicts = [Verdict(a_claim("better"), "", (), outcome) for outcome in outcomes]
     other = Verdict(a_claim("better", quote="and so is that"), "", (), "undecided")
     first, second = by_sentence([verdicts[0], other, *verdicts[1:]])

@@ -133,14 +133,14 @@ def expected(results: Results) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_parquet_holds_the_results_exactly(table: str, results: Results, tmp_path: Path) -> None:
+def test_parquet_contains_the_exact_results(table: str, results: Results, tmp_path: Path) -> None:
     export_tables(results, tmp_path, ["parquet"])
     rows = pq.read_table(tmp_path / f"{table}.parquet").to_pylist()
     assert repr(rows) == repr(expected(results)[table])  # repr: -0.0 and 1 are not 0.0 and 1.0
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_csv_holds_the_results_exactly(table: str, results: Results, tmp_path: Path) -> None:
+def test_csv_contains_the_exact_results(table: str, results: Results, tmp_path: Path) -> None:
     export_tables(results, tmp_path, ["csv"])
     rows = read_csv(tmp_path / f"{table}.csv")
     assert repr(rows) == repr(without_empty(expected(results)[table]))
@@ -153,7 +153,7 @@ FORMULAS = (
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_no_cell_of_a_csv_file_is_a_formula(formula: str, tmp_path: Path) -> None:
+def test_no_csv_cell_is_a_formula(formula: str, tmp_path: Path) -> None:
     did = replace(runs(1, 2, **{formula: formula, "list": [formula]}), base=formula)
     found = Results("x", 0.1, {formula: setting(formula, 2, {formula: did})})
     for path in export_tables(found, tmp_path, ["csv"]):
@@ -173,7 +173,7 @@ def is_number(cell: str) -> bool:
 
 
 @pytest.mark.parametrize("number", ["-1.5", "+2", "-1e-9", "-Infinity", "-0"])
-def test_numbers_with_a_sign_stay_numbers(number: str, tmp_path: Path) -> None:
+def test_signed_numbers_are_not_escaped(number: str, tmp_path: Path) -> None:
     did = runs(1, 2, x=number, y=float(number))
     *_, agents = export_tables(
         Results("x", 0.1, {"s": setting("s", 2, {"a": did})}), tmp_path, ["csv"]
@@ -185,7 +185,7 @@ def test_numbers_with_a_sign_stay_numbers(number: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_the_size_of_blocks_changes_no_row(
+def test_the_block_size_does_not_change_the_rows(
     form: str, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _, _, _ = export_tables(results, tmp_path / "whole", [form])
@@ -198,7 +198,7 @@ def test_the_size_of_blocks_changes_no_row(
         assert pq.ParquetFile(parts).num_row_groups == 2 * 3 + len(ODD) * 2
 
 
-def test_a_row_group_is_of_one_setting_and_agent(results: Results, tmp_path: Path) -> None:
+def test_a_row_group_belongs_to_one_setting_and_agent(results: Results, tmp_path: Path) -> None:
     regret, *_ = export_tables(results, tmp_path, ["parquet"])
     file = pq.ParquetFile(regret)
     groups = [file.read_row_group(i).to_pylist() for i in range(file.num_row_groups)]
@@ -207,7 +207,7 @@ def test_a_row_group_is_of_one_setting_and_agent(results: Results, tmp_path: Pat
     assert len(names) == 2 + len(ODD)
 
 
-def test_lines_end_as_rfc_4180_says(results: Results, tmp_path: Path) -> None:
+def test_csv_lines_end_as_in_rfc_4180(results: Results, tmp_path: Path) -> None:
     regret, *_ = export_tables(results, tmp_path, ["csv"])
     first, second, *_ = regret.read_bytes().split(b"\r\n")
     assert first == b"setting,agent,problem,t,regret,pseudo_regret"
@@ -230,7 +230,7 @@ def test_the_same_results_give_the_same_bytes(results: Results, tmp_path: Path) 
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_files_are_those_returned_and_no_others(results: Results, tmp_path: Path) -> None:
+def test_exactly_the_returned_files_are_written(results: Results, tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there"
     for _ in range(2):
         paths = export_tables(results, folder, ["csv", "parquet", "csv"])
@@ -264,9 +264,7 @@ def test_a_failed_export_leaves_the_old_files(
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_an_export_that_breaks_off_leaves_nothing(
-    form: str, results: Results, tmp_path: Path
-) -> None:
+def test_an_interrupted_export_leaves_no_files(form: str, results: Results, tmp_path: Path) -> None:
     unwritable = Results("", 0.1, {**results.settings, "\ud800": results.settings["l = 2"]})
     with pytest.raises(UnicodeEncodeError):
         export_tables(unwritable, tmp_path, [form])
@@ -274,7 +272,7 @@ def test_an_export_that_breaks_off_leaves_nothing(
 
 
 @pytest.mark.parametrize("formats", [["xlsx"], ["csv", "CSV"], "csv", [""]])
-def test_an_unknown_format_is_refused_with_those_that_are_known(
+def test_the_error_for_an_unknown_format_lists_the_known_ones(
     formats: Any, results: Results, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidParameter, match="formats must be one of csv, parquet"):
@@ -282,7 +280,7 @@ def test_an_unknown_format_is_refused_with_those_that_are_known(
     assert os.listdir(tmp_path) == []
 
 
-def test_without_pyarrow_the_extra_is_named_and_csv_is_written(
+def test_without_pyarrow_the_error_names_the_extra_and_csv_still_works(
     results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -109,7 +109,7 @@ print([hashlib.sha256(render_figure(figure, k)).hexdigest() for k in ("svg", "pd
     assert len(runs[0].stdout) > 150
 
 
-def test_the_callers_backend_and_settings_are_left_alone() -> None:
+def test_the_callers_backend_and_settings_do_not_change() -> None:
     code = """
 import sys
 from switchmdp.reports import figures
@@ -132,7 +132,7 @@ def test_a_figure_names_its_curves_and_panels(tmp_path: Path) -> None:
     assert "<b>" not in text.replace("<!-- second <b> -->", "")
 
 
-def test_lines_and_bands_are_the_data() -> None:
+def test_lines_and_bands_show_the_data() -> None:
     curve = Band(np.array([1, 2, 4]), np.array([1.0, 3, 2]), np.array([0.5, 2, 1]), np.full(3, 4.0))
     axis: Any = regret_figure([Panel("", {"a": curve})]).axes[0]
     assert axis.lines[0].get_xydata().tolist() == [[1, 1], [2, 3], [4, 2]]
@@ -140,7 +140,7 @@ def test_lines_and_bands_are_the_data() -> None:
     assert corners == {(1, 0.5), (2, 2), (4, 1), (1, 4), (2, 4), (4, 4)}
 
 
-def test_change_points_are_marked_as_far_as_the_run_went() -> None:
+def test_only_change_points_within_the_run_are_marked() -> None:
     figure = regret_figure([Panel("", lines("a"), np.array([5, 99_999, 100_000]))])
     segments: Any = figure.axes[0].collections[-1]
     assert [float(s[0][0]) for s in segments.get_segments()] == [5, 99_999]
@@ -148,7 +148,7 @@ def test_change_points_are_marked_as_far_as_the_run_went() -> None:
     assert legend_of(regret_figure([Panel("", lines("a"), [200_000])])) == ["a"]
 
 
-def test_a_name_looks_the_same_in_every_panel() -> None:
+def test_a_name_has_the_same_style_in_every_panel() -> None:
     figure = regret_figure([Panel("", lines("a", "b")), Panel("", lines("c", "b", "a"))])
     left, right = (axis.lines for axis in figure.axes)
     assert left[1].get_color() == right[1].get_color()
@@ -156,7 +156,7 @@ def test_a_name_looks_the_same_in_every_panel() -> None:
     assert legend_of(figure) == ["a", "b", "c"]
 
 
-def test_forty_nine_lines_can_be_told_apart() -> None:
+def test_the_first_49_lines_have_different_styles() -> None:
     figure = regret_figure([Panel("", lines(*map(str, range(49))))])
     drawn: Any = figure.axes[0].lines
     looks = {(each.get_color(), str(each._dash_pattern)) for each in drawn}
@@ -164,7 +164,7 @@ def test_forty_nine_lines_can_be_told_apart() -> None:
 
 
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
-def test_names_are_drawn_as_they_are_written(kind: str) -> None:
+def test_names_are_drawn_literally(kind: str) -> None:
     panel = Panel("".join(AWKWARD), lines(*AWKWARD), [1], dict.fromkeys(AWKWARD[:3], 50_000.0))
     figures = [
         regret_figure([panel], ylabel=AWKWARD[0]),
@@ -198,7 +198,7 @@ def test_the_legend_lies_below_the_panels_and_inside_the_figure(
         assert axis.get_window_extent().height > 150  # at 150 dpi
 
 
-def test_one_panel_is_a_column_wide_and_more_a_page() -> None:
+def test_one_panel_is_as_wide_as_a_column_and_several_as_a_page() -> None:
     widths = [
         figure.get_size_inches()[0]
         for figure in (regret_figure([Panel("", lines("a"))] * n) for n in (1, 2, 5))
@@ -206,12 +206,12 @@ def test_one_panel_is_a_column_wide_and_more_a_page() -> None:
     assert widths == [COLUMN_WIDTH, PAGE_WIDTH, PAGE_WIDTH]
 
 
-def test_regret_begins_at_zero_unless_it_is_negative() -> None:
+def test_the_y_axis_starts_at_zero_unless_regret_is_negative() -> None:
     assert regret_figure([Panel("", {"a": line()})]).axes[0].get_ylim()[0] == 0
     assert regret_figure([Panel("", {"a": line(-1.0)})]).axes[0].get_ylim()[0] <= -125_000
 
 
-def test_panels_with_nothing_in_them_are_drawn() -> None:
+def test_empty_panels_can_be_drawn() -> None:
     nothing = np.full(len(TIMES), np.nan)
     failed = Panel("", {"a": Band(TIMES, nothing, nothing, nothing), "b": line()})
     figures = [
@@ -223,7 +223,7 @@ def test_panels_with_nothing_in_them_are_drawn() -> None:
         render_figure(figure, "png")
 
 
-def test_a_scan_shows_its_points_bars_and_marks() -> None:
+def test_a_parameter_figure_shows_points_intervals_and_marks() -> None:
     axis: Any = a_scan().axes[0]
     assert axis.lines[0].get_xydata().tolist() == [[100, 100], [1000, 1000], [10_000, 10_000]]
     assert axis.collections[1].get_segments()[0].tolist() == [[200, 300], [200, 500]]
@@ -234,7 +234,7 @@ def test_a_scan_shows_its_points_bars_and_marks() -> None:
     assert [tick.get_text() for tick in inside] == ["100", "200", "500", "1k", "2k", "5k", "10k"]
 
 
-def test_a_panels_own_marks_are_drawn_in_it_alone() -> None:
+def test_marks_of_a_panel_are_drawn_only_there() -> None:
     panels = [Panel("", lines("a"), marks={"W*": place}) for place in (20_000.0, 50_000.0)]
     left, right = parameter_figure(panels, xlabel="", marks={"T/2": 5e4}).axes
     assert [text.get_text() for text in left.texts] == ["W*", "T/2"]
@@ -252,12 +252,12 @@ def test_names_of_marks_do_not_overlap_each_other_or_the_title() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -5])
-def test_values_that_have_no_logarithm_are_refused(value: int) -> None:
+def test_a_logarithmic_axis_rejects_values_that_are_not_positive(value: int) -> None:
     with pytest.raises(InvalidParameter, match=f"positive.*{value}"):
         parameter_figure([Panel("", {"a": line(1.0, [value, 10])})], xlabel="", log=True)
 
 
-def test_bars_are_the_quantiles() -> None:
+def test_bars_show_the_quantiles() -> None:
     axis: Any = some_bars().axes[0]
     spans = [bar.get_segments()[0][:, 0].tolist() for bar in axis.collections]
     assert spans == [[1, 5], [2, 4], [2, 6], [3, 5]]
@@ -275,14 +275,14 @@ def test_long_names_beside_the_bars_do_not_overlap() -> None:
     assert [axis.yaxis.get_tick_params()["labelleft"] for axis in figure.axes] == [True, False]
 
 
-def test_a_pdf_holds_its_fonts_as_truetype(tmp_path: Path) -> None:
+def test_a_pdf_embeds_truetype_fonts(tmp_path: Path) -> None:
     save_figure(two_panels(), tmp_path / "figure.pdf")
     content = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in content
     assert b"/Type3" not in content
 
 
-def test_a_notebook_shows_a_figure_in_its_own_size() -> None:
+def test_a_notebook_shows_a_figure_at_its_size() -> None:
     figure: Any = two_panels()
     content, size = figure._repr_png_()
     assert content.startswith(b"\x89PNG")
@@ -290,13 +290,13 @@ def test_a_notebook_shows_a_figure_in_its_own_size() -> None:
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.jpg", ".svg", "figure.svg.gz", "svg"])
-def test_an_unknown_suffix_is_refused_with_those_that_are_known(name: str, tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_suffix_lists_the_known_ones(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match=r"\.svg, \.pdf or \.png"):
         save_figure(some_bars(), tmp_path / name)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_figure_that_cannot_be_written_leaves_the_old_one(
+def test_a_failed_write_leaves_the_old_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
@@ -314,13 +314,13 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_one(
 
 
 @pytest.mark.parametrize("draw", [regret_figure, distribution_figure])
-def test_a_figure_without_panels_is_refused(draw: Callable[[list[Any]], Figure]) -> None:
+def test_a_figure_needs_at_least_one_panel(draw: Callable[[list[Any]], Figure]) -> None:
     with pytest.raises(InvalidParameter, match="at least one panel"):
         draw([])
 
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
-def test_without_matplotlib_the_extra_is_named(
+def test_without_matplotlib_the_error_names_the_extra(
     draw: Callable[[], Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -328,20 +328,20 @@ def test_without_matplotlib_the_extra_is_named(
         draw()
 
 
-def test_every_cell_says_its_number_and_what_is_unknown_or_not_positive_says_so() -> None:
+def test_every_cell_shows_its_number_or_a_dash_if_unknown_or_not_positive() -> None:
     figure = heat_map(["a", "b", "c"], CELLS, label="x")
     cells = [text.get_text() for text in figure.axes[0].texts]
     assert cells == ["1.0", "2.5", "–", "0.50", "120", "–"]
 
 
-def test_names_stand_beside_their_lines_the_first_on_top() -> None:
+def test_row_names_are_on_the_left_with_the_first_on_top() -> None:
     axis = heat_map(["a", "b", "c"], CELLS, label="x").axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["one", "two"]
     assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "b", "c"]
     assert axis.yaxis_inverted()
 
 
-def test_the_scale_is_logarithmic_with_plain_labels() -> None:
+def test_the_colour_scale_is_logarithmic_with_plain_labels() -> None:
     figure = heat_map(["a", "b", "c"], CELLS, label="x")
     bar = figure.axes[1]
     assert bar.get_yscale() == "log"
@@ -350,18 +350,18 @@ def test_the_scale_is_logarithmic_with_plain_labels() -> None:
 
 
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
-def test_the_same_numbers_give_the_same_bytes(kind: str) -> None:
+def test_the_same_heat_map_gives_the_same_bytes(kind: str) -> None:
     first, second = (
         render_figure(heat_map(["a", "b", "c"], CELLS, label="x"), kind) for _ in range(2)
     )
     assert first == second
 
 
-def test_where_nothing_is_known_all_is_white() -> None:
+def test_a_heat_map_of_unknown_numbers_can_be_drawn() -> None:
     figure = heat_map(["a"], {"one": [NAN]}, label="x")
     assert [text.get_text() for text in figure.axes[0].texts] == ["–"]
 
 
-def test_a_map_of_nothing_is_refused() -> None:
+def test_a_heat_map_needs_rows_and_columns() -> None:
     with pytest.raises(InvalidParameter):
         heat_map([], {}, label="x")

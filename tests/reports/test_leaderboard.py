@@ -71,23 +71,23 @@ def leaderboard() -> Leaderboard:
     return Leaderboard(SUITE, [standing(row, FINALS[row.name], told) for row in ROWS])
 
 
-def test_the_yardstick_is_the_best_of_those_told(leaderboard: Leaderboard) -> None:
+def test_the_yardstick_is_the_best_agent_with_known_change_points(leaderboard: Leaderboard) -> None:
     assert yardstick(SUITE, leaderboard.standings[0]) == "told too"
     assert yardstick(SUITE, leaderboard.standings[2]) == "told"
 
 
-def test_where_the_problem_drifts_it_is_the_best_rival_and_never_ours(
+def test_the_yardstick_of_a_drifting_problem_is_the_best_rival_of_ours(
     leaderboard: Leaderboard,
 ) -> None:
     assert yardstick(SUITE, leaderboard.standings[1]) == "window"
 
 
-def test_those_told_have_no_rank_and_the_others_no_gap_in_theirs(leaderboard: Leaderboard) -> None:
+def test_agents_with_known_change_points_are_not_ranked(leaderboard: Leaderboard) -> None:
     ranks = [(place.name, place.rank) for place in leaderboard.board["changes"]]
     assert ranks == [("told too", None), ("told", None), ("ours", 1), ("window", 2), ("plain", 3)]
 
 
-def test_relative_regret_is_a_ratio_of_means_over_the_same_problems(
+def test_relative_regret_is_a_ratio_of_means_on_the_same_problems(
     leaderboard: Leaderboard,
 ) -> None:
     by_name = {place.name: place for place in leaderboard.board["changes"]}
@@ -96,14 +96,14 @@ def test_relative_regret_is_a_ratio_of_means_over_the_same_problems(
     assert by_name["plain"].relative.low == 4.0  # both are twice as high on the second problem
 
 
-def test_each_is_compared_with_the_next_in_rank(leaderboard: Leaderboard) -> None:
+def test_each_agent_is_compared_with_the_next_in_rank(leaderboard: Leaderboard) -> None:
     ahead = {p.name: p.ahead for p in leaderboard.board["changes"]}
     assert ahead["ours"] is not None
     assert ahead["ours"].middle == 1.0
     assert ahead["plain"] is ahead["told"] is None
 
 
-def test_equals_share_a_rank_and_neither_is_likelier_to_be_better() -> None:
+def test_agents_with_equal_regret_share_a_rank() -> None:
     finals = {**FINALS["changes"], "window": 30.0}
     by_name = {place.name: place for place in places(SUITE, standing(ROWS[0], finals, {}))}
     assert [by_name[name].rank for name in ("ours", "window", "plain")] == [1, 1, 3]
@@ -111,13 +111,13 @@ def test_equals_share_a_rank_and_neither_is_likelier_to_be_better() -> None:
     assert by_name["ours"].ahead.middle == 0.5
 
 
-def test_an_agent_that_failed_everywhere_is_nowhere() -> None:
+def test_an_agent_whose_runs_all_failed_has_no_place() -> None:
     finals = {**FINALS["changes"], "plain": math.nan}
     ranked = places(SUITE, standing(ROWS[0], finals, {}))
     assert "plain" not in [place.name for place in ranked]
 
 
-def test_over_all_rows_ranks_are_averaged_over_those_taken_part_in(
+def test_mean_ranks_are_over_the_rows_in_which_an_agent_took_part(
     leaderboard: Leaderboard,
 ) -> None:
     everyone = {one.contender.name: one for one in overall(SUITE, leaderboard.board)}
@@ -128,7 +128,9 @@ def test_over_all_rows_ranks_are_averaged_over_those_taken_part_in(
     assert everyone["ours"].geometric_mean == pytest.approx((1.5 * 0.9 * 1.2) ** (1 / 3))
 
 
-def test_the_lowest_of_those_not_told_is_starred(leaderboard: Leaderboard) -> None:
+def test_the_lowest_relative_regret_without_known_change_points_is_starred(
+    leaderboard: Leaderboard,
+) -> None:
     small, large, ranks = overall_tables(SUITE, leaderboard.standings, leaderboard.board)
     assert small.columns == ("agent", "changes", "drifts")
     assert large.columns == ("agent", "still")
@@ -138,7 +140,7 @@ def test_the_lowest_of_those_not_told_is_starred(leaderboard: Leaderboard) -> No
     assert ranks.rows[0][:3] == ("ours", "1.33", "2")
 
 
-def test_a_row_says_what_was_chosen_by_what_it_is_measured_and_who_is_left_out(
+def test_a_row_table_names_the_chosen_values_the_yardstick_and_absent_agents(
     leaderboard: Leaderboard,
 ) -> None:
     table = row_table(SUITE, leaderboard.standings[1], leaderboard.board["drifts"])
@@ -147,7 +149,7 @@ def test_a_row_says_what_was_chosen_by_what_it_is_measured_and_who_is_left_out(
     assert "Left out: told; told too (" in table.note
 
 
-def test_detectors_are_scored_and_schedules_are_not(leaderboard: Leaderboard) -> None:
+def test_only_detectors_are_scored_for_detection(leaderboard: Leaderboard) -> None:
     rows = detector_table(SUITE, leaderboard.standings).rows
     assert rows == (
         ("changes", "ours", "100.0 %", "99", "50.0 (50.0 … 50.0)"),
@@ -155,19 +157,23 @@ def test_detectors_are_scored_and_schedules_are_not(leaderboard: Leaderboard) ->
     )
 
 
-def test_adaptivity_is_priced_where_nothing_changes(leaderboard: Leaderboard) -> None:
+def test_the_cost_of_adaptivity_is_measured_on_problems_that_do_not_change(
+    leaderboard: Leaderboard,
+) -> None:
     rows = adaptivity_table(SUITE, leaderboard.standings).rows
     assert rows[0] == ("still", "ours", "plain", "1.20 (1.20 … 1.20)")
     assert rows[1][:2] == ("still", "window")
     assert len(rows) == 2
 
 
-def test_all_that_was_tried_is_shown_and_the_choice_starred(leaderboard: Leaderboard) -> None:
+def test_all_tried_values_are_shown_and_the_chosen_one_is_starred(leaderboard: Leaderboard) -> None:
     rows = choices_table(SUITE, leaderboard.standings).rows
     assert rows[0] == ("changes", "window", "w", "4: 7.00, 8: 6.00*")
 
 
-def test_the_curves_drawn_are_the_best_ours_and_the_yardstick(leaderboard: Leaderboard) -> None:
+def test_curves_of_the_best_agents_ours_and_the_yardstick_are_drawn(
+    leaderboard: Leaderboard,
+) -> None:
     assert list(leaderboard.shown(leaderboard.standings[0]).agents) == [
         "ours",
         "window",
@@ -176,21 +182,21 @@ def test_the_curves_drawn_are_the_best_ours_and_the_yardstick(leaderboard: Leade
     ]
 
 
-def test_the_summary_has_a_line_for_each_row(leaderboard: Leaderboard) -> None:
+def test_the_summary_has_one_line_per_row(leaderboard: Leaderboard) -> None:
     text = summary(leaderboard)
     assert "By hand." in text
     line = next(line for line in text.splitlines() if line.startswith("still"))
     assert line.split() == ["still", "told", "plain", "1.00", "1.20"]
 
 
-def test_the_document_says_how_many_rows_are_complete(leaderboard: Leaderboard) -> None:
+def test_the_document_states_how_many_rows_are_complete(leaderboard: Leaderboard) -> None:
     assert "3 rows of problems. " in document(leaderboard)
     part = Leaderboard(SUITE, leaderboard.standings[:1])
     assert "3 rows of problems, of which 1 are complete." in document(part)
     assert document(Leaderboard(SUITE, [])).startswith("# A suite\n")
 
 
-def test_the_document_says_by_what_a_value_is_chosen_and_what_it_takes_to_adapt(
+def test_the_document_explains_tuning_and_adaptation(
     leaderboard: Leaderboard,
 ) -> None:
     text = document(leaderboard)
@@ -206,7 +212,9 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
-def test_everything_is_written_and_twice_the_same(tmp_path: Path, leaderboard: Leaderboard) -> None:
+def test_all_files_are_written_with_reproducible_bytes(
+    tmp_path: Path, leaderboard: Leaderboard
+) -> None:
     files = write_leaderboard(leaderboard, tmp_path / "one")
     write_leaderboard(leaderboard, tmp_path / "two")
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
@@ -221,7 +229,7 @@ def test_everything_is_written_and_twice_the_same(tmp_path: Path, leaderboard: L
         assert (tmp_path / "one" / "figures" / f"{name}.svg").is_file()
 
 
-def test_names_that_are_markup_stay_names(tmp_path: Path, hostile: tuple[str, str]) -> None:
+def test_names_that_contain_markup_are_escaped(tmp_path: Path, hostile: tuple[str, str]) -> None:
     bad = "".join(hostile)
     row = replace(ROWS[0], name=bad)
     contenders = tuple(

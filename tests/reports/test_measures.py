@@ -30,7 +30,7 @@ def test_pseudo_regret_has_its_own_band() -> None:
     assert measures.regret_band(setting, "a", pseudo=True).middle.tolist() == [20, 30]
 
 
-def test_a_run_marked_as_failed_counts_nowhere() -> None:
+def test_failed_runs_are_excluded_from_every_measure() -> None:
     setting = finals(a=[1, 2, 600], b=[4, 4, 4])
     runs = replace(
         setting.agents["a"],
@@ -50,7 +50,7 @@ def test_a_run_marked_as_failed_counts_nowhere() -> None:
     assert measures.seconds_per_million_steps(setting, "a").middle == 2 * 1e6 / 100
 
 
-def test_an_agent_that_always_failed_has_nan_everywhere() -> None:
+def test_all_measures_are_nan_for_an_agent_whose_runs_all_failed() -> None:
     setting = finals(a=[NAN, NAN], b=[1, 2])
     for estimate in (
         measures.final_regret(setting, "a"),
@@ -64,7 +64,7 @@ def test_an_agent_that_always_failed_has_nan_everywhere() -> None:
     assert np.isnan(measures.regret_band(setting, "a").middle).all()
 
 
-def test_counts_that_are_not_known_are_nan_and_known_ones_are_averaged() -> None:
+def test_means_of_counts_skip_unknown_values() -> None:
     setting = finals(a=[1, 1, 1])
     runs = replace(
         setting.agents["a"],
@@ -79,13 +79,13 @@ def test_counts_that_are_not_known_are_nan_and_known_ones_are_averaged() -> None
     assert math.isnan(measures.seconds_per_million_steps(setting, "a").middle)
 
 
-def test_the_interquartile_mean_ignores_a_disaster_and_the_mean_does_not() -> None:
+def test_the_interquartile_mean_ignores_an_outlier_and_the_mean_does_not() -> None:
     setting = finals(a=[1, 2, 3, 4, 5, 6, 7, 1e6])
     assert measures.final_iqm(setting, "a").middle == 4.5
     assert measures.final_regret(setting, "a").middle > 1e5
 
 
-def test_differences_are_taken_problem_by_problem() -> None:
+def test_differences_are_paired_by_problem() -> None:
     hard = np.random.default_rng(1).exponential(1000.0, size=200)
     setting = finals(a=list(hard), b=list(hard + 1.0))
     change = measures.difference(setting, "a", "b")
@@ -93,13 +93,13 @@ def test_differences_are_taken_problem_by_problem() -> None:
     assert change.high == pytest.approx(-1.0)
 
 
-def test_a_tie_is_half_an_improvement() -> None:
+def test_a_tie_counts_as_half_an_improvement() -> None:
     setting = finals(a=[1, 2, 3, 9], b=[1, 2, 4, 4])
     assert measures.probability_of_improvement(setting, "a", "b").middle == 0.5
     assert measures.probability_of_improvement(setting, "a", "a") == Interval(0.5, 0.5, 0.5)
 
 
-def test_an_unknown_agent_is_named_with_those_there_are() -> None:
+def test_the_error_for_an_unknown_agent_lists_the_known_ones() -> None:
     with pytest.raises(InvalidParameter, match="agent must be one of 'a', 'b', got 'c'"):
         measures.final_regret(finals(a=[1], b=[2]), "c")
 
@@ -121,7 +121,7 @@ def swept(
     return replace(setting, name=base, base=base, agents=agents, swept=over, parameters=over)
 
 
-def test_regret_against_a_swept_parameter_of_the_agents() -> None:
+def test_regret_by_a_swept_parameter_of_the_agents() -> None:
     formula = {"formula": "optimal-window"}
     setting = swept(
         {
@@ -142,7 +142,7 @@ def test_regret_against_a_swept_parameter_of_the_agents() -> None:
     assert measures.fixed_values(results, "window") == {"s": {"b": 50.0}}
 
 
-def test_regret_against_a_swept_parameter_of_the_problems() -> None:
+def test_regret_by_a_swept_parameter_of_the_problems() -> None:
     settings = {
         str(changes): swept(
             {"a": ("a", {}, {}, 10.0 * changes), "b": ("b", {"law": "x"}, {}, 1.0)},
@@ -157,7 +157,7 @@ def test_regret_against_a_swept_parameter_of_the_problems() -> None:
     assert lines["a"].middle.tolist() == [20, 40]
 
 
-def test_several_settings_are_panels_of_their_own() -> None:
+def test_each_setting_has_its_own_panel() -> None:
     settings = {
         name: swept({"a1": ("a", {"w": 1, "δ": 0.1}, {}, 3.0)}, name) for name in ("s", "t")
     }
@@ -167,7 +167,7 @@ def test_several_settings_are_panels_of_their_own() -> None:
         assert {name: list(lines) for name, lines in panels.items()} == {"s": [line], "t": [line]}
 
 
-def test_only_a_parameter_swept_over_numbers_can_be_an_axis() -> None:
+def test_only_parameters_swept_over_numbers_are_accepted() -> None:
     setting = swept({"a1": ("a", {"law": "beta", "flag": True, "w": 2}, {}, 1.0)})
     results = Results("", 0.1, {"s": setting})
     assert measures.swept_parameters(results) == ("w",)
@@ -175,7 +175,7 @@ def test_only_a_parameter_swept_over_numbers_can_be_an_axis() -> None:
         measures.regret_by_parameter(results, "law")
 
 
-def test_regret_against_hardness_is_in_groups_of_equal_size() -> None:
+def test_regret_by_hardness_uses_groups_of_equal_size() -> None:
     hardness = np.array([5.0, math.inf, 1.0, 3.0, NAN, 2.0, 4.0, 6.0])
     setting = replace(finals(a=list(hardness * 10)), hardness={"diameter": hardness})
     runs = setting.agents["a"]
@@ -188,6 +188,6 @@ def test_regret_against_hardness_is_in_groups_of_equal_size() -> None:
         measures.regret_by_hardness(setting, "weight")
 
 
-def test_hardness_that_was_not_computed_gives_no_line() -> None:
+def test_unknown_hardness_gives_no_curve() -> None:
     setting = replace(finals(a=[1, 2]), hardness={"span": np.array([NAN, NAN])})
     assert measures.regret_by_hardness(setting, "span") == {}

@@ -73,7 +73,7 @@ def test_the_same_results_give_the_same_bytes(make_results: Maker, tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> None:
+def test_a_page_shows_settings_claims_tables_and_provenance(make_results: Maker) -> None:
     read = Read(page_of(make_results(settings=("first", "second"))))
     text = "".join(read.texts["body"])
     assert read.texts["h1"] == ["A window against restarts"]
@@ -96,19 +96,21 @@ def test_a_page_says_what_was_run_and_what_came_of_it(make_results: Maker) -> No
     assert len(links) >= 5
 
 
-def test_what_there_is_none_of_has_no_section(make_results: Maker) -> None:
+def test_sections_without_content_are_left_out(make_results: Maker) -> None:
     page = page_of(make_results(claims=False, configuration="", provenance={}))
     for section in ("claims", "failures", "parameters", "further", "origin"):
         assert f'id="{section}"' not in page
 
 
-def test_results_without_a_setting_still_make_a_page() -> None:
+def test_empty_results_give_a_page() -> None:
     page = page_of(Results("nothing yet", 0.1, {}))
     assert "No results." in page
     assert charts(page) == []
 
 
-def test_a_policy_allows_the_two_scripts_of_the_page_and_nothing_else(make_results: Maker) -> None:
+def test_the_content_security_policy_allows_only_the_two_scripts_of_the_page(
+    make_results: Maker,
+) -> None:
     page = page_of(make_results())
     scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
     hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
@@ -123,7 +125,7 @@ def test_a_policy_allows_the_two_scripts_of_the_page_and_nothing_else(make_resul
     }  # fmt: skip
 
 
-def test_a_page_fetches_nothing(make_results: Maker) -> None:
+def test_a_page_loads_nothing_from_the_network(make_results: Maker) -> None:
     page = page_of(make_results())
     for _, attributes in Read(page).elements:
         assert "src" not in attributes
@@ -134,7 +136,7 @@ def test_a_page_fetches_nothing(make_results: Maker) -> None:
     assert not re.search(r"fetch\(|XMLHttpRequest|import\(", (FILES / "page.js").read_text("utf-8"))
 
 
-def test_names_cannot_make_an_element(hostile_results: Results, hostile: tuple[str, str]) -> None:
+def test_names_cannot_inject_elements(hostile_results: Results, hostile: tuple[str, str]) -> None:
     page = page_of(hostile_results)
     for name in hostile:
         assert name not in page
@@ -148,7 +150,7 @@ def test_names_cannot_make_an_element(hostile_results: Results, hostile: tuple[s
     assert charts(page)[0]["names"] == list(hostile)
 
 
-def test_no_byte_of_the_data_could_end_its_element(make_results: Maker) -> None:
+def test_chart_data_contains_no_markup_characters(make_results: Maker) -> None:
     names = ("</ScRiPt >", "<!--", "&amp;", "\u2028\u2029")
     page = page_of(make_results(agents=names))
     found = re.search(r'id="charts">(.*?)</script>', page, re.S)
@@ -157,13 +159,13 @@ def test_no_byte_of_the_data_could_end_its_element(make_results: Maker) -> None:
     assert charts(page)[0]["names"] == list(names)
 
 
-def test_ten_agents_in_two_settings_make_less_than_a_megabyte(make_results: Maker) -> None:
+def test_a_page_with_ten_agents_in_two_settings_is_below_a_megabyte(make_results: Maker) -> None:
     agents = [f"agent number {i}" for i in range(10)]
     page = page_of(make_results(agents=agents, settings=("first", "second"), points=200))
     assert len(page.encode()) < 1_000_000
 
 
-def test_changes_that_differ_between_problems_are_not_marked(make_results: Maker) -> None:
+def test_change_points_that_differ_between_problems_are_not_marked(make_results: Maker) -> None:
     results = make_results(n=6)
     (setting,) = results.settings.values()
     apart = tuple(np.array([1_000 * (i + 2)]) for i in range(6))
@@ -174,7 +176,7 @@ def test_changes_that_differ_between_problems_are_not_marked(make_results: Maker
     assert "Change points are not marked" in page
 
 
-def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: Maker) -> None:
+def test_failed_runs_leave_gaps_and_are_listed_with_one_traceback(make_results: Maker) -> None:
     results = make_results(n=30)
     (setting,) = results.settings.values()
     runs = setting.agents["restarts"]
@@ -198,7 +200,7 @@ def test_an_agent_that_always_fails_leaves_gaps_and_its_traceback(make_results: 
     assert "problem 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more" in page
 
 
-def test_what_was_swept_is_an_axis_and_what_was_fixed_is_marked(make_results: Maker) -> None:
+def test_a_swept_parameter_is_an_axis_and_fixed_values_are_marked(make_results: Maker) -> None:
     results = make_results(agents=("small", "large", "as in the paper"))
     (name, setting), windows = next(iter(results.settings.items())), (1, 100, 4)
     agents = {
@@ -225,9 +227,7 @@ def test_further_tables_are_shown(make_results: Maker) -> None:
     assert "1\u00a0234" in read.texts["td"]
 
 
-def test_text_that_is_not_unicode_does_not_stop_the_page(
-    make_results: Maker, tmp_path: Path
-) -> None:
+def test_text_that_is_not_unicode_is_escaped(make_results: Maker, tmp_path: Path) -> None:
     failure = {
         "setting": "s", "agent": "a", "problem": 0, "error": "E", "traceback": "in \udcff.py",
     }  # fmt: skip
@@ -235,7 +235,7 @@ def test_text_that_is_not_unicode_does_not_stop_the_page(
     assert "in \\udcff.py" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_page_that_could_not_be_made_leaves_the_old_one(
+def test_a_failed_write_leaves_the_old_page(
     make_results: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "page.html"
@@ -247,7 +247,7 @@ def test_a_page_that_could_not_be_made_leaves_the_old_one(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_without_jinja_the_extra_is_named(
+def test_without_jinja_the_error_names_the_extra(
     make_results: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -255,7 +255,7 @@ def test_without_jinja_the_extra_is_named(
         page_of(make_results())
 
 
-def test_colours_are_those_of_the_figures_and_stand_out_in_the_dark() -> None:
+def test_colours_match_the_figures_and_contrast_with_a_dark_background() -> None:
     light, dark = (FILES / "page.css").read_text("utf-8").split("prefers-color-scheme: dark", 1)
     series = [re.findall(r"--series-\d: (#\w{6});", part) for part in (light, dark)]
     assert [colour.lower() for colour in series[0]] == [colour.lower() for colour in COLOURS]
@@ -275,7 +275,7 @@ def _contrast(first: str, second: str) -> float:
     return (max(values) + 0.05) / (min(values) + 0.05)
 
 
-def test_the_vendored_library_comes_with_its_licence(make_results: Maker) -> None:
+def test_the_page_contains_the_licence_of_uplot(make_results: Maker) -> None:
     licence = (FILES / "uPlot-LICENSE.txt").read_text("utf-8")
     assert "MIT License" in licence
     assert licence in "".join(Read(page_of(make_results())).texts["pre"])

@@ -61,7 +61,7 @@ def test_every_chart_is_drawn(browser: Chrome, show: Open, make_results: Maker) 
     assert min(counts) > 200
 
 
-def test_names_are_shown_as_they_are_and_run_nothing(
+def test_names_are_shown_literally_and_run_no_code(
     browser: Chrome, show: Open, hostile_results: Results, hostile: tuple[str, str]
 ) -> None:
     show(hostile_results)
@@ -81,9 +81,7 @@ def test_names_are_shown_as_they_are_and_run_nothing(
     assert ask(browser, "document.querySelectorAll('img').length") == 0
 
 
-def test_a_script_that_was_not_put_there_does_not_run(
-    browser: Chrome, show: Open, make_results: Maker
-) -> None:
+def test_an_injected_script_does_not_run(browser: Chrome, show: Open, make_results: Maker) -> None:
     show(make_results())
     browser.execute_script(
         "const script = document.createElement('script');"
@@ -112,7 +110,7 @@ def test_the_legend_hides_and_shows_agents_by_keyboard(
     assert drawing(browser) == before
 
 
-def test_arrow_keys_read_the_chart_step_by_step(
+def test_arrow_keys_move_through_the_chart_step_by_step(
     browser: Chrome, show: Open, make_results: Maker
 ) -> None:
     show(make_results(points=50))
@@ -145,7 +143,7 @@ def test_every_recorded_step_can_be_reached(
     assert len(seen) == 61
 
 
-def test_hovering_reads_the_chart(browser: Chrome, show: Open, make_results: Maker) -> None:
+def test_hovering_shows_the_values(browser: Chrome, show: Open, make_results: Maker) -> None:
     show(make_results())
     last = values(browser)
     over = one(browser, ".u-over")
@@ -186,7 +184,7 @@ def test_dragging_zooms_and_the_button_or_escape_resets(
     assert not reset.is_enabled()
 
 
-def test_the_view_within_segments_starts_anew_at_a_change(
+def test_the_view_within_segments_restarts_at_a_change(
     browser: Chrome, show: Open, make_results: Maker
 ) -> None:
     show(make_results(points=50))
@@ -213,7 +211,7 @@ def test_the_page_does_not_scroll_sideways(
     assert width / 2 < canvas <= width
 
 
-def test_charts_follow_light_and_dark(browser: Chrome, show: Open, make_results: Maker) -> None:
+def test_charts_follow_the_colour_scheme(browser: Chrome, show: Open, make_results: Maker) -> None:
     show(make_results())
     background = "getComputedStyle(document.body).backgroundColor"
     light = drawing(browser)
@@ -225,7 +223,7 @@ def test_charts_follow_light_and_dark(browser: Chrome, show: Open, make_results:
     assert drawing(browser) == light
 
 
-def test_on_paper_all_is_open_light_and_sharp(
+def test_printing_opens_details_and_uses_light_sharp_charts(
     browser: Chrome, show: Open, make_results: Maker
 ) -> None:
     show(make_results())
@@ -248,7 +246,7 @@ def test_on_paper_all_is_open_light_and_sharp(
     assert drawing(browser) == dark
 
 
-def test_without_scripts_the_tables_are_there_and_the_charts_say_why_not(
+def test_without_javascript_tables_are_shown_and_charts_explain_why_not(
     browser: Chrome, show: Open, make_results: Maker
 ) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})

@@ -47,7 +47,7 @@ def failed(runs: Runs) -> Runs:
     return replace(unfinished(runs), failed=flags)
 
 
-def test_everything_is_written_and_listed(tmp_path: Path, make_results: Maker) -> None:
+def test_all_files_are_written_and_returned(tmp_path: Path, make_results: Maker) -> None:
     files = report.write_report(make_results(), tmp_path / "new" / "report")
     names = [str(file.relative_to(tmp_path / "new" / "report")) for file in files]
     assert names == [
@@ -63,7 +63,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path, make_results: Make
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
-def test_more_settings_than_fit_beside_each_other_get_figures_of_their_own(
+def test_more_than_four_settings_get_separate_figures(
     make_results: Maker,
 ) -> None:
     few = make_results(settings=("a", "b", "c", "d"), n=3, points=5)
@@ -83,12 +83,12 @@ def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> 
     assert names == ["regret", "final", "against-no-of-changes"]
 
 
-def test_enough_problems_are_shown_against_their_diameter(make_results: Maker) -> None:
+def test_regret_by_diameter_is_drawn_for_enough_problems(make_results: Maker) -> None:
     results = make_results(n=charts.ENOUGH_PROBLEMS, points=5)
     assert [name for name, _ in report.report_figures(results)][-1] == "against-diameter"
 
 
-def test_the_summary_has_the_regret_of_every_agent_and_the_verdicts(make_results: Maker) -> None:
+def test_the_summary_shows_regret_and_verdicts(make_results: Maker) -> None:
     text = report.summary(make_results())
     title, first, *_ = text.split("\n\n")
     assert title == "A window against restarts"
@@ -100,7 +100,7 @@ def test_the_summary_has_the_regret_of_every_agent_and_the_verdicts(make_results
     assert "unfinished" not in text
 
 
-def test_runs_that_failed_or_are_not_done_are_counted_where_there_are_some(
+def test_the_summary_counts_failed_and_unfinished_runs(
     make_results: Maker,
 ) -> None:
     text = report.summary(with_runs(make_results(claims=False), failed))
@@ -113,19 +113,19 @@ def test_runs_that_failed_or_are_not_done_are_counted_where_there_are_some(
     assert text.endswith("not complete: 2 runs are still to be done")
 
 
-def test_an_overview_is_given_where_there_are_many_settings(make_results: Maker) -> None:
+def test_three_or_more_settings_have_an_overview_table(make_results: Maker) -> None:
     assert "Overview" not in report.markdown(make_results(settings=("a", "b"), n=3, points=5))
     assert "Overview" in report.markdown(make_results(settings=("a", "b", "c"), n=3, points=5))
 
 
-def test_a_terminal_is_shown_only_so_many_settings(make_results: Maker) -> None:
+def test_the_summary_shows_at_most_eight_settings(make_results: Maker) -> None:
     results = make_results(settings=tuple("abcdefghij"), n=2, points=3, claims=False)
     text = report.summary(results)
     assert text.count("regret after") == report.MOST_SHOWN
     assert text.endswith("2 more settings are in the report")
 
 
-def test_long_verdicts_are_wrapped_but_numbers_are_not(make_results: Maker) -> None:
+def test_long_verdicts_are_wrapped_without_breaking_numbers(make_results: Maker) -> None:
     (claim,) = make_results().claims
     long = claim.model_copy(update={"reading": "1 000 000, " * 30})
     text = report.summary(replace(make_results(), claims=(long,)))
@@ -134,27 +134,27 @@ def test_long_verdicts_are_wrapped_but_numbers_are_not(make_results: Maker) -> N
     assert all(line.endswith("1 000 000,") for line in lines if "1 000 000" in line)
 
 
-def test_markdown_holds_every_table_and_where_it_comes_from(make_results: Maker) -> None:
+def test_markdown_contains_every_table_and_the_provenance(make_results: Maker) -> None:
     text = report.markdown(make_results())
     assert text.startswith("# A window against restarts\n\n- rerun: ")
     for table in report.all_tables(make_results()):
         assert table.markdown() in text
 
 
-def test_names_from_a_configuration_stay_text(hostile_results: Results) -> None:
+def test_names_from_a_configuration_are_escaped(hostile_results: Results) -> None:
     odd = replace(hostile_results, title="a\n# b\x1b[2J<img>")
     assert report.markdown(odd).startswith("# a # b [2J&lt;img&gt;\n")
     assert "\x1b" not in report.summary(odd)
     assert "<script>" not in report.markdown(hostile_results)
 
 
-def test_an_empty_experiment_can_be_reported_on(tmp_path: Path) -> None:
+def test_empty_results_can_be_reported(tmp_path: Path) -> None:
     empty = Results("nothing yet", 0.1, {})
     assert report.summary(empty) == "nothing yet"
     assert report.write_tables(empty, tmp_path).read_text("utf-8").startswith("# nothing yet\n")
 
 
-def test_without_the_extra_the_tables_are_written_all_the_same(
+def test_without_matplotlib_the_tables_are_still_written(
     tmp_path: Path, make_results: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -163,7 +163,7 @@ def test_without_the_extra_the_tables_are_written_all_the_same(
     assert (tmp_path / "tables.md").exists()
 
 
-def test_a_setting_without_change_points_in_common_has_none_marked(make_results: Maker) -> None:
+def test_only_shared_change_points_are_marked(make_results: Maker) -> None:
     (setting,) = make_results().settings.values()
     assert list(report.regret_panel(setting).change_points) == [2_501, 7_501]
     moved = (np.array([17]), *setting.change_points[1:])

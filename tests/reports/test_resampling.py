@@ -19,7 +19,7 @@ from switchmdp.reports.resampling import (
 NAN = float("nan")
 
 
-def test_the_band_of_one_problem_is_its_own_curve() -> None:
+def test_the_band_of_one_problem_has_zero_width() -> None:
     curve = [0.1, 0.7, 1 / 3]
     found = band([1, 2, 3], [curve])
     assert found.times.tolist() == [1, 2, 3]
@@ -35,7 +35,7 @@ def test_an_interval_of_many_normal_rows_is_two_standard_errors_wide() -> None:
     assert found.high == pytest.approx(rows.mean() + 1.96 * error, abs=0.25 * error)
 
 
-def test_intervals_hold_the_true_mean_about_95_times_in_a_hundred() -> None:
+def test_intervals_cover_the_true_mean_about_95_percent_of_the_time() -> None:
     generator = np.random.default_rng(2)
     held = 0
     for _ in range(400):
@@ -44,14 +44,14 @@ def test_intervals_hold_the_true_mean_about_95_times_in_a_hundred() -> None:
     assert 0.90 < held / 400 < 0.98
 
 
-def test_every_resample_draws_as_many_rows_as_there_are_and_all_are_as_likely() -> None:
+def test_a_resample_draws_n_of_n_rows_uniformly() -> None:
     counts = resampling._counts(50, 4000, 7, 0)
     assert (counts.sum(axis=1) == 50).all()
     assert np.abs(counts.mean(axis=0) - 1).max() < 0.1
     assert counts.var() == pytest.approx(1 - 1 / 50, abs=0.02)
 
 
-def test_the_same_rows_give_the_same_interval_and_another_seed_gives_another() -> None:
+def test_an_interval_depends_only_on_the_rows_and_the_seed() -> None:
     rows = np.random.default_rng(3).normal(size=40)
     assert interval(rows) == interval(rows.copy())
     assert interval(rows) != interval(rows, seed=1)
@@ -74,7 +74,7 @@ def test_rows_with_a_nan_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [NAN], [NAN, NAN]])
-def test_with_no_row_left_all_is_nan(rows: list[float]) -> None:
+def test_without_rows_everything_is_nan(rows: list[float]) -> None:
     found = interval(rows)
     assert all(map(math.isnan, (found.middle, found.low, found.high)))
     curve = band([1, 2], np.array([[row, row] for row in rows]).reshape(-1, 2))
@@ -82,7 +82,7 @@ def test_with_no_row_left_all_is_nan(rows: list[float]) -> None:
     assert np.isnan([curve.middle, curve.low, curve.high]).all()
 
 
-def test_rows_that_are_all_alike_have_an_interval_that_holds_them() -> None:
+def test_the_interval_of_equal_rows_contains_their_value() -> None:
     for value in (0.1, 1 / 3, -7.7, 1e9 / 7):
         found = interval([value] * 37)
         assert found.low <= found.middle <= found.high
@@ -108,7 +108,7 @@ def test_many_rows_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-def test_a_resampled_interquartile_mean_is_that_of_the_rows_drawn() -> None:
+def test_a_resampled_interquartile_mean_matches_the_drawn_rows() -> None:
     generator = np.random.default_rng(6)
     for n in range(1, 12):
         rows = generator.integers(-5, 5, size=n).astype(float)
@@ -127,12 +127,12 @@ def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
     assert ratio_of_means(np.ones((1, 2)), rows).tolist() == [2.5]
 
 
-def test_rows_compared_with_themselves_have_the_ratio_one_exactly() -> None:
+def test_the_ratio_of_rows_to_themselves_is_exactly_one() -> None:
     rows = np.random.default_rng(7).exponential(size=333)
     assert interval(np.column_stack([rows, rows]), ratio_of_means) == resampling.Interval(1, 1, 1)
 
 
-def test_a_ratio_to_what_may_not_be_positive_has_no_interval() -> None:
+def test_a_ratio_to_a_mean_that_may_not_be_positive_has_no_interval() -> None:
     found = interval([[1.0, 3.0], [1.0, -1.0]], ratio_of_means)
     assert found.middle == 1.0
     assert math.isnan(found.low)

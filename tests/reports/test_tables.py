@@ -39,20 +39,20 @@ def three() -> Setting:
         (-math.inf, "-∞"), (3, "3"), (-1234, "-1 234"),
     ],
 )  # fmt: skip
-def test_numbers_have_three_digits_or_all_before_the_point(value: float, shown: str) -> None:
+def test_numbers_have_three_digits_or_a_whole_integer_part(value: float, shown: str) -> None:
     assert number(value) == shown
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_numbers_are_a_dash() -> None:
     assert number(NAN) == percent(NAN) == with_interval(Interval(NAN, NAN, NAN)) == "–"
     assert with_interval(Interval(2.0, NAN, NAN)) == "2.00 (– … –)"
 
 
-def test_a_tiny_loss_is_not_minus_nothing() -> None:
+def test_a_tiny_negative_share_has_no_minus_sign() -> None:
     assert percent(-1e-9) == "0.0 %"
 
 
-def test_the_summary_ranks_agents_and_puts_those_that_failed_last() -> None:
+def test_the_summary_sorts_agents_by_regret_with_failed_ones_last() -> None:
     table = summary_table(three())
     assert [row[0] for row in table.rows] == ["better", "first", "broken"]
     cells = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
@@ -66,7 +66,7 @@ def test_the_summary_ranks_agents_and_puts_those_that_failed_last() -> None:
     assert "1 000 steps on 2 problems" in table.note
 
 
-def test_the_summary_counts_episodes_sweeps_bad_steps_and_time() -> None:
+def test_the_summary_shows_episodes_sweeps_bad_steps_and_time() -> None:
     setting = three()
     runs = replace(
         setting.agents["first"],
@@ -79,7 +79,7 @@ def test_the_summary_counts_episodes_sweeps_bad_steps_and_time() -> None:
     assert row[-5:] == ("15.0", "2 000", "200", "2.00", "0")
 
 
-def test_every_pair_is_compared_once_the_better_agent_first() -> None:
+def test_every_pair_is_compared_once_with_the_better_agent_first() -> None:
     table = paired_table(three())
     assert [row[:2] for row in table.rows] == [
         ("better", "first"), ("better", "broken"), ("first", "broken"),
@@ -99,7 +99,7 @@ def test_more_than_ten_agents_are_compared_with_the_best_only() -> None:
     assert "best only" not in paired_table(three()).note
 
 
-def test_segments_are_rows_and_say_where_they_lie() -> None:
+def test_the_segment_table_has_a_row_with_steps_for_each_segment() -> None:
     rows = [[1.0, 5.0, 6.0], [3.0, 5.0, 8.0]]
     setting = as_setting([10, 20, 30], {"a": rows, "b": [[0.0] * 3] * 2}, change_points=[11])
     table = segment_table(setting)
@@ -113,7 +113,7 @@ def test_segments_are_rows_and_say_where_they_lie() -> None:
     assert table.rows[2][4] == "3.00 (3.00 … 3.00)"
 
 
-def test_adaptation_is_a_median_and_how_often_never() -> None:
+def test_the_adaptation_table_shows_medians_and_how_often_agents_never_adapt() -> None:
     rows = [[500.0, 500.0, 500.0], [500.0, 500.0, 500.0], [0.0, 0.0, 900.0]]
     setting = as_setting([1000, 2000, 3000], {"a": rows}, change_points=[2901])
     table = adaptation_table(setting, 0.05)
@@ -122,7 +122,7 @@ def test_adaptation_is_a_median_and_how_often_never() -> None:
     assert "ε = 0.0500" in table.note
 
 
-def test_claims_stand_with_what_was_measured_and_the_verdict() -> None:
+def test_the_claims_table_shows_measurements_and_verdicts() -> None:
     claim = Claim(
         quote="it is | better", reading="paired", measure="better",
         setting="s", agent="a", than="b",
@@ -135,7 +135,7 @@ def test_claims_stand_with_what_was_measured_and_the_verdict() -> None:
     assert "it is \\| better" in table.markdown()
 
 
-def test_hardness_is_shown_by_quantiles_even_where_some_is_infinite() -> None:
+def test_the_hardness_table_handles_infinite_values() -> None:
     hardness = {
         "diameter": np.array([1.0, 2.0, 3.0, math.inf, math.inf]),
         "span": np.full(5, NAN),
@@ -163,7 +163,7 @@ def test_names_cannot_break_out_of_a_cell() -> None:
         assert bare.count("|") == 3
 
 
-def test_wide_and_combining_characters_are_aligned_by_what_they_take() -> None:
+def test_wide_and_combining_characters_are_aligned() -> None:
     table = Table("t", ("name", "x"), (("滑动窗口", "1"), ("e\u0301", "2"), ("plain", "3")))
     assert table.text().splitlines()[2:] == [
         "name      x",
@@ -174,7 +174,7 @@ def test_wide_and_combining_characters_are_aligned_by_what_they_take() -> None:
     ]
 
 
-def test_long_cells_go_on_in_the_next_line_and_rows_stay_apart() -> None:
+def test_long_cells_are_wrapped_and_rows_separated() -> None:
     table = Table("t", ("words", "n"), (("word " * 20, "1"), ("short", "2")))
     lines = table.text().splitlines()
     assert max(map(len, lines)) < 60
@@ -182,7 +182,7 @@ def test_long_cells_go_on_in_the_next_line_and_rows_stay_apart() -> None:
     assert lines[4:].count("") == 1
 
 
-def test_a_table_without_rows_still_has_its_columns() -> None:
+def test_a_table_without_rows_shows_its_columns() -> None:
     table = Table("none", ("a", "b"), (), "Nothing was run.")
     assert table.text().splitlines() == ["none", "", "a  b", "-  -", "", "Nothing was run."]
     assert "| a | b |\n| --- | --- |" in table.markdown()

@@ -87,7 +87,7 @@ def judge(results: Results, claim: Claim) -> Verdict:
     ... )
     >>> verdict = judge(Results("two agents", 0.1, {"s": setting}), claim)
     >>> verdict.outcome, verdict.text
-    ('reproduced', 'difference -1.00 (-1.00 … -1.00) or -10.0 %, on 6 problems')
+    ('reproduced', 'difference -1.00 (-1.00 … -1.00), or -10.0 %, on 6 problems')
     """
     missing = _missing(results, claim)
     if missing:
@@ -122,7 +122,7 @@ def _better(setting: Setting, claim: Claim) -> Verdict:
     than, n = str(claim.than), shared_problems(setting, *_agents(claim))
     change = difference(setting, claim.agent, than)
     relative = ratio(setting, claim.agent, than).middle - 1
-    share = "" if math.isnan(relative) else f" or {percent(relative)}"
+    share = "" if math.isnan(relative) else f", or {percent(relative)}"
     text = f"difference {with_interval(change)}{share}, {_on(n)}"
     return Verdict(claim, text, (change,), _outcome(change.high < 0, change.low > 0, n))
 
@@ -147,17 +147,18 @@ def _bumps(setting: Setting, claim: Claim) -> Verdict:
         return Verdict(claim, text, (), "not measured")
     measured = (~np.isnan(bump_rows(setting, claim.agent, claim.span))).sum(axis=0)
     outcomes: set[Outcome] = set()
-    texts = []
+    by_count: dict[int, list[str]] = {}
     for j, bump in by_change.items():
         n = int(measured[j - 1])
         outcomes.add(_outcome(bump.low > 0, bump.high <= 0, n))
-        texts.append(f"change {j}: {with_interval(bump)}, {_on(n)}")
+        by_count.setdefault(n, []).append(f"change {j}: {with_interval(bump)}")
+    text = "; ".join(f"{', '.join(texts)}, {_on(n)}" for n, texts in by_count.items())
     outcome: Outcome = "undecided"
     if "not reproduced" in outcomes:
         outcome = "not reproduced"
     elif outcomes == {"reproduced"}:
         outcome = "reproduced"
-    return Verdict(claim, "; ".join(texts), tuple(by_change.values()), outcome)
+    return Verdict(claim, f"additional regret after {text}", tuple(by_change.values()), outcome)
 
 
 def _outcome(holds: bool, fails: bool, n: int) -> Outcome:

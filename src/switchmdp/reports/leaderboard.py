@@ -157,7 +157,7 @@ def _method(leaderboard: Leaderboard) -> str:
         if any("riverswim" in row.problem for row in suite.rows) else "",
         "Relative regret is mean regret divided by that of the row's yardstick. The yardstick is "
         "the best agent that knows the change points and restarts at each of them or, where the "
-        f"problem changes at every step, {tables.best_rival(suite)}. Agents with known change "
+        f"problem changes continually, {tables.best_rival(suite)}. Agents with known change "
         "points have no rank.",
         "P(less than the next) is the share of problems on which an agent has less regret than the "
         "next in rank. Numbers in parentheses are 95 % bootstrap intervals over problems.",

@@ -45,10 +45,8 @@ class Prose:
 
 
 @dataclass(frozen=True)
-class Glossary:
-    """Terms with their explanations."""
-
-    items: Sequence[tuple[str, str]]
+class HowToRead:
+    """An explanation of regret and intervals, which is part of the template."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Code:
     summary: str = ""
 
 
-Block = Prose | Glossary | Facts | Table | Plot | Picture | Claims | Code
+Block = Prose | HowToRead | Facts | Table | Plot | Picture | Claims | Code
 
 
 @dataclass(frozen=True)
@@ -179,8 +177,8 @@ def _block(block: Block, section: Section, charts: list[Chart]) -> dict[str, Any
     match block:
         case Prose(text):
             return {"kind": "prose", "text": unbroken(text)}
-        case Glossary(items):
-            return {"kind": "glossary", "items": items}
+        case HowToRead():
+            return {"kind": "how_to_read"}
         case Facts(items, title):
             return {"kind": "facts", "title": title, "items": items}
         case Table():

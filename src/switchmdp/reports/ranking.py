@@ -1,7 +1,7 @@
 """Rank the agents in each row of a leaderboard's suite, and over all rows.
 
 Relative regret is regret divided by that of the row's *yardstick*: the best agent with known change
-points or, where the problem changes at every step, the best rival of our own agents. The yardstick
+points or, where the problem changes continually, the best rival of our own agents. The yardstick
 is chosen on the reported problems, which can only favour it: relative regret is not understated.
 Agents with known change points have no rank. Agents with equal regret share a rank.
 

@@ -17,38 +17,11 @@ from switchmdp.reports.charts import (
 from switchmdp.reports.claims import Sentence, by_sentence, judge_all
 from switchmdp.reports.formatting import UNKNOWN, Table, count, number
 from switchmdp.reports.measures import swept_parameters
-from switchmdp.reports.page import Claims, Code, Facts, Glossary, Page, Plot, Prose, Section
+from switchmdp.reports.page import Claims, Code, Facts, HowToRead, Page, Plot, Prose, Section
 
 MOST_FAILURES = 20
 LONGEST_TRACEBACK = 8000  # characters
 MOST_LISTED = 10
-HOW_TO_READ = (
-    (
-        "Regret",
-        "The agent acts in an environment that changes without notice. Its regret after t steps is "
-        "the total reward of a policy that is always optimal for the current configuration, minus "
-        "the total reward of the agent. Lower is better. A curve that flattens means that the "
-        "agent has learned; a curve that gets steeper after a change means that it has not yet "
-        "adapted.",
-    ),
-    (
-        "Pseudo-regret",
-        "Regret computed with the mean of each reward instead of the random reward, which removes "
-        "noise.",
-    ),
-    ("Regret within each segment", "Regret that starts again from 0 at every change point."),
-    (
-        "Lines, bands and brackets",
-        "Lines are means over problems. Bands and brackets are 95 % bootstrap intervals over "
-        "problems: they show how much the mean would vary if other problems of the same kind were "
-        "drawn.",
-    ),
-    (
-        "Comparing agents",
-        "All agents face the same problems with the same randomness. Differences are computed "
-        "problem by problem, so they can be much more certain than two overlapping bands suggest.",
-    ),
-)
 
 
 def experiment_page(results: Results, further: Sequence[Table] = ()) -> Page:
@@ -84,7 +57,7 @@ def common_sections(results: Results, further: Sequence[Table]) -> list[Section]
 
 def how_to_read() -> Section:
     """Return the section that explains regret and intervals."""
-    return Section("reading", "How to read this page", [Glossary(HOW_TO_READ)])
+    return Section("reading", "How to read this page", [HowToRead()])
 
 
 def setting_section(results: Results, setting: Setting, shown: Sequence[Table]) -> Section:

@@ -45,12 +45,8 @@ Board = Mapping[str, Sequence[Place]]  # the places of each row
 
 def setting_tables(setting: Setting, epsilon: float) -> list[Table]:
     """Return all tables of one setting."""
-    return [
-        summary_table(setting),
-        paired_table(setting),
-        segment_table(setting),
-        adaptation_table(setting, epsilon),
-    ]
+    by_segment = [segment_table(setting), adaptation_table(setting, epsilon)]
+    return [summary_table(setting), paired_table(setting), *by_segment]
 
 
 def summary_table(setting: Setting) -> Table:
@@ -164,8 +160,8 @@ def adaptation_table(setting: Setting, epsilon: float) -> Table:
     """
     note = (
         "Median number of steps from the start of the segment until the mean pseudo-regret of 1000 "
-        f"steps stays below ε = {number(epsilon)} for the rest of the segment. In parentheses: the "
-        "share of problems on which this never happens."
+        f"steps stays at most ε = {number(epsilon)} for the rest of the segment. In parentheses: "
+        "the share of problems on which this never happens."
     )
 
     def cells(agent: str) -> list[str]:

@@ -1,7 +1,7 @@
 "use strict";
 
-/* The page's charts, from the JSON block `charts`. Names come from an experiment's file and reach
-   the page only as text nodes, attribute values and canvas text, never as markup. */
+/* Draws the charts of the page from the JSON in the element `charts`. Names come from an experiment's
+   file. They are only used as text nodes, attribute values and canvas text, never as markup. */
 (() => {
   const COLOURS = 7;
   const DASHES = [[], [9, 4], [9, 4, 2, 4], [2, 3], [15, 4], [5, 3, 2, 3, 2, 3], [14, 4, 2, 4]];
@@ -10,7 +10,7 @@
   const INTEGERS = POWERS.slice(12).flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power));
   const root = document.documentElement;
 
-  /* Three digits, or all those before the point, as in the tables. */
+  /* Format a number as in the tables: three digits, or all digits of the integer part. */
   function number(value) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
@@ -20,11 +20,11 @@
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const colour = (style) => css(`--series-${style % COLOURS}`);
-  // Where the colours start over, the dashes are shifted: no two of the first 49 look the same.
+  // When the colours repeat, the dashes are shifted, so that the first 49 styles are all different.
   const dash = (style) => DASHES[(style + Math.floor(style / COLOURS)) % DASHES.length];
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-  /* The logarithms of round numbers between two logarithms, as many as there is room for. */
+  /* Ticks of a logarithmic axis: the logarithms of round numbers, as many as fit. */
   function decades(low, high, room) {
     const inside = (powers) => powers.filter((power) => power >= low && power <= high);
     const fine = inside(POWERS.flatMap((power) => [0, Math.log10(2), Math.log10(5)].map((n) => power + n)));
@@ -55,8 +55,8 @@
   }
 
   class Chart {
-    /* spec: title, x, xlabel, xname, log, points (whether to draw them), marks [{x, label}], names,
-       styles, and views [{name, curves}], where a curve is [middle, low, high], each as long as x. */
+    /* spec: title, x, xlabel, xname, log, points (whether they are drawn), marks [{x, label}], names,
+       styles, and views [{name, curves}]; a curve is [mean, low, high], each as long as x. */
     constructor(figure, spec) {
       this.figure = figure;
       this.spec = spec;
@@ -88,7 +88,7 @@
       new ResizeObserver(() => this.fit()).observe(place);
     }
 
-    /* Where a value stands on the horizontal axis. */
+    /* Position of a value on the x axis. */
     place(value) {
       return this.spec.log ? Math.log10(value) : value;
     }
@@ -120,10 +120,10 @@
         });
         return element("li", {}, button, this.values[i]);
       });
-      return element("ul", { class: "legend", "aria-label": "Agents: shown or hidden" }, ...items);
+      return element("ul", { class: "legend", "aria-label": "Show or hide agents" }, ...items);
     }
 
-    /* uPlot wants columns: x, then low and high of every band, then the lines over them. */
+    /* The columns that uPlot expects: x, then low and high of every band, then the lines. */
     columns() {
       const { curves } = this.spec.views[this.view];
       return [
@@ -203,7 +203,7 @@
       return node;
     }
 
-    /* What x spans when nothing is zoomed; points get some air, lines start at the axis. */
+    /* Range of x without zoom; charts with points have a margin. */
     whole() {
       const [first, last] = [this.x[0], this.x[this.x.length - 1]];
       if (!this.spec.points) return [first, last];
@@ -218,7 +218,7 @@
       return [bottom < 0 || bottom === low ? bottom - air : bottom, high + air];
     }
 
-    /* Vertical lines at the changes, or at a value worth marking. */
+    /* Draw vertical lines at the marks. */
     mark(u, scale) {
       const { left, top, width, height } = u.bbox;
       const { ctx } = u;
@@ -262,7 +262,7 @@
     zoom(range) {
       const [min, max] = range ?? this.whole();
       this.range = range;
-      this.u.batch(() => this.u.setScale("x", { min, max })); // at once: the cursor needs it
+      this.u.batch(() => this.u.setScale("x", { min, max })); // batch: update at once, because the cursor needs the new scale
       this.reset.disabled = range === null;
     }
 
@@ -273,7 +273,7 @@
       u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     }
 
-    /* The indices of the values in view. */
+    /* First and last index of the values in view. */
     visible() {
       const [low, high] = this.range ?? this.whole();
       const inside = this.x.flatMap((value, i) => (value >= low && value <= high ? [i] : []));
@@ -305,7 +305,7 @@
       this.read(index);
     }
 
-    /* Zoom about the value read, or the middle. */
+    /* Zoom around the selected value, or around the middle. */
     magnify(factor) {
       const [first, last] = this.whole();
       const [low, high] = this.range ?? [first, last];
@@ -323,14 +323,14 @@
       this.read(null);
     }
 
-    /* Beside each name its value here; where nothing is pointed at, at the end of the curve. */
+    /* Show each curve's value at the selected index, or at its end if nothing is selected. */
     read(index) {
       const { spec } = this;
       this.index = index;
       const at = index ?? spec.x.length - 1;
       const x = number(spec.x[at]);
       const view = spec.views[this.view];
-      this.where.textContent = `Mean ${view.name} with its 95 % band, at ${spec.xname} ${x}`;
+      this.where.textContent = `Mean ${view.name} with 95 % interval at ${spec.xname} ${x}`;
       const sentences = [];
       spec.names.forEach((name, i) => {
         const [middle, low, high] = view.curves[i].map((curve) => number(curve[at]));
@@ -350,7 +350,7 @@
   const redraw = () => charts.forEach((chart) => chart.draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
-  /* On paper everything is open, light, and drawn anew at a size that fits and is sharp. */
+  /* For printing, open all details and redraw the charts in light colours at a sharp resolution. */
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
