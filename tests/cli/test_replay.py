@@ -35,9 +35,9 @@ def rows_of(said: str) -> dict[str, list[str]]:
 def test_windows_are_compared_beside_two_baselines(call: Any, log: Path) -> None:
     said = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
     assert said.code == 0
-    assert "800 records, applied again from the beginning:" in said.out
-    assert "  the same learner, bit for bit, as in the snapshot at record 800\n" in said.out
-    assert "  every action comes out as it was logged\n" in said.out
+    assert "replayed 800 records from the beginning:" in said.out
+    assert "  same learner, bit for bit, as in the snapshot at record 800\n" in said.out
+    assert "  all replayed actions equal the log\n" in said.out
     assert "400 steps, 2 states, 2 actions" in said.out
     rows = rows_of(said.out)
     assert list(rows) == [
@@ -46,9 +46,9 @@ def test_windows_are_compared_beside_two_baselines(call: Any, log: Path) -> None
     assert sum("*" in row for row in rows.values()) in (1, 2)
     assert rows["sw-ucrl, window 50"][-2:] == ["100.0", "%"]  # it made the log
     assert rows["the last visit"][-1] == "-"
-    assert "would now do" in said.out
-    assert "does not say what reward or regret another agent would have\nearned" in said.out
-    assert said.out.endswith("Agreement with the log is no merit.\n")
+    assert "after the last step (estimate, remembered visits)" in said.out
+    assert "do not tell what reward or regret another\nagent would have earned" in said.out
+    assert said.out.endswith("Agreement with the log is not an advantage.\n")
 
 
 def test_without_a_window_a_scale_of_them_is_tried(call: Any, log: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_agent_that_predicts_nothing_is_compared_by_its_actions_alone(
     *nothing, agrees, percent = row[1].split()
     assert (nothing, percent) == (["-"] * 5, "%")
     assert 30 < float(agrees) < 70
-    assert "never forgets would now do" in said.out
+    assert "policy of never forgets after the last step" in said.out
     found = json.loads(
         call("replay", log, "--agent", "random", "--json").out.splitlines()[1]
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_log_that_gives_another_learner_is_damaged(call: Any, log: Path) -> No
     file.write_bytes(b"".join(encoded(number, record) for number, record in records.items()))
     said = call("replay", log, "--window", 30)
     assert said.code == 4
-    assert "NOT the learner that the snapshot at record 800 holds" in said.out
+    assert "the learner DIFFERS from the snapshot at record 800" in said.out
     assert "sw-ucrl, window 30" in said.out
 
 
@@ -145,19 +145,22 @@ def test_a_log_without_feedback_is_verified_all_the_same(call: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (("--agent", "ucrl2", "--window", 5), "--window must be left out: ucrl2 has none"),
-        (("--agent", "ucrl2-r"), "changes must be given for ucrl2-r (--set changes=VALUE)"),
-        (("--agent", "borl"), "horizon must be given for borl (--set horizon=VALUE)"),
-        (("--window", 5, "--set", "window=6"), "--set window must be left out with --window"),
-        (("--set", "gamma=1"), "a parameter of sw-ucrl must be one of window, delta"),
-        (("--agent", "psrl", "--delta", 0.1), "a parameter of psrl must be one of seed"),
+        (
+            ("--agent", "ucrl2", "--window", 5),
+            "--window must be omitted: ucrl2 has no such",
+        ),
+        (("--agent", "ucrl2-r"), "changes must be set, because ucrl2-r requires it"),
+        (("--agent", "borl"), "horizon must be set, because borl requires it"),
+        (("--window", 5, "--set", "window=6"), "--set window must be omitted if --window is set"),
+        (("--set", "gamma=1"), "parameter of sw-ucrl must be one of window, delta"),
+        (("--agent", "psrl", "--delta", 0.1), "parameter of psrl must be one of seed"),
         (
             ("--agent", "q-learning", "--window", 5),
-            "--window must be left out: q-learning has none",
+            "--window must be omitted: q-learning has no such parameter",
         ),
         (("--window", 0), "window must be"),
         (("--delta", 2), "delta must be"),
-        (("--agent", "omniscient"), "omniscient must be told the problem itself, so it can only"),
+        (("--agent", "omniscient"), "omniscient needs the problem itself, so it can only"),
         (("--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
     ],
 )

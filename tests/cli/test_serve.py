@@ -64,14 +64,14 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
     ("asked", "told"),
     [
         (GO_ON, "--agent must be given"),
-        ((*GO_ON, "--agent", "ucrl2"), "--states must be given"),
+        ((*GO_ON, "--agent", "ucrl2"), "--states must be set together with --agent"),
         ((*NEW, "--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
-        ((*NEW, "--agent", "oracle"), "(oracle must be told the times of all changes, so it can"),
-        ((*NEW, "--agent", "told-kl-ucrl"), "must be told the times of all changes"),
-        ((*NEW, "--agent", "omniscient"), "must be told the problem itself"),
-        ((*NEW, "--agent", "sw-ucrl"), "window must be given for sw-ucrl (--set window=VALUE)"),
-        ((*NEW, "--agent", "ucrl2", "--window", "5"), "a parameter of ucrl2 must be one of delta"),
-        ((*SW, "--set", "gamma=5"), "a parameter of sw-ucrl must be one of window, delta"),
+        ((*NEW, "--agent", "oracle"), "(oracle needs the change points, so it can"),
+        ((*NEW, "--agent", "told-kl-ucrl"), "needs the change points"),
+        ((*NEW, "--agent", "omniscient"), "needs the problem itself"),
+        ((*NEW, "--agent", "sw-ucrl"), "window must be set, because sw-ucrl requires it (--set"),
+        ((*NEW, "--agent", "ucrl2", "--window", "5"), "parameter of ucrl2 must be one of delta"),
+        ((*SW, "--set", "gamma=5"), "parameter of sw-ucrl must be one of window, delta"),
         ((*SW, "--set", "gamma"), "--set must be NAME=VALUE, got 'gamma'"),
         ((*NEW, "--agent", "sw-ucrl", "--set", "window=wide"), "window must be an integer"),
         ((*SW, "--delta", "2"), "delta must be a number strictly between 0 and 1"),
@@ -81,7 +81,7 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
         ((*SW, "--warm-start", "nothing.csv"), "nothing.csv: No such file"),
     ],
 )
-def test_what_can_not_be_served_is_told_before_anything_is_made(
+def test_invalid_options_are_reported_before_anything_is_created(
     call: Call, asked: tuple[str, ...], told: str
 ) -> None:
     said = call(*asked)

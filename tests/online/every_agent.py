@@ -6,7 +6,6 @@ minutes. It prints one line of JSON for each agent: what was seen, or the traceb
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import sys
@@ -22,10 +21,9 @@ from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
 import switchmdp as sm
 from switchmdp.agents import AGENTS
 from switchmdp.cli.replay import replay_log
-from switchmdp.cli.serve import GIVEN
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
-from switchmdp.online.offered import offered
+from switchmdp.online.servable import parameters_of, servable_agents
 
 STEPS = 60
 SIMULATED = 2000
@@ -41,12 +39,8 @@ VALUES: dict[str, Any] = {
 
 def needed(name: str) -> dict[str, Any]:
     """A value for each parameter that the agent needs."""
-    takes = inspect.signature(AGENTS[name]).parameters
-    return {
-        parameter: VALUES[parameter]
-        for parameter, found in takes.items()
-        if found.default is found.empty and parameter not in GIVEN
-    }
+    takes = parameters_of(name)
+    return {key: VALUES[key] for key, kind in takes.items() if kind.default is kind.empty}
 
 
 def served_as_simulated(name: str, folder: Path) -> dict[str, Any]:
@@ -125,7 +119,7 @@ def _live(client: Client, first: int, last: int) -> None:
 def main(scratch: Path) -> None:
     """One line of JSON for each agent."""
     assert not JIT
-    for name in offered():
+    for name in servable_agents():
         try:
             found = lived(name, scratch / name)
             survives(name, scratch)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 from tests.online.serving import serving
 
 from switchmdp.agents import SWUCRL
-from switchmdp.online import Decisions, protocol, rebuild
+from switchmdp.online import Decisions, rebuild, server
 
 GOODBYE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(?:[\w-]+: [^\r\n]*\r\n)*\r\n", re.IGNORECASE)
@@ -57,7 +57,7 @@ def fuzzed(folder: Path, n: int) -> str:
     """Send n requests, eight at a time, and check everything; an account of the answers."""
     decisions = Decisions(SWUCRL(3, 2, window=50), folder, sync=False)
     with (
-        patch.object(protocol, "PATIENCE", 0.2),  # many of these requests have no end
+        patch.object(server, "PATIENCE", 0.2),  # many of these requests have no end
         decisions, serving(decisions, rate=1e6) as client,
         ThreadPoolExecutor(8) as pool,
     ):  # fmt: skip

@@ -15,7 +15,7 @@ from tests.online.every_agent import STEPS
 from tests.online.serving import Client
 
 from switchmdp.agents import AGENTS, Episodic
-from switchmdp.online.offered import offered, unknowable
+from switchmdp.online.servable import servable_agents, unavailable_information
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -36,15 +36,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {found["agent"]: found for found in map(json.loads, done.stdout.splitlines())}
 
 
-def test_only_agents_that_must_be_told_the_truth_are_left_out() -> None:
-    left_out = {name for name, agent in AGENTS.items() if unknowable(agent) is not None}
-    assert left_out == {
+def test_only_agents_that_need_to_know_the_problem_or_its_changes_cannot_be_served() -> None:
+    assert AGENTS.keys() - servable_agents().keys() == {
         "oracle", "oracle-psrl", "told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "omniscient"
     }  # fmt: skip
-    assert {*offered(), *left_out} == {*AGENTS}
+    assert unavailable_information(AGENTS["omniscient"]) == "the problem itself"
 
 
-@pytest.mark.parametrize("name", offered())
+@pytest.mark.parametrize("name", servable_agents())
 def test_every_agent_that_can_be_served_is_served_shown_and_replayed(
     name: str, seen: dict[str, Any]
 ) -> None:
@@ -71,7 +70,7 @@ def test_every_agent_that_can_be_served_is_served_shown_and_replayed(
     assert [row["agent"] for row in baselines] == ["never forgets", "the last visit"]
 
 
-@pytest.mark.parametrize("name", offered())
+@pytest.mark.parametrize("name", servable_agents())
 def test_served_decisions_equal_those_of_a_simulation(name: str, seen: dict[str, Any]) -> None:
     """Each feedback arrives before the next decision."""
     assert "failure" not in seen[name], seen[name]["failure"]

@@ -11,7 +11,7 @@ from tests.online.serving import Answer, Client, serving
 
 from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions
-from switchmdp.online.openapi import document
+from switchmdp.online.routes import document
 
 TOKEN = "correct-horse-battery"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}

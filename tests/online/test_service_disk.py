@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.online import Decisions, commits, history, rebuild
+from switchmdp.online import Decisions, history, journal, rebuild
 from switchmdp.storage.log import Log
 
 
@@ -56,7 +56,7 @@ def test_all_who_wait_for_the_disk_share_one_sync(
 def test_when_too_many_wait_for_the_disk_others_are_sent_away(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "MOST_WAITING", 3)
+    monkeypatch.setattr(journal, "MOST_WAITING", 3)
     disk = Disk(decisions, monkeypatch)
     with serving(decisions) as client, ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(client.decide, state=0)]

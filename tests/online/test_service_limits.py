@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.online import Decisions, protocol
+from switchmdp.online import Decisions, server
 
 TOKEN = "correct-horse-battery"
 
@@ -73,7 +73,7 @@ def test_what_is_not_http_ends_the_connection(client: Client, sent: bytes) -> No
 def test_nobody_is_waited_for_for_ever(
     client: Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(protocol, "PATIENCE", 0.05)
+    monkeypatch.setattr(server, "PATIENCE", 0.05)
     client.raw(sent)  # returns, because the server closes the connection
 
 
@@ -126,14 +126,14 @@ def test_900_idle_strangers_lock_nobody_out_who_has_the_token(decisions: Decisio
             assert client.ask("POST", "/decisions", {"state": 0}, right).status == 201
         assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
         left = sum(map(is_open, idle))
-        assert 0 < left <= protocol.MOST_STRANGERS_FROM_ADDRESS
+        assert 0 < left <= server.MOST_STRANGERS_FROM_ADDRESS
         assert is_open(idle[-1])  # whoever has waited longest has gone first
 
 
 def test_strangers_are_limited_in_all_and_those_who_are_known_do_not_count(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_STRANGERS", 5)
+    monkeypatch.setattr(server, "MOST_STRANGERS", 5)
     with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
         known = [stack.enter_context(connected(client.port)) for _ in range(4)]
         assert {asked(one, TOKEN) for one in known} == {b"HTTP/1.1 200 OK"}
@@ -150,7 +150,7 @@ def test_strangers_are_limited_in_all_and_those_who_are_known_do_not_count(
 def test_one_address_has_so_many_connections_and_the_one_that_idled_longest_goes(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_FROM_ADDRESS", 4)
+    monkeypatch.setattr(server, "MOST_FROM_ADDRESS", 4)
     with ExitStack() as stack:
         known = [stack.enter_context(connected(client.port)) for _ in range(4)]
         for one in (*known[1:], known[0]):
@@ -163,7 +163,7 @@ def test_one_address_has_so_many_connections_and_the_one_that_idled_longest_goes
 def test_who_is_busy_is_not_closed_for_somebody_new(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
     half = b"POST /decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with serving(decisions) as client, ExitStack() as stack:
         busy = [stack.enter_context(connected(client.port)) for _ in range(2)]
@@ -181,7 +181,7 @@ def test_who_is_busy_is_not_closed_for_somebody_new(
 def test_a_stranger_may_idle_for_less_time_than_who_is_known(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "PATIENCE", 0.2)
+    monkeypatch.setattr(server, "PATIENCE", 0.2)
     with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
         stranger, known = (stack.enter_context(connected(client.port)) for _ in range(2))
         assert asked(known, TOKEN) == b"HTTP/1.1 200 OK"
@@ -202,7 +202,7 @@ def test_requests_that_follow_each_other_closely_are_all_answered(
     request = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n".encode()
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     sent = request * 250 + last
-    assert len(sent) > 2 * protocol.LARGEST_HEAD
+    assert len(sent) > 2 * server.LARGEST_HEAD
     received = b""
     with connected(client.port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -219,7 +219,7 @@ def test_a_head_may_be_as_large_as_the_limit_and_not_much_larger(
     client: Client, sent_in: int
 ) -> None:
     before = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
-    for size, status in ((protocol.LARGEST_HEAD, b"200"), (protocol.LARGEST_HEAD + 10_000, b"400")):
+    for size, status in ((server.LARGEST_HEAD, b"200"), (server.LARGEST_HEAD + 10_000, b"400")):
         head = before + b"x" * (size - len(before) - 4) + b"\r\n\r\n"
         with connected(client.port) as connection, suppress(ConnectionError):
             for first in range(0, size, sent_in):

@@ -38,9 +38,8 @@ from switchmdp.errors import DamagedFile, SwitchmdpError
 from switchmdp.online import Decisions, rebuild, snapshots
 from switchmdp.online.beliefs import beliefs
 from switchmdp.online.folder import replay
-from switchmdp.online.learner import Learner
+from switchmdp.online.learner import Learner, Settings
 from switchmdp.online.metrics import Metrics
-from switchmdp.online.settings import Settings
 from switchmdp.storage import save_arrays
 from switchmdp.storage.log import files_of, read
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import json
 import os
 import signal
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from switchmdp.agents import AGENTS
 from switchmdp.agents.protocol import check_observe
 from switchmdp.cli import INTERRUPTED, TERMINATED
 from switchmdp.cli.say import say, tell
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.experiments.build import parameters_of
 from switchmdp.online import Decisions, Signal, history
 from switchmdp.online.folder import NAME
-from switchmdp.online.offered import offered, unknowable
+from switchmdp.online.servable import create, parameters_of
 
-GIVEN = ("n_states", "n_actions", "available")  # by options of their own, or by the folder
 COLUMNS = ["state", "action", "reward", "next_state"]
 Row = tuple[int, int, float, int]
 
@@ -36,7 +32,7 @@ def serve_folder(
     from switchmdp.online.service import application
 
     token = _token(token_file)
-    made = None if agent is None else _made(agent, states, actions, parameters)
+    made = None if agent is None else _new_agent(agent, states, actions, parameters)
     new = not (data / NAME).exists()
     if new and made is None:
         allowed = f"given, with --states and --actions: {data} holds no agent yet"
@@ -66,39 +62,16 @@ def _token(file: Path | None) -> str | None:
     return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
 
 
-def _made(name: str, states: int | None, actions: int | None, parameters: dict[str, Any]) -> Any:
-    takes = parameters_of_agent(name)
+def _new_agent(
+    name: str, states: int | None, actions: int | None, parameters: dict[str, Any]
+) -> Any:
+    parameters_of(name)  # an unknown agent is reported first
     for option, value in (("--states", states), ("--actions", actions)):
         if value is None:
-            raise InvalidParameter(option, None, "given with --agent")
-    must_fit(name, parameters, takes)
-    kind: Any = AGENTS[name]
-    return kind(states, actions, **parameters)
-
-
-def parameters_of_agent(name: str) -> dict[str, inspect.Parameter]:
-    """What an agent can be given by its user, if it is one that can be served."""
-    if name not in offered():
-        allowed = f"one of {', '.join(offered())}"
-        if name in AGENTS:
-            needs = unknowable(AGENTS[name])
-            allowed += f" ({name} must be told {needs}, so it can only be simulated)"
-        raise InvalidParameter("--agent", name, allowed)
-    kind: Any = AGENTS[name]
-    takes = parameters_of(kind)
-    return {p: found for p, found in takes.items() if p not in GIVEN}
-
-
-def must_fit(
-    name: str, parameters: Collection[str], takes: Mapping[str, inspect.Parameter]
-) -> None:
-    """Exactly the parameters that the agent takes, and all that it needs."""
-    for given in parameters:
-        if given not in takes:
-            raise InvalidParameter(f"a parameter of {name}", given, f"one of {', '.join(takes)}")
-    for needed, found in takes.items():
-        if found.default is found.empty and needed not in parameters:
-            raise InvalidParameter(needed, None, f"given for {name} (--set {needed}=VALUE)")
+            raise InvalidParameter(option, None, "set together with --agent")
+    assert states is not None
+    assert actions is not None
+    return create(name, states, actions, parameters)
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Agents in production: decisions that survive a crash, and the service before them."""
 
 from switchmdp.online.decisions import Decision, Decisions
-from switchmdp.online.folder import history, rebuild
-from switchmdp.online.prequential import Evaluation, evaluate
-from switchmdp.online.replay import Verified, verify
-from switchmdp.online.signal import ChangeSignal, Signal
+from switchmdp.online.evaluation import Evaluation, evaluate
+from switchmdp.online.folder import Verified, history, rebuild, verify
+from switchmdp.online.monitoring import ChangeSignal, Signal
 
 __all__ = [
     "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "evaluate",

@@ -22,7 +22,7 @@ from switchmdp.agents.episodic import PARTS
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
-from switchmdp.online.signal import Signal
+from switchmdp.online.monitoring import Signal
 from switchmdp.validation import check_integer, is_number
 
 THRESHOLD = 1.0  # where the change signal fires

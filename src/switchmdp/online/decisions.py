@@ -38,12 +38,10 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.online import folder as folders
-from switchmdp.online.checks import checked_mask
 from switchmdp.online.folder import as_plain
 from switchmdp.online.journal import Journal
-from switchmdp.online.learner import Event, Learner
-from switchmdp.online.settings import Settings, checked
-from switchmdp.online.signal import Signal
+from switchmdp.online.learner import Event, Learner, Settings, checked_mask, checked_settings
+from switchmdp.online.monitoring import Signal
 from switchmdp.validation import check_integer
 
 BATCH = 1000  # rows of history in a record
@@ -110,12 +108,12 @@ class Decisions:
                     raise InvalidParameter("agent", agent, "an Agent: this folder has none yet")
                 window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
                 given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
-                folders.create(self.folder, Learner(agent, checked(Settings(**given))))
+                folders.create(self.folder, Learner(agent, checked_settings(Settings(**given))))
             elif agent is not None:
                 folders.must_be_made_for(agent, self.folder, classes)
             self._key = folders.key_of(self.folder)
             learner, number = folders.recover(self.folder, classes)
-            wanted = checked(replace(learner.settings, **given))
+            wanted = checked_settings(replace(learner.settings, **given))
             folders.upgrade(self.folder)
             self._journal = Journal(
                 self._claim, learner, number,

@@ -1,11 +1,15 @@
-"""The folder of decisions: whose it is, how it is made, and the way back after a crash.
+"""The folder of decisions: its lock, its creation, recovery after a crash, and replay of its log.
 
-decisions.json          made last; holds the key of the decisions' ids, and its checksum
-snapshot-000….npz       the agent as it was given, and the two newest snapshots
+decisions.json          written last; holds the key of the decisions' ids, and its checksum
+snapshot-000….npz       the initial agent, and the two newest snapshots
 log-….jsonl             every event
-lock                    held, like the folder itself, by the process that writes here
+lock                    locked, like the folder itself, by the process that writes here
 
-All of it is for its owner alone: whoever reads the key can make up ids.
+Only the owner has access: whoever reads the key can forge ids.
+
+Every event is in the log, so the log applied to the initial agent must give the live learner, bit
+for bit. `verify` does this, and compares the result with the newest snapshot. It writes nothing, so
+it can run beside a live process.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ import os
 import secrets
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +295,65 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, np.floating):
         return float(value)
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+Tell = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """What came of a log that was applied again."""
+
+    records: int
+    snapshot: int  # the record at which it was compared; 0: there is no snapshot yet but the first
+    same: bool
+    differing: int  # decisions whose action came out otherwise than it was logged
+    learner: Learner
+
+
+def verify(
+    folder: str | os.PathLike[str], classes: Iterable[type] = (), tell: Tell = lambda records: None
+) -> Verified:
+    """Apply the whole log to the agent as it was given; `tell` hears how many records are done.
+
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         counted = decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     found = verify(place)
+    >>> found.records, found.snapshot, found.same, found.differing
+    (2, 2, True, 0)
+    """
+    path, classes = Path(folder), tuple(classes)
+    if not (path / NAME).exists():
+        raise ForeignFolder(f"{path} is no folder of decisions: there is no {NAME}")
+    learner = snapshots.load(snapshots.file_of(path, 0), classes)
+    number, kept = _newest(path, classes)
+    _, differing = replay(learner, _up_to(number, records(path), tell))
+    parts = snapshots.parts_of
+    same = kept is None or snapshots.alike(parts(learner), parts(kept))
+    last, more = replay(learner, _up_to(None, records(path, number), tell))
+    return Verified(max(number, last), number, same, differing + more, learner)
+
+
+def _newest(path: Path, classes: Iterable[type]) -> tuple[int, Learner | None]:
+    """The newest snapshot that can be read, but for the first of all."""
+    for number, file in snapshots.snapshots_of(path).items():
+        try:
+            if number > 0:
+                return number, snapshots.load(file, classes)
+        except (DamagedFile, FileNotFoundError):  # a live process may remove it meanwhile
+            continue
+    return 0, None
+
+
+def _up_to(
+    last: int | None, given: Iterable[tuple[int, Record]], tell: Tell
+) -> Iterator[tuple[int, Record]]:
+    for number, record in given:
+        if last is not None and number > last:
+            return
+        yield number, record
+        tell(number)

@@ -1,28 +1,33 @@
-"""Events in order: applied to the learner, appended to the log, and now and then a snapshot.
+"""Events in order: applied to the learner, appended to the log, with a snapshot now and then.
 
-An event is applied first and logged with its outcome, all in one turn. If the disk then fails, the
-caller is told that it is not acknowledged; the event waits in memory for the next commit, so that
-learner and log never part, and until that has succeeded nothing else may happen. If an event is cut
-off in between, by Ctrl-C say, they have parted: then nothing at all may happen any more, and the
-folder must be opened anew.
+An event is applied first, then logged with its outcome, under one lock. If the disk fails, the call
+raises an error and the event is not acknowledged. The event stays in memory for the next commit, so
+that learner and log agree, and no other event is accepted until that commit has succeeded. If an
+event is interrupted in between, by Ctrl-C for example, learner and log disagree. Then no further
+event is accepted, and the folder must be reopened.
 
-An event holds two times. `at` is the wall clock, and only shown. `after` is how many seconds of a
-clock that nobody can set have passed since the event before, in the same process. Expiry is counted
-in these.
+An event has two times. `at` is the wall clock, and is only shown. `after` is the number of seconds,
+on a clock that cannot be set, since the previous event in the same process. Expiry uses `after`.
+
+`GroupCommit` lets the requests of an event loop share syncs. While one sync runs in a thread, other
+requests wait for the next one together. If a sync fails, every request in its group gets the error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import LogFailed
 from switchmdp.online import snapshots
 from switchmdp.online.folder import Claim
-from switchmdp.online.learner import REFUSALS, REPEATED, Event, Learner, Outcome
+from switchmdp.online.learner import REJECTIONS, REPEATED, Event, Learner, Outcome
 from switchmdp.storage import Arrays
 from switchmdp.storage.log import Log
 
@@ -83,7 +88,7 @@ class Journal:
             number = self.log.append(event)
             self._elapsed = elapsed  # only what is logged has passed for the learner
             return outcome, number
-        except REFUSALS:
+        except REJECTIONS:
             raise
         except BaseException:
             self._over = "was cut off amid an event, and must be opened anew"
@@ -150,3 +155,56 @@ class Journal:
                 self._save(self.log.number, *snapshots.parts_of(self.learner))
         finally:
             self.log.close()
+
+
+MOST_WAITING = 1000
+
+
+class GroupCommit:
+    """Turns many waits into few calls of `commit`."""
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        self._commit = commit
+        self._gathering: list[asyncio.Future[None]] = []
+        self._busy = False
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self.failure: BaseException | None = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many wait for the disk that nobody else should."""
+        return len(self._gathering) >= MOST_WAITING
+
+    async def recovered(self) -> None:
+        """After a failure: return once the disk takes what waits, or fail again."""
+        if self.failure is not None:
+            await self.done()
+
+    async def done(self) -> None:
+        """Wait until all that was entered up to now is on disk."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._gathering.append(mine)
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._start)  # not at once: others may be about to come along
+        await mine
+
+    def _start(self) -> None:
+        group, self._gathering = self._gathering, []
+        sync = asyncio.get_running_loop().run_in_executor(self._thread, self._commit)
+        sync.add_done_callback(partial(self._finish, group))
+
+    def _finish(self, group: list[asyncio.Future[None]], sync: asyncio.Future[None]) -> None:
+        self.failure = sync.exception()
+        for waiter in group:
+            if waiter.done():  # it was cancelled
+                continue
+            if self.failure is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(self.failure)
+        if self._gathering:
+            self._start()
+        else:
+            self._busy = False

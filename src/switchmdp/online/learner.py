@@ -1,32 +1,33 @@
-"""The state that decisions and feedback go through, as a function of its events alone.
+"""The agent with its pending decisions and sessions, as a function of its events.
 
-Whatever happens is an event with its time, applied in order; nothing else changes the learner. So
-the log of events is the whole truth: applied again from the beginning, or from a snapshot, it gives
-the same agent bit for bit. An event that is refused (a typed error) has changed nothing.
+Everything that happens is an event with a time. Events are applied in order, and nothing else
+changes the learner. So the log of events determines the learner: replayed from the beginning, or
+from a snapshot, it gives the same agent bit for bit. An event that is rejected (a typed error)
+changes nothing.
 
-    decide     state, session, available actions, an action already taken elsewhere
+    decide     state, session, available actions, or an action that was already taken
     feedback   decision, reward, next state
-    history    steps known from elsewhere (a warm start)
-    mode       who chooses: the agent, a fixed policy, or that with the agent in its shadow
+    history    steps from another source (a warm start)
+    mode       who chooses: the agent, a fixed policy, or both (a shadow run)
     grow       more states or actions
-    restart    forget all
-    settings   other limits from here on
-    plan       a plan in the background begins, from what is known here
-    swap       ... and is followed from here on
-    cancel     ... or is given up
+    restart    forget everything
+    settings   new limits
+    plan       planning starts in the background, from what is known now
+    swap       ... and its policy is followed from now on
+    cancel     ... or it is abandoned
 
 Time is the sum of the events' `after`: seconds during which some process had the folder open. The
-wall clock (`at`) is kept to be shown, because it may jump. Logs of earlier versions have no
-`after`: until their last record, time is the wall clock.
+wall clock (`at`) is only shown, because it may jump. Logs of earlier versions have no `after`: in
+them, time is the wall clock.
 
-Decisions are numbered. After a backup was restored, numbers come again that were given out before;
-so each process that decides begins an *epoch* with a random name, kept in its first `decide`, and
-the ids of decisions depend on it.
+Decisions are numbered. After a backup is restored, a number may be assigned a second time. So each
+process that decides starts an *epoch* with a random name, stored in its first `decide`, and the ids
+of decisions depend on it.
 
-A decision that waits for feedback longer than `expiry` seconds, or is the oldest of more than
-`most_pending`, is dropped: its feedback is then refused, and counts nowhere. Feedback may
-come in any order, and is learned from in the order in which it comes. A session is where its latest
-decision was made, or has led to: late feedback for an earlier one does not move it.
+A decision expires when it has waited for feedback longer than `expiry` seconds, or when it is the
+oldest of more than `most_pending`. Its feedback is then rejected. Feedback may arrive in any order,
+and is learned from in order of arrival. The state of a session is that of its latest decision, or
+the next state of its feedback; late feedback for an earlier decision does not change it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ import copy
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.agents.policy_agent import Choice, PolicyAgent, follows_policy
 from switchmdp.agents.protocol import check_observe
@@ -45,29 +48,22 @@ from switchmdp.errors import (
     ConflictingFeedback,
     ContractViolation,
     ForgottenDecision,
+    InvalidAction,
     InvalidMDP,
     InvalidParameter,
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.online.checks import (
-    checked_action,
-    checked_available,
-    checked_policy,
-    checked_rows,
-    checked_session,
-)
-from switchmdp.online.rewards import RewardHistory
-from switchmdp.online.settings import Settings
-from switchmdp.online.signal import ChangeSignal, Signal
-from switchmdp.validation import check_index
+from switchmdp.mdp.pairs import find_pair
+from switchmdp.online.monitoring import ChangeSignal, RewardHistory, Signal
+from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
 TIMED = ("decide", "feedback", "history", "settings")  # alone let time pass in earlier versions
 MOST_ANSWERED = 20_000  # decisions whose feedback is known when it comes again
 REPEATED = (False, None)  # feedback that was given before: nothing happens
-REFUSALS = (  # the errors after which the learner is as it was
+REJECTIONS = (  # the errors after which the learner is as it was
     InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
 )  # fmt: skip
 
@@ -326,3 +322,101 @@ class Learner:
 
     def _cancel(self, event: Mapping[str, Any]) -> None:
         self.planning = None
+
+
+REPLAN = ("inline", "background")
+MOST = 10**7
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Kept in the folder; whoever opens it again may change them."""
+
+    expiry: float = 3600.0
+    most_pending: int = 100_000
+    most_sessions: int = 100_000
+    replan: str = "inline"
+    signal_window: int = 1000
+    signal_delta: float = 0.01
+
+
+def checked_settings(settings: Settings) -> Settings:
+    """Settings that make sense, or a typed error.
+
+    >>> checked_settings(Settings(most_pending=0))
+    Traceback (most recent call last):
+        ...
+    switchmdp.errors.InvalidParameter: most_pending must be an integer from 1 to 10000000, got 0
+    """
+    replan = settings.replan
+    if not isinstance(replan, str) or replan not in REPLAN:
+        raise InvalidParameter("replan", replan, f"one of {', '.join(REPLAN)}")
+    signal = ChangeSignal(settings.signal_window, settings.signal_delta)
+    return Settings(
+        expiry=check_positive("expiry", settings.expiry),
+        most_pending=check_integer("most_pending", settings.most_pending, 1, MOST),
+        most_sessions=check_integer("most_sessions", settings.most_sessions, 1, MOST),
+        replan=replan,
+        signal_window=signal.window,
+        signal_delta=signal.delta,
+    )
+
+
+LONGEST_SESSION = 200
+
+
+def checked_session(session: Any) -> str:
+    """A session's key."""
+    if not isinstance(session, str) or len(session) > LONGEST_SESSION:
+        allowed = f"a text of at most {LONGEST_SESSION} characters"
+        raise InvalidParameter("session", session, allowed)
+    return session
+
+
+def checked_action(agent: Any, state: int, action: Any, field: str) -> int:
+    """An action that the state has."""
+    found = check_index(action, agent.n_actions, field, InvalidAction)
+    if find_pair(agent.starts, agent.actions, state, found) < 0:
+        raise InvalidAction(field, found, f"one of {agent.pairs.at(state)}")
+    return found
+
+
+def checked_available(agent: Any, state: int, available: Any) -> list[int] | None:
+    """The actions that can be taken right now, if it was said."""
+    if available is None:
+        return None
+    if not isinstance(available, (list, tuple)) or not available:
+        raise InvalidParameter("available", available, "a list of actions, one at least")
+    return [checked_action(agent, state, action, "available") for action in available]
+
+
+def checked_policy(agent: Any, policy: Any) -> list[int]:
+    """An action for each state."""
+    if not isinstance(policy, (list, tuple)) or len(policy) != agent.n_states:
+        raise InvalidParameter("policy", policy, f"a list of {agent.n_states} actions")
+    return [checked_action(agent, s, a, f"policy[{s}]") for s, a in enumerate(policy)]
+
+
+def checked_rows(agent: Any, rows: Any) -> list[tuple[int, int, float, int]]:
+    """Steps known from elsewhere."""
+    for row in rows:
+        if not isinstance(row, (list, tuple)) or len(row) != 4:
+            raise InvalidParameter("rows", row, "of (state, action, reward, next state)")
+    return [check_observe(agent, *row) for row in rows]
+
+
+def checked_mask(
+    field: str, chosen: Any, size: int, error: type[InvalidParameter]
+) -> NDArray[np.bool_]:
+    """A mask of these numbers, or of all.
+
+    >>> checked_mask("available", [1], 3, InvalidAction).tolist()
+    [False, True, False]
+    """
+    mask = np.full(size, chosen is None)
+    if chosen is not None:
+        if not isinstance(chosen, list):
+            raise InvalidParameter(field, chosen, f"a list of integers from 0 to {size - 1}")
+        for number in chosen:
+            mask[check_index(number, size, field, error)] = True
+    return mask

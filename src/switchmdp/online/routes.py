@@ -1,7 +1,7 @@
-"""The routes of the service: one table, by which it answers and from which it is documented.
+"""The routes of the service: one table for dispatch, validation and the OpenAPI document.
 
-What a body may hold is said here as JSON Schema. The types are checked before anything happens
-(`bodies`); whether a value makes sense, a state in range say, is for the decisions to tell.
+The JSON Schema of each body is given here. The service checks types before it does anything. The
+decisions check ranges, of a state for example.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmdp.online.checks import LONGEST_SESSION
-from switchmdp.online.learner import MODES
+from switchmdp.online.learner import LONGEST_SESSION, MODES
+from switchmdp.version import __version__
 
 Schema = dict[str, Any]
 
 # The name of an error that no typed error of ours stands behind, and when it is given.
-REFUSALS = {
+HTTP_ERRORS = {
     400: ("BadRequest", "The body is no JSON object, or has a key that is not known."),
     401: ("Unauthorized", "The bearer token is missing or wrong."),
     403: ("Forbidden", "The request comes from another site's page."),
@@ -63,7 +63,7 @@ class Route:
     required: tuple[str, ...] = ()
     refusals: tuple[int, ...] = ()  # beside those that any route of this method may give
     media: str = "application/json"
-    free: bool = False  # needs no token
+    public: bool = False  # needs no token
 
 
 ROUTES = (
@@ -129,11 +129,92 @@ ROUTES = (
     ),
     Route(
         "GET", "/healthz", "health", "Whether it serves.", _object(status=_text("ok")),
-        refusals=(503,), free=True,
+        refusals=(503,), public=True,
     ),
     Route("GET", "/openapi.json", "openapi", "This document.", {"type": "object"}),
     Route(
         "GET", "/", "page", "The live page, which asks for the token itself.", {"type": "string"},
-        media="text/html", free=True,
+        media="text/html", public=True,
     ),
 )  # fmt: skip
+
+
+ALWAYS = (401, 403, 429)
+OF_BODIES = (400, 413, 415, 422)
+ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "The kind, such as InvalidState."},
+        "message": {"type": "string", "description": "What was found, and what is allowed."},
+    },
+    "required": ["error", "message"],
+}
+
+
+def document() -> dict[str, Any]:
+    """All routes, with what they take, answer and refuse.
+
+    >>> sorted(document()["paths"]["/mode"])
+    ['post']
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "switchmdp",
+            "version": __version__,
+            "summary": "Decisions of an agent that learns in a world that changes.",
+        },
+        "security": [{}, {"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def refusals(route: Route) -> tuple[int, ...]:
+    """Every status but the good one that a route may answer with."""
+    of_bodies = OF_BODIES if route.method == "POST" else ()
+    return tuple(sorted({*ALWAYS, *of_bodies, *route.refusals}))
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    good = {"description": "As asked.", "content": {route.media: {"schema": route.answer}}}
+    found: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "responses": {str(route.status): good} | {str(s): _refusal(s) for s in refusals(route)},
+    }
+    if route.public:
+        found["security"] = []
+    if "{id}" in route.path:
+        found["parameters"] = [
+            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+        ]
+    if route.fields:
+        schema = {
+            "type": "object",
+            "properties": dict(route.fields),
+            "required": list(route.required),
+            "additionalProperties": False,
+        }
+        found["requestBody"] = {
+            "required": bool(route.required),
+            "content": {"application/json": {"schema": schema}},
+        }
+    return found
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    found: dict[str, Any] = {
+        "description": HTTP_ERRORS[status][1],
+        "content": {"application/json": {"schema": schema}},
+    }
+    if status == 429:
+        found["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
+    return found

@@ -1,8 +1,12 @@
 """The service: decisions over HTTP, as JSON (a Starlette application).
 
-A handler enters its event, which takes microseconds, and waits with all others for the disk
-(`commits`); what is answered is durable. Errors are typed and answered as
+A handler enters its event, which takes microseconds, and then waits for the disk together with all
+other requests (`journal.GroupCommit`): every answer is durable. Errors are typed, and answered as
 `{"error": "InvalidState", "message": "state must be an integer from 0 to 4, got 7"}`.
+
+A body must be one JSON object with the keys and types of its route. Python's JSON parser is too
+lenient: duplicate keys, NaN and Infinity, and encodings other than UTF-8 are rejected here. `null`
+counts as a missing value.
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from switchmdp.errors import (
     ConflictingFeedback,
     ForgottenDecision,
+    InvalidParameter,
     LogFailed,
     MissingExtra,
     SwitchmdpError,
@@ -30,15 +35,13 @@ try:
 except ImportError as error:
     raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
 
+from switchmdp.online.access import ROUTE, AccessControl, error_response
 from switchmdp.online.beliefs import beliefs
-from switchmdp.online.bodies import read
-from switchmdp.online.commits import Commits
 from switchmdp.online.decisions import Decisions
-from switchmdp.online.guard import ROUTE, Guard, refusal
+from switchmdp.online.journal import GroupCommit
 from switchmdp.online.metrics import Metrics
-from switchmdp.online.openapi import document
 from switchmdp.online.page import content_security_policy, page
-from switchmdp.online.routes import REFUSALS, ROUTES, Route
+from switchmdp.online.routes import HTTP_ERRORS, ROUTES, Route, Schema, document
 
 MAX_BODY = 64 * 1024
 RATE = 5000.0
@@ -53,7 +56,7 @@ STATUS: dict[type[SwitchmdpError], int] = {
 
 def application(
     decisions: Decisions, *, token: str | None = None, rate: float = RATE, max_body: int = MAX_BODY
-) -> Guard:
+) -> AccessControl:
     """The ASGI application over decisions, which stay the caller's to close.
 
     `token`: asked of every caller; without one only this machine may call. `rate`: requests a
@@ -71,7 +74,7 @@ def application(
         },
     )  # fmt: skip
     app.router.redirect_slashes = False
-    return Guard(app, metrics, token=token, rate=rate)
+    return AccessControl(app, metrics, token=token, rate=rate)
 
 
 def _endpoint(
@@ -81,7 +84,7 @@ def _endpoint(
 
     async def endpoint(request: Request) -> Response:
         request.scope[ROUTE] = route.path
-        given = await read(request, route, max_body) if route.method == "POST" else {}
+        given = await read_body(request, route, max_body) if route.method == "POST" else {}
         found = await answer(**request.path_params, **given)
         if isinstance(found, Response):
             return found
@@ -95,7 +98,7 @@ class Service:
 
     def __init__(self, decisions: Decisions, metrics: Metrics) -> None:
         self.decisions, self._metrics = decisions, metrics
-        self._commits = Commits(decisions.commit)
+        self._commits = GroupCommit(decisions.commit)
 
     async def decide(self, **given: Any) -> dict[str, Any]:
         """`Decisions.decide`."""
@@ -176,18 +179,106 @@ class Service:
 
 async def _typed(request: Request, error: Any) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return refusal(status, str(error), type(error).__name__)
+    return error_response(status, str(error), type(error).__name__)
 
 
 async def _plain(request: Request, error: Any) -> Response:
     status = error.status_code
-    message = REFUSALS[status][1] if status in (404, 405) else error.detail
-    return refusal(status, message, headers=error.headers)
+    message = HTTP_ERRORS[status][1] if status in (404, 405) else error.detail
+    return error_response(status, message, headers=error.headers)
 
 
 async def _gone(request: Request, error: Any) -> Response:
-    return refusal(400, "the body did not come")  # to nobody
+    return error_response(400, "the body did not come")  # to nobody
 
 
 async def _fault(request: Request, error: Any) -> Response:
-    return refusal(500, "a fault of the service; its log says more")
+    return error_response(500, "a fault of the service; its log says more")
+
+
+KINDS: dict[str, Any] = {"integer": int, "number": (int, float), "string": str, "array": list}
+
+
+async def read_body(request: Request, route: Route, most: int) -> dict[str, Any]:
+    """The values that were sent; those that were left out are not in it."""
+    body = await _bytes(request, most)
+    if not body and not route.required:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "the body must be declared as content-type: application/json")
+    return checked(parsed(body), route)
+
+
+async def _bytes(request: Request, most: int) -> bytes:
+    """The body; one that is too large is not read to its end."""
+    chunks, size = [], int(request.headers.get("content-length", "0"))
+    if size <= most:
+        size = 0
+        async for chunk in request.stream():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > most:
+                break
+        else:
+            return b"".join(chunks)
+    # What is left of the body would be taken for the next request.
+    raise HTTPException(413, f"a body may have {most} bytes", {"Connection": "close"})
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body.
+
+    >>> parsed(b'{"state": 3}')
+    {'state': 3}
+    """
+    try:
+        found = _DECODER.decode(body.decode())
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        raise HTTPException(400, f"the body is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise HTTPException(400, f"the body must be a JSON object, got {type(found).__name__}")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+
+
+def checked(given: dict[str, Any], route: Route) -> dict[str, Any]:
+    """Only what the route knows, of the right types, and all that it needs."""
+    unknown = given.keys() - route.fields.keys()
+    if unknown:
+        known = ", ".join(route.fields) or "none"
+        raise HTTPException(400, f"unknown key {min(unknown)!r}; known: {known}")
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in route.required:
+        if name not in given:
+            raise InvalidParameter(name, None, "given")
+    for name, value in given.items():
+        schema = route.fields[name]
+        if not _fits(value, schema):
+            raise InvalidParameter(name, value, f"of type {_described(schema)}")
+    return given
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    if isinstance(value, bool) or not isinstance(value, KINDS[schema["type"]]):
+        return False
+    return not isinstance(value, list) or all(_fits(item, schema["items"]) for item in value)
+
+
+def _described(schema: Schema) -> str:
+    if schema["type"] == "array":
+        return f"array of {schema['items']['type']}"
+    return str(schema["type"])

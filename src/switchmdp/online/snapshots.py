@@ -22,11 +22,18 @@ import numpy as np
 from switchmdp.agents import Agent
 from switchmdp.agents.stored import WRONG, described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
-from switchmdp.online.checks import checked_action, checked_policy, checked_session
-from switchmdp.online.learner import MODES, MOST_ALERTS, Learner, Pending
-from switchmdp.online.rewards import MOST_BUCKETS
-from switchmdp.online.settings import Settings, checked
-from switchmdp.online.signal import ChangeSignal, Signal
+from switchmdp.online.learner import (
+    MODES,
+    MOST_ALERTS,
+    Learner,
+    Pending,
+    Settings,
+    checked_action,
+    checked_policy,
+    checked_session,
+    checked_settings,
+)
+from switchmdp.online.monitoring import MOST_BUCKETS, ChangeSignal, Signal
 from switchmdp.storage import PRIVATE, Arrays, load_arrays, save_arrays
 
 KIND = "decisions"
@@ -95,7 +102,7 @@ def load(path: Path, classes: Iterable[type] = ()) -> Learner:
         agent = rebuilt(path, fields["agent"], inner, known_classes(classes))
         if not isinstance(agent, Agent):
             raise ValueError(f"{type(agent).__name__} is no agent")
-        learner = Learner(agent, checked(Settings(**fields["settings"])))
+        learner = Learner(agent, checked_settings(Settings(**fields["settings"])))
         # Earlier versions had one time, and no epochs.
         fields = {"now": fields["at"], "epochs": [], **fields}
         for name in PLAIN:

@@ -1,15 +1,20 @@
-"""Has the world changed? The last W steps against the W before them.
+"""Signs of change, and the reward rate over time.
 
-Under no change, the reward of a pair and each of its successors (as 0 or 1) have the same mean in
-both windows. With n and m visits, a difference of two such averages exceeds
+**Change signal.** The last W steps are compared with the W steps before them. If nothing has
+changed, the reward of a state-action pair and each of its successors (as 0 or 1) have the same mean
+in both windows. With n and m visits, the difference of two such averages exceeds
 
     sqrt( (1/n + 1/m) / 2 · log(2 K / δ) )
 
 with probability at most δ/K (Hoeffding), where K = pairs · (S + 1) is the number of means compared.
-The *signal* is the largest ratio of a difference to that threshold, and it fires at 1. In one
-comparison without a change that happens with probability at most δ, if visits are taken as given;
-comparisons are repeated, so this is an alarm to look into, not a proof. A pair that is not visited
-in one of the windows says nothing: a change that the policy never meets is not seen.
+The *signal* is the largest ratio of a difference to that threshold. It fires at 1. If nothing has
+changed, one comparison fires with probability at most δ, given the visits. Comparisons are
+repeated, so an alarm is a reason to look, not a proof. A pair that is not visited in one of the
+windows is not compared: a change that the policy never meets is not seen.
+
+**Reward history.** The reward rate is kept in a bounded number of buckets with equal numbers of
+rewards. When there are too many buckets, neighbours are merged and the bucket size doubles, so the
+curve of a day and the curve of a year need the same space.
 """
 
 from __future__ import annotations
@@ -147,3 +152,34 @@ def _listed(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDAr
     if size <= DENSE:
         return np.arange(size), keys
     return np.unique(keys, return_inverse=True)
+
+
+MOST_BUCKETS = 240
+
+
+class RewardHistory:
+    """Buckets of (time of the first reward, of the last, how many, their sum).
+
+    >>> history = RewardHistory()
+    >>> for reward in (1.0, 0.0):
+    ...     history.add(reward, at=5.0)
+    >>> history.buckets
+    [[5.0, 5.0, 1, 1.0], [5.0, 5.0, 1, 0.0]]
+    """
+
+    def __init__(self) -> None:
+        self.size = 1
+        self.buckets: list[list[Any]] = []
+
+    def add(self, reward: float, at: float) -> None:
+        """One more reward."""
+        if self.buckets and self.buckets[-1][2] < self.size:
+            last = self.buckets[-1]
+            # A clock may be set back; a bucket does not end before it begins.
+            last[1], last[2], last[3] = max(last[1], at), last[2] + 1, last[3] + reward
+            return
+        if len(self.buckets) == MOST_BUCKETS:
+            joined = zip(self.buckets[::2], self.buckets[1::2], strict=True)
+            self.buckets = [[a[0], b[1], a[2] + b[2], a[3] + b[3]] for a, b in joined]
+            self.size *= 2
+        self.buckets.append([at, at, 1, reward])

@@ -14,7 +14,7 @@ from tests.online.workbench import bits_of
 import switchmdp as sm
 from switchmdp.errors import InvalidParameter
 from switchmdp.online import ChangeSignal, Decisions
-from switchmdp.online.rewards import MOST_BUCKETS, RewardHistory
+from switchmdp.online.monitoring import MOST_BUCKETS, RewardHistory
 
 Step = tuple[int, int, float, int]
 

@@ -14,7 +14,7 @@ from switchmdp.agents.stored import described
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Everything
 from switchmdp.online import evaluate
-from switchmdp.online.prequential import BLOCK, LastVisit, Step, difference
+from switchmdp.online.evaluation import BLOCK, LastVisit, Step, difference
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never, Periodic
 
@@ -228,5 +228,5 @@ def test_the_last_visits_are_forgotten_where_the_agent_starts_over() -> None:
 def test_what_is_no_agent_or_has_no_steps_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="agent must be an Agent"):
         evaluate(drawn(3), object())
-    with pytest.raises(InvalidParameter, match="history must be one step at least"):
+    with pytest.raises(InvalidParameter, match="history must be at least one step"):
         evaluate([], SWUCRL(3, 2, window=20))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.online import guard
-from switchmdp.online.guard import Rate, checked_token
+from switchmdp.online import access
+from switchmdp.online.access import RateLimit, checked_token
 
 
 def test_a_client_comes_in_as_often_as_its_rate_and_one_second_at_once() -> None:
     times = [step / 128 for step in range(1280)]
-    limit = Rate(4, clock=iter(times).__next__)
+    limit = RateLimit(4, clock=iter(times).__next__)
     came = sum(limit.wait("a") == 0 for _ in times)
     assert came == 4 + 4 * 10 - 1  # what the tenth second's end would allow is not yet due
 
 
 def test_who_waits_as_long_as_told_comes_in() -> None:
     now = 0.0
-    limit = Rate(0.5, clock=lambda: now)
+    limit = RateLimit(0.5, clock=lambda: now)
     assert limit.wait("a") == 0
     now = limit.wait("a")
     assert now == 2
@@ -26,8 +26,8 @@ def test_who_waits_as_long_as_told_comes_in() -> None:
 
 
 def test_clients_that_come_no_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_CLIENTS", 2)
-    limit = Rate(1, clock=lambda: 0.0)
+    monkeypatch.setattr(access, "MOST_CLIENTS", 2)
+    limit = RateLimit(1, clock=lambda: 0.0)
     assert [limit.wait(name) for name in "aabca"] == [0, 1, 0, 0, 0]
 
 

@@ -1,81 +1,86 @@
-"""What another agent would have known: its statistics on the steps that were logged.
+"""How well other agents would have predicted the logged steps.
 
-The agent remembers the logged steps one after the other, and is asked before each what it expects
-of the pair that was taken: the reward and the next state. With N visits to the pair remembered, R
-the sum of their rewards and n of them leading to s',
+The agent processes the logged steps one after the other. Before each step it predicts the reward
+and the next state of the state-action pair that was taken. With N remembered visits to the pair, R
+the sum of their rewards and n the visits that led to s',
 
-    reward       r̂ = R / N; not remembered: the mean of all rewards so far
-    next state   p̂(s') = (n + 1/S) / (N + 1): one visit more than there were, spread evenly
+    reward       r̂ = R / N; if N = 0, the mean of all rewards so far
+    next state   p̂(s') = (n + 1/S) / (N + 1): one additional visit, spread evenly
 
-and what counts is the mean of (r - r̂)² and of -log p̂(s'). Each prediction is made from the past
-for a pair that is given, so that memories (windows, say) can be compared by it, whoever chose.
+The scores are the means of (r - r̂)² and of -log p̂(s'). Each prediction uses only the past, for a
+pair that is given, so memories (windows, for example) can be compared whoever chose the actions.
 
-An agent that is not `Episodic` does not say what it remembers: of it only the agreement of its
-actions with the logged ones is measured, and all predictions are NaN.
+An agent that is not `Episodic` does not expose its memory. For such an agent only the agreement of
+its actions with the logged ones is measured, and all prediction scores are NaN.
 
-What can't be concluded is the reward or the regret that the other agent would have earned: the log
-holds what came of the actions that were taken, and others would have led to other states. Nor is it
-a merit to agree with the log.
+The reward or regret that another agent would have earned cannot be concluded: the log contains only
+the outcomes of the actions that were taken, and other actions would have led to other states.
+Agreement with the log is not an advantage in itself.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents import Agent, Episodic
+from switchmdp.agents import AGENTS, UCRL2, Agent, Episodic
 from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.agents.protocol import check_observe
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
 from switchmdp.online.learner import choose, credit
+from switchmdp.online.servable import parameters_of
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Never
 
 Step = tuple[int, int, float, int]
+DELTA = 0.05  # if the log's agent has none
+NEVER_FORGETS, LAST_VISIT = "never forgets", "the last visit"  # labels of the baselines
 BINS = 10  # of predicted rewards, for their calibration
-BLOCK = 100  # visits to a pair whose mean reward should lie in the interval
+BLOCK = 100  # visits to a pair whose mean reward is compared with the interval
 BATCHES = 30  # of steps, for the standard error of a difference
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well an agent's memory would have predicted, and what the agent would believe now.
+    """The prediction scores of an agent's memory, and the agent's final estimates.
 
-    Of an agent that does not tell what it remembers, errors and estimates are NaN and visits 0.
+    For an agent that does not expose its memory, errors and estimates are NaN and visits are 0.
     """
 
     steps: int
     reward_error: float  # mean of (r - r̂)²
     move_loss: float  # mean of -log p̂(s'), in nats
     calibration: float  # |mean of r - r̂| among predictions in the same tenth, weighted by number
-    covered: float  # share of blocks of visits with a mean reward in the interval held before them
-    unseen: float  # share of steps whose pair was not remembered
-    agreement: float  # share of steps whose action was the policy's
+    covered: float  # share of blocks of visits whose mean reward lies in the interval before them
+    unseen: float  # share of steps whose pair had no remembered visit
+    agreement: float  # share of steps in which the policy chose the logged action
     episodes: int
-    policy: NDArray[np.int64]  # the one that it would follow now; -1 where it has none
-    visits: NDArray[Any]  # (S, A), remembered now
+    policy: NDArray[np.int64]  # the policy after the last step; -1 if it has none
+    visits: NDArray[Any]  # (S, A), remembered after the last step
     reward_estimates: NDArray[np.float64]  # (S, A)
     squared_errors: NDArray[np.float64]  # by step
     log_losses: NDArray[np.float64]  # by step
 
 
 class LastVisit:
-    """A memory of the last visit to each pair, and no more: what others should be better than."""
+    """A memory of the last visit to each pair: a baseline that others should beat."""
 
     def allocate(self, pairs: Pairs) -> None:
-        """Make room for these pairs."""
+        """Allocate memory for these pairs."""
         self.counts = Counts(pairs)
         self.pairs = np.arange(pairs.n_pairs)
         self.slots, self.rewards = np.zeros(pairs.n_pairs, np.uint32), np.zeros(pairs.n_pairs)
 
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Let each step take the place of the one before."""
+        """Replace the last visit of each pair."""
         for i in range(n):
             x = int(pairs[i])
             if self.counts.visits[x]:
@@ -84,7 +89,7 @@ class LastVisit:
             self.slots[x], self.rewards[x] = nexts[i], rewards[i]
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Forget these pairs: when their last visits were is not known."""
+        """Forget these pairs: the times of their last visits are not known."""
         self.counts.forget_pairs(suspects)
         return 0
 
@@ -93,15 +98,15 @@ def evaluate(
     history: Iterable[Step], agent: Any, *,
     plan: bool = True, tell: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:  # fmt: skip
-    """What the agent would have expected, step by step; the agent that is given stays as it is.
+    """Evaluate a copy of the agent on logged steps. `tell` is called with the steps done so far.
 
-    Its policy goes along as if it were asked at every step: episodes end as ever, and a visit that
-    is not the policy's uses up no quota. Without `plan` there is none, and no agreement.
+    With `plan`, the agent chooses an action at every step: episodes end as usual, and a step whose
+    action is not the policy's uses up no quota. Without it there is no policy, and no agreement.
 
     >>> from switchmdp.agents import SWUCRL
     >>> steps = [(0, 0, 1.0, 1), (1, 0, 0.0, 0)] * 50
-    >>> found = evaluate(steps, SWUCRL(2, 2, window=10))
-    >>> found.steps, found.reward_error, round(found.move_loss, 3), found.unseen
+    >>> result = evaluate(steps, SWUCRL(2, 2, window=10))
+    >>> result.steps, result.reward_error, round(result.move_loss, 3), result.unseen
     (100, 0.02, 0.106, 0.02)
     """
     if not isinstance(agent, Agent):
@@ -109,9 +114,9 @@ def evaluate(
     agent = copy.deepcopy(agent)
     rows = [check_observe(agent, *step) for step in history]
     if not rows:
-        raise InvalidParameter("history", rows, "one step at least")
+        raise InvalidParameter("history", rows, "at least one step")
     remembers = isinstance(agent, Episodic)
-    known = np.zeros((len(rows), 4))  # pair, visits, those that led there, time
+    known = np.zeros((len(rows), 4))  # pair, visits, visits that led to the next state, time
     means = np.zeros(len(rows))
     agreed = 0
     for i, (state, action, reward, next_state) in enumerate(rows):
@@ -120,6 +125,8 @@ def evaluate(
             agreed += choose(agent, state, None, replan=True).action == action
             if follows_policy(agent):
                 agent.spend_visit(state, action)
+        elif follows_policy(agent):
+            agent.restart_if_due()
         if remembers:
             counts = agent.memory.counts
             known[i] = pair, counts.visits[pair], _led(counts, pair, next_state), _time(agent)
@@ -140,14 +147,14 @@ def evaluate(
 
 
 def _time(agent: Episodic) -> int:
-    """The time in the radii, from 1."""
+    """The time t in the radii, from 1."""
     return agent.clock - agent.since + 1
 
 
 def _led(counts: Any, pair: int, state: int) -> float:
-    """How many of the pair's visits are remembered to have led to this state.
+    """The number of remembered visits to the pair that led to this state.
 
-    A memory that fades counts fractions of visits.
+    A fading memory counts fractions of visits.
     """
     first, used = counts.offset[pair], counts.used[pair]
     if counts.full:
@@ -157,7 +164,7 @@ def _led(counts: Any, pair: int, state: int) -> float:
 
 
 def _no_scores(agent: Agent, rewards: NDArray[np.float64]) -> dict[str, Any]:
-    """The fields of `_scores` where nothing is known of the memory."""
+    """The fields of `_scores` for an agent that does not expose its memory."""
     size, nothing = (agent.n_states, agent.n_actions), np.full(len(rewards), math.nan)
     numbers = ("reward_error", "move_loss", "calibration", "covered", "unseen")
     return dict.fromkeys(numbers, math.nan) | {
@@ -170,7 +177,7 @@ def _scores(
     agent: Episodic, rewards: NDArray[np.float64], means: NDArray[np.float64],
     pairs: Any, visits: Any, led: Any, times: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of an evaluation that come of the memory and its predictions."""
+    """The fields of an evaluation that depend on the memory and its predictions."""
     n = len(rewards)
     so_far = np.concatenate([[0.0], np.cumsum(rewards)[:-1]]) / np.maximum(1, np.arange(n))
     expected = np.where(visits > 0, means, so_far)
@@ -197,9 +204,9 @@ def _scores(
 
 
 def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean of one - other, step by step, and its standard error.
+    """The mean of one - other over all steps, and its standard error.
 
-    Steps depend on each other, so the error is taken from the means of thirty stretches of steps.
+    Steps depend on each other, so the error is computed from the means of thirty batches of steps.
 
     >>> difference(np.array([1.0, 3.0]), np.array([1.0, 1.0]))
     (1.0, 1.0)
@@ -208,3 +215,53 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[fl
     means = [float(part.mean()) for part in np.array_split(gaps, min(BATCHES, len(gaps)))]
     spread = float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
     return float(gaps.mean()), spread / math.sqrt(len(means))
+
+
+def significance(rows: Mapping[str, Evaluation], losses: str) -> dict[str, str]:
+    """Mark the best evaluation "*", those within two standard errors of it "~", others " ".
+
+    `losses` is "squared_errors" or "log_losses".
+    """
+    marks = dict.fromkeys(rows, " ")
+    rows = {label: row for label, row in rows.items() if not math.isnan(row.reward_error)}
+    best = min(rows, key=lambda label: getattr(rows[label], losses).mean())
+    for label, row in rows.items():
+        gap, error = difference(getattr(row, losses), getattr(rows[best], losses))
+        marks[label] = "*" if label == best else "~" if not gap > 2 * error else " "
+    return marks
+
+
+def default_windows(steps: int) -> list[int]:
+    """Windows to try on a log: all of its steps, half of them, a quarter, ...
+
+    >>> default_windows(1000)
+    [15, 31, 62, 125, 250, 500, 1000]
+    """
+    return sorted({max(1, steps >> halvings) for halvings in range(7)})
+
+
+def candidates(
+    name: str, live: Any, parameters: Mapping[str, Any], vary: str = "", values: Iterable[Any] = ()
+) -> dict[str, Any]:
+    """Agents to evaluate on the log of the agent `live`, by label, and two baselines.
+
+    `vary` is a parameter that takes each of the `values`. All agents have the size of `live`.
+    Their `delta` is that of `live` unless it is among the parameters.
+    """
+    size, available = (live.n_states, live.n_actions), live.pairs.available
+    delta = parameters.get("delta", getattr(getattr(live, "plausible", None), "delta", DELTA))
+    fixed = {**parameters, "available": available}
+    if "delta" in parameters_of(name):
+        fixed["delta"] = float(delta)
+    kind: Any = AGENTS[name]
+    if vary:
+        agents = {f"{name}, {vary} {v}": kind(*size, **{vary: v}, **fixed) for v in values}
+    else:
+        agents = {name: kind(*size, **fixed)}
+    return agents | {
+        NEVER_FORGETS: UCRL2(*size, delta=delta, available=available),
+        LAST_VISIT: Episodic(
+            *size, memory=LastVisit(), plausible=L1Ball(delta), restarts=Never(),
+            available=available,
+        ),
+    }  # fmt: skip
