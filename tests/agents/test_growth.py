@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, load
-from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.machine_code import start_episode
+from switchmdp.agents.saving import check_agent_state
 from switchmdp.compiled import compiled, pack
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.memory import Everything, Window
@@ -115,7 +115,7 @@ def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the
     known = remembered(born)
     policy = grown.policy.copy()
     grown.grow(*large, later)
-    must_be_consistent(grown)
+    check_agent_state(grown)
     assert remembered(grown) == known
     assert np.array_equal(grown.policy[: small[0]], policy)
     assert not grown.quota.any()
@@ -133,7 +133,7 @@ def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the
         assert np.array_equal(grown.policy, born.policy)
         assert np.array_equal(grown.quota, born.quota)
         assert grown.gain == pytest.approx(born.gain, abs=1e-12)
-    must_be_consistent(grown)
+    check_agent_state(grown)
     grown.save(tmp_path / "agent")
     again = load(tmp_path / "agent")
     assert remembered(again) == remembered(grown)
@@ -167,7 +167,7 @@ def test_an_agent_may_grow_again_and_again() -> None:
         teach(agent, steps)
         teach(born, steps)
         agent.grow(61 + i, 1 + (i + 1) // 5)
-        must_be_consistent(agent)
+        check_agent_state(agent)
     known = remembered(born)
     assert remembered(agent) == known
 

@@ -14,7 +14,7 @@ from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.psrl import PSRL, SWPSRL, OraclePSRL
 from switchmdp.agents.q_learning import QLearning
 from switchmdp.agents.references import Omniscient, Random
-from switchmdp.agents.stored import load
+from switchmdp.agents.saving import load
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.swucrl_cw import SWUCRL2CW
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle

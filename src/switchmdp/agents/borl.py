@@ -32,7 +32,7 @@ With the reduced grid it is a heuristic.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exp3p import Exp3P
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
 from switchmdp.plausible.widened import LONGEST, Widened
@@ -111,8 +111,8 @@ class BORL(Episodic):
     0.93
     """
 
-    windows: NDArray[np.int64]
-    widenings: NDArray[np.float64]
+    windows: Annotated[NDArray[np.int64], Shape("arms"), Range(1, LONGEST)]
+    widenings: Annotated[NDArray[np.float64], Shape("arms"), Range(0.0, below=math.inf)]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -146,16 +146,14 @@ class BORL(Episodic):
         self.plausible.widening = self.widenings[arm]
         self.episodes.period = self.windows[arm]
 
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        parts = (self.memory, AnyWindow), (self.restarts, Exp3P), (self.episodes, Multiples)
-        if not all(isinstance(part, kind) for part, kind in parts):
-            raise ValueError("a component of BORL is another's")
-        n = self.restarts.scores.size
-        sound = self.windows.shape == self.widenings.shape == (n,)
-        sound = sound and bool(((self.windows >= 1) & (self.windows <= LONGEST)).all())
-        if not sound or not ((self.widenings >= 0.0) & (self.widenings < np.inf)).all():
-            raise ValueError("the arms are not consistent")
+    def check_invariants(self) -> None:
+        """The components are those of BORL, and there is a window for each arm."""
+        for part, kind in (
+            (self.memory, AnyWindow), (self.plausible, Widened), (self.restarts, Exp3P),
+            (self.episodes, Multiples),
+        ):  # fmt: skip
+            require(isinstance(part, kind), f"BORL must hold a {kind.__name__}")
+        require(self.windows.size == self.restarts.scores.size, "BORL must have a window per arm")
 
 
 @compiled

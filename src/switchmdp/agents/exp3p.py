@@ -21,12 +21,12 @@ B: it says nothing.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import RandomWords, Range, Shape, compiled, require
 from switchmdp.randomness import stream, uniform
 from switchmdp.restarts import Schedule
 from switchmdp.validation import check_integer
@@ -38,16 +38,16 @@ LONGEST = 2**53
 class Exp3P(Schedule):
     """A restart every `block` steps, and which arm to play until the next."""
 
-    block: int
-    alpha: float
-    beta: float
-    gamma: float
-    scores: NDArray[np.float64]
-    chances: NDArray[np.float64]
-    arm: int
-    earned: float
-    seen: int
-    words: NDArray[np.uint64]
+    block: Annotated[int, Range(1, LONGEST)]
+    alpha: Annotated[float, Range(0.0, 1.0)]
+    beta: Annotated[float, Range(0.0, 1.0)]
+    gamma: Annotated[float, Range(0.0, 1.0)]
+    scores: Annotated[NDArray[np.float64], Shape("arms")]
+    chances: Annotated[NDArray[np.float64], Shape("arms"), Range(above=0.0, high=1.0)]
+    arm: Annotated[int, Range(-1, below="arms")]
+    earned: Annotated[float, Range(0.0, LONGEST)]
+    seen: Annotated[int, Range(0, below=2**31)]
+    words: RandomWords
 
     def __init__(self, arms: int, blocks: int, block: int, seed: int = 0) -> None:
         self.block = check_integer("block", block, 1)
@@ -107,14 +107,6 @@ class Exp3P(Schedule):
             left -= chances[self.arm]
             self.arm += 1
 
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        n = self.scores.size
-        sound = self.scores.shape == self.chances.shape == (n,) and -1 <= self.arm < n
-        sound = sound and 1 <= self.block <= LONGEST and self.seen >= 0
-        sound = sound and 0.0 <= self.earned <= LONGEST and bool(np.isfinite(self.scores).all())
-        rates = (self.alpha, self.beta, self.gamma)
-        sound = sound and all(0.0 <= rate <= 1.0 for rate in rates)
-        sound = sound and bool(((self.chances > 0.0) & (self.chances <= 1.0)).all())
-        if not sound or self.words.shape != (4,) or not self.words.any():
-            raise ValueError("Exp3P is not consistent")
+    def check_invariants(self) -> None:
+        """There is an arm to draw."""
+        require(self.scores.size >= 1, "Exp3P.scores must have at least one arm")

@@ -17,13 +17,13 @@ on when the agent is asked.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodic import Episodic
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
@@ -42,12 +42,12 @@ class ForcedExploration(Episodic):
     100
     """
 
-    interval: int
-    probed: int
-    place: int
-    held: int
-    held_quota: int
-    turn: NDArray[np.int64]
+    interval: Annotated[int, Range(1, NEVER)]
+    probed: Annotated[int, Range(0, "clock")]
+    place: Annotated[int, Range(0, below="states")]
+    held: Annotated[int, Range(0, below="pairs")]
+    held_quota: Annotated[int, Range(0)]
+    turn: Annotated[NDArray[np.int64], Shape("states"), Range(0, NEVER)]
 
     # Machine code has no super(): under other names they are methods like any other.
     prepare_episode = Episodic.prepare
@@ -111,14 +111,11 @@ class ForcedExploration(Episodic):
         turn[: len(self.turn)] = self.turn
         self.turn = turn
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it can go on from here."""
-        good = 1 <= self.interval <= NEVER and 0 <= self.probed <= self.clock
-        good = good and 0 <= self.place < n_states and self.held_quota >= 0
-        if good and self.probed > 0:
-            good = bool(self.starts[self.place] <= self.held < self.starts[self.place + 1])
-        if not (good and self.turn.shape == (n_states,) and (self.turn >= 0).all()):
-            raise ValueError("ForcedExploration is not consistent")
+    def check_invariants(self) -> None:
+        """The pair that a probe replaced belongs to the probe's state."""
+        first, last = self.starts[self.place], self.starts[self.place + 1]
+        there = self.probed == 0 or first <= self.held < last
+        require(there, "held must be a pair of the probe's state")
 
 
 @compiled

@@ -7,7 +7,7 @@
 
 In a stationary communicating MDP the paper bounds its regret by order D S √(A T), as UCRL2's, with
 probability 1 - δ, where the constants know the horizon T; how far that holds with t in its place
-is said in `plausible.divergence`. Where the world changes it has no guarantee; with a window it is
+is said in `plausible.kl_ball`. Where the world changes it has no guarantee; with a window it is
 a heuristic.
 """
 

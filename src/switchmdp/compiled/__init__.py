@@ -18,6 +18,23 @@ from typing import Any, TypeVar, cast
 import numba
 
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.declarations import (
+    FINITE,
+    Equals,
+    Increasing,
+    Permutation,
+    Probability,
+    RandomWords,
+    Range,
+    Scratch,
+    Shape,
+    complete,
+    declarations,
+    make_scratch,
+    require,
+    state_fields,
+    validate,
+)
 from switchmdp.compiled.structs import (
     ArrayOf,
     classes_in,
@@ -33,9 +50,11 @@ from switchmdp.compiled.structs import (
 from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "JIT", "ArrayOf", "call_machine_code", "classes_in", "classes_of", "compile_for", "compiled",
-    "entry", "fields_of", "freeze", "inlined", "interpreted", "is_compiled", "is_on_disk", "jit",
-    "machine", "pack", "specialised", "thaw", "unpack",
+    "FINITE", "JIT", "ArrayOf", "Equals", "Increasing", "Permutation", "Probability",
+    "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "classes_in", "classes_of",
+    "compile_for", "compiled", "complete", "declarations", "entry", "fields_of", "freeze",
+    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "make_scratch",
+    "pack", "require", "specialised", "state_fields", "thaw", "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT

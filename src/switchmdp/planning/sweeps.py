@@ -18,12 +18,12 @@ have changed. A pair whose ball holds every distribution is marked by `free[pair
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import FINITE, Range, Scratch, Shape, compiled
 
 IDLE = 0.1  # ι: a tenth more sweeps where the chain mixes slowly, and few where it is periodic
 MAX_SWEEPS = 1_000_000
@@ -33,12 +33,12 @@ MAX_SWEEPS = 1_000_000
 class Sweeps:
     """Extended value iteration with the memory it works in."""
 
-    value: NDArray[np.float64]
-    next_value: NDArray[np.float64]
-    top: float
-    lower: float
-    upper: float
-    done: int
+    value: Annotated[NDArray[np.float64], Shape("states")]
+    next_value: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    top: Annotated[float, FINITE]
+    lower: Annotated[float, FINITE]
+    upper: Annotated[float, FINITE]
+    done: Annotated[int, Range(0, MAX_SWEEPS)]
 
     def __init__(self, n_states: int) -> None:
         self.value, self.next_value = np.zeros(n_states), np.zeros(n_states)

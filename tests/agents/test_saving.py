@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.keeping import again, live, same, tree
+from tests.agents.saving_helpers import again, live, same, tree
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS, Episodic, load
