@@ -18,7 +18,7 @@ def test_every_promised_name_is_there() -> None:
         "UCRL2",
         "UCRL2R",
         "UCRL2RW",
-        "Oracle",
+        "OracleUCRL2",
         "Omniscient",
         "Random",
         "Episodic",

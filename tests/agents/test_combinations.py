@@ -10,16 +10,16 @@ import switchmdp as sm
 from switchmdp.agents import (
     GLRPSRL,
     FadingPSRL,
+    OracleKLUCRL,
     OraclePSRL,
-    ToldKLUCRL,
-    ToldUCRL2B,
-    ToldUCRL3,
+    OracleUCRL2B,
+    OracleUCRL3,
 )
 
 PROBLEM = sm.problems.random_switching(4, 2, changes=1, horizon=6000, seed=1, change_points=[3001])
 
 
-@pytest.mark.parametrize("told", [ToldUCRL2B, ToldUCRL3, ToldKLUCRL, OraclePSRL])
+@pytest.mark.parametrize("told", [OracleUCRL2B, OracleUCRL3, OracleKLUCRL, OraclePSRL])
 def test_what_is_told_of_a_change_forgets_there_and_not_before(told: Any) -> None:
     agent = told(4, 2, change_points=[3001])
     first = sm.simulate(agent, PROBLEM, 2999, seed=0)

@@ -30,7 +30,7 @@ MAKERS: dict[str, Make] = {
     "ucrl2": lambda s, a, m: sm.agents.UCRL2(s, a, available=m),
     "ucrl2-r": lambda s, a, m: sm.agents.UCRL2R(s, a, changes=3, available=m),
     "ucrl2-rw": lambda s, a, m: sm.agents.UCRL2RW(s, a, period=900, available=m),
-    "oracle": lambda s, a, m: sm.agents.Oracle(s, a, change_points=[500, 2500], available=m),
+    "oracle": lambda s, a, m: sm.agents.OracleUCRL2(s, a, change_points=[500, 2500], available=m),
     "window, cubic": lambda s, a, m: Episodic(
         s, a, memory=Window(300), plausible=L1Ball(0.1), restarts=Cubic(9), available=m
     ),

@@ -68,7 +68,7 @@ MAKERS: dict[str, Callable[[], Any]] = {name: registered(name) for name in AGENT
     "sw-ucrl": lambda: sm.agents.SWUCRL(3, 2, window=20),
     "sw-ucrl, lists": lambda: sm.agents.SWUCRL(70, 2, window=60),
     "ucrl2, lists": lambda: sm.agents.UCRL2(70, 2),
-    "oracle": lambda: sm.agents.Oracle(3, 2, change_points=TOLD),
+    "oracle": lambda: sm.agents.OracleUCRL2(3, 2, change_points=TOLD),
     "ucrl2-rw": lambda: sm.agents.UCRL2RW(3, 2, period=70),
     "borl": lambda: sm.agents.BORL(3, 2, horizon=500, arms=[(20, 0.0), (20, 0.5)]),
     "master-ucrl": lambda: sm.agents.MASTER(

@@ -3,7 +3,7 @@
     Omniscient  knows every configuration and when it is active, and plays its optimal policy.
     Random      chooses uniformly among the available actions.
 
-The third reference, `Oracle`, is UCRL2 restarted at the true change points (`ucrl2`).
+Agents that know the change points, but not the configurations, are in `oracle`.
 """
 
 from __future__ import annotations

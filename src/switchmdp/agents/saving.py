@@ -42,7 +42,10 @@ from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
 KIND = "agent"
 FORMAT = 3
-OLD_CLASSES = {"TwoTests": "StationarityTests"}  # names in files of earlier versions
+OLD_CLASSES = {
+    "Oracle": "OracleUCRL2", "ToldUCRL2B": "OracleUCRL2B", "ToldUCRL3": "OracleUCRL3",
+    "ToldKLUCRL": "OracleKLUCRL", "TwoTests": "StationarityTests",
+}  # fmt: skip  # names in files of earlier versions, and what they are called now
 LARGEST = 2**63
 WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)

@@ -1,4 +1,6 @@
-"""UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
+"""UCRL2 restarted by a detector: GLR or R-BOCPD, and forced exploration.
+
+**GLR.** UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
 
     UCRL2 on all steps since the last restart                            Everything, L1Ball
     after each step: the tests of the pair's rewards and successors                     GLR
@@ -13,6 +15,16 @@ tried, in turn in each state; a state out of the policy's way stays so. All is a
 A probe is one step: the policy's pair and quota in that state are put aside and put back at the
 next step, and the episode goes on. Probes come at steps known beforehand, so that nothing depends
 on when the agent is asked.
+
+**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
+
+    UCRL2 on all steps since the last restart                              Everything, L1Ball
+    after each step: the pair's detector R-BOCPD reads the next state                   BOCPD
+    if it fires: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
+
+The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, each of
+transitions that all pairs show: with the prior of its theorem, not with w/n, and without rewards
+that change. With `rewards` (the default here) changes of rewards are found too: a heuristic.
 """
 
 from __future__ import annotations
@@ -27,7 +39,7 @@ from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import GLR, NEVER
+from switchmdp.restarts import BOCPD, GLR, NEVER
 from switchmdp.validation import is_number
 
 
@@ -133,4 +145,23 @@ class GLRUCRL(ForcedExploration):
         ForcedExploration.__init__(
             self, n_states, n_actions, available=available, explore=explore,
             memory=Everything(), plausible=L1Ball(delta), restarts=GLR(delta),
+        )  # fmt: skip
+
+
+@compiled
+class RBOCPDUCRL2(Episodic):
+    """UCRL2 restarted by R-BOCPD; `weight` is the prior's w, δ/streams if not given.
+
+    >>> RBOCPDUCRL2(5, 3, delta=0.1).act(0)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, weight: float | None = None, rewards: bool = True,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=L1Ball(delta), restarts=BOCPD(delta, weight=weight, rewards=rewards),
         )  # fmt: skip
