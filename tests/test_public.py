@@ -18,7 +18,7 @@ def test_every_public_name_exists() -> None:
         "UCRL2",
         "UCRL2R",
         "UCRL2RW",
-        "Oracle",
+        "OracleUCRL2",
         "Omniscient",
         "Random",
         "Episodic",

@@ -12,7 +12,7 @@ from switchmdp.compiled import compiled
 from switchmdp.memory import Everything, Since
 from switchmdp.plausible import L1Ball, Posterior
 from switchmdp.restarts import GLR, Evidence, Never
-from switchmdp.restarts.schedules import everyone
+from switchmdp.restarts.schedules import mark_all
 
 DELTA = 0.01
 
@@ -49,7 +49,7 @@ class EvidenceAgainstAll(Evidence):
     def suspect(self, suspects: Any) -> int:
         """Mark all pairs; how many steps ago the likeliest change was."""
         steps: int = self.suspect_some(suspects)
-        everyone(suspects)
+        mark_all(suspects)
         return steps
 
 

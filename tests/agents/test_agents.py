@@ -148,7 +148,7 @@ def test_a_bad_delta_is_refused(delta: Any) -> None:
         lambda: sm.agents.SWUCRL(2, 2, window=10, delta=delta),
         lambda: sm.agents.UCRL2R(2, 2, changes=1, delta=delta),
         lambda: sm.agents.UCRL2RW(2, 2, period=10, delta=delta),
-        lambda: sm.agents.Oracle(2, 2, change_points=[5], delta=delta),
+        lambda: sm.agents.OracleUCRL2(2, 2, change_points=[5], delta=delta),
     ]
     for make in makers:
         with pytest.raises(InvalidParameter, match="delta"):
@@ -162,7 +162,7 @@ def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
         (lambda: sm.agents.UCRL2(2, bad), "n_actions"),
         (lambda: sm.agents.SWUCRL(2, 2, window=bad), "window"),
         (lambda: sm.agents.UCRL2RW(2, 2, period=bad), "period"),
-        (lambda: sm.agents.Oracle(2, 2, change_points=[bad]), "restart times"),
+        (lambda: sm.agents.OracleUCRL2(2, 2, change_points=[bad]), "restart times"),
     ]
     if bad is not None:
         calls.append((lambda: sm.agents.UCRL2R(2, 2, changes=1, segments=bad), "segments"))
@@ -229,7 +229,7 @@ def test_a_component_belongs_to_one_agent() -> None:
 )
 def test_restart_times_that_do_not_increase_are_refused(times: Any) -> None:
     with pytest.raises(InvalidParameter, match="change_points"):
-        sm.agents.Oracle(3, 2, change_points=times)
+        sm.agents.OracleUCRL2(3, 2, change_points=times)
 
 
 def test_an_agent_believes_nothing_before_its_first_episode() -> None:

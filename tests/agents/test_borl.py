@@ -10,9 +10,8 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import BORL, Episodic, PaperBORL
-from switchmdp.agents.borl import block_length, papers_grid, reduced_grid, windows
+from switchmdp.agents.borl import Exp3P, block_length, papers_grid, reduced_grid, windows
 from switchmdp.agents.episodes import Multiples
-from switchmdp.agents.exp3p import Exp3P
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
 from switchmdp.plausible import Widened

@@ -15,7 +15,7 @@ from switchmdp.restarts import Cubic
 def test_after_a_restart_an_agent_is_as_good_as_new(restart: int, seed: int) -> None:
     """Told to restart, it goes on as a new agent would: no counts, and t from 1 again."""
     mdp = sm.problems.random_mdp(3, 2, seed=seed)
-    old = sm.agents.Oracle(3, 2, change_points=[restart], delta=0.3)
+    old = sm.agents.OracleUCRL2(3, 2, change_points=[restart], delta=0.3)
     new = sm.agents.UCRL2(3, 2, delta=0.3)
     rng = np.random.default_rng(seed)
     p, r, state = mdp.transitions, mdp.rewards, 0

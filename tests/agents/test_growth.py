@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, load
-from switchmdp.agents.consistency import must_be_consistent
+from switchmdp.agents.saving import check_agent_state
 from switchmdp.compiled import compiled, pack
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.memory import Everything, Window
@@ -29,7 +29,7 @@ MAKERS: dict[str, Make] = {
     "ucrl2": lambda s, a, m: sm.agents.UCRL2(s, a, available=m),
     "ucrl2-r": lambda s, a, m: sm.agents.UCRL2R(s, a, changes=3, available=m),
     "ucrl2-rw": lambda s, a, m: sm.agents.UCRL2RW(s, a, period=900, available=m),
-    "oracle": lambda s, a, m: sm.agents.Oracle(s, a, change_points=[500, 2500], available=m),
+    "oracle": lambda s, a, m: sm.agents.OracleUCRL2(s, a, change_points=[500, 2500], available=m),
     "window, cubic": lambda s, a, m: Episodic(
         s, a, memory=Window(300), plausible=L1Ball(0.1), restarts=Cubic(9), available=m
     ),
@@ -114,7 +114,7 @@ def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the
     known = remembered(born)
     policy = grown.policy.copy()
     grown.grow(*large, later)
-    must_be_consistent(grown)
+    check_agent_state(grown)
     assert remembered(grown) == known
     assert np.array_equal(grown.policy[: small[0]], policy)
     assert not grown.quota.any()
@@ -132,7 +132,7 @@ def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the
         assert np.array_equal(grown.policy, born.policy)
         assert np.array_equal(grown.quota, born.quota)
         assert grown.gain == pytest.approx(born.gain, abs=1e-12)
-    must_be_consistent(grown)
+    check_agent_state(grown)
     grown.save(tmp_path / "agent")
     again = load(tmp_path / "agent")
     assert remembered(again) == remembered(grown)
@@ -166,7 +166,7 @@ def test_an_agent_may_grow_again_and_again() -> None:
         teach(agent, steps)
         teach(born, steps)
         agent.grow(61 + i, 1 + (i + 1) // 5)
-        must_be_consistent(agent)
+        check_agent_state(agent)
     known = remembered(born)
     assert remembered(agent) == known
 

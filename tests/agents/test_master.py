@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import MASTER, multiscale
-from switchmdp.agents.consistency import must_be_consistent
-from switchmdp.agents.multiscale import Instances
-from switchmdp.agents.two_tests import TwoTests
+from switchmdp.agents import MASTER, master_components
+from switchmdp.agents.master_components import Instances, StationarityTests
+from switchmdp.agents.saving import check_agent_state
 from switchmdp.errors import InvalidParameter
 from switchmdp.randomness import stream, uniform
 
@@ -30,8 +29,8 @@ def live(**more: Any) -> MASTER:
     return MASTER(3, 2, **given)
 
 
-def the_tests(horizon: int, scale: float = 1.0, diameter: float = 1.0) -> TwoTests:
-    return TwoTests(
+def the_tests(horizon: int, scale: float = 1.0, diameter: float = 1.0) -> StationarityTests:
+    return StationarityTests(
         5, 3, horizon=horizon, diameter=diameter, delta=0.1, scale=scale, orders=4
     )  # fmt: skip
 
@@ -60,7 +59,7 @@ def test_the_schedule_of_eight_steps_is_the_one_worked_out_by_hand(
         0.24, 0.5,  # τ = 6, orders 1, 0: 1 starts
         0.3,  # τ = 7: none
     ])  # fmt: skip
-    monkeypatch.setattr(multiscale, "uniform", lambda words: next(draws))
+    monkeypatch.setattr(master_components, "uniform", lambda words: next(draws))
     instances = Instances(RATES)
     instances.n = 2  # the block before had four steps
     instances.open_block(101)
@@ -334,7 +333,7 @@ def test_lists_of_successors_are_counted_apart_for_each_order_too() -> None:
                                 interpreted=interpreted))  # fmt: skip
         assert agent.memory.counts.visits.sum() > 300
         agent.instances.rho = agent.rates(11)
-        must_be_consistent(agent)
+        check_agent_state(agent)
     assert np.array_equal(runs[0].regret, runs[1].regret)
     assert runs[0].episodes is not None
     assert runs[1].episodes is not None
@@ -348,7 +347,7 @@ def test_new_states_and_actions_may_come_while_it_runs() -> None:
     for n_states in (3, 5):
         if n_states == 5:
             agent.grow(5, 3)
-            must_be_consistent(agent)
+            check_agent_state(agent)
         for _ in range(500):
             action, target = agent.act(state), int(rng.integers(n_states))
             agent.observe(state, action, 0.5, target)
@@ -356,7 +355,7 @@ def test_new_states_and_actions_may_come_while_it_runs() -> None:
     assert agent.t == 1001
     fresh = MASTER(5, 3, horizon=4000, diameter=1.0, scale=1e-3, confidence=0.5)
     assert agent.instances.rho.tolist() == fresh.instances.rho.tolist()
-    must_be_consistent(agent)
+    check_agent_state(agent)
 
 
 def test_bad_parameters_are_refused() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from switchmdp.agents import GLRUCRL, EvidencePSRL
-from switchmdp.agents.consistency import must_be_consistent
+from switchmdp.agents.saving import check_agent_state
 
 
 def teach(agent: EvidencePSRL, rng: np.random.Generator, n: int, rewards: Any, upto: int) -> None:
@@ -58,7 +58,7 @@ def test_who_starts_over_by_hand_forgets_all_even_with_an_alarm_pending() -> Non
     assert agent.visits.sum() == 0
     assert not agent.restarts.counts.any()
     assert (agent.restarts.steps, agent.since) == (0, agent.t)
-    must_be_consistent(agent)
+    check_agent_state(agent)
 
 
 HOSTILE = [
@@ -83,7 +83,7 @@ def test_a_state_that_would_lead_machine_code_astray_is_refused(
     agent = EvidencePSRL(3, 2, gap=5)
     teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
     agent.act(0)
-    must_be_consistent(agent)
+    check_agent_state(agent)
     owner = getattr(agent, part)
     old = getattr(owner, field)
     if isinstance(old, np.ndarray) and not isinstance(value, np.ndarray):
@@ -93,7 +93,7 @@ def test_a_state_that_would_lead_machine_code_astray_is_refused(
     else:
         setattr(owner, field, value)
     with pytest.raises(ValueError, match="Since is" if part == "memory" else rf"\b{field}\b"):
-        must_be_consistent(agent)
+        check_agent_state(agent)
 
 
 def test_a_past_that_a_later_snapshot_does_not_contain_is_refused() -> None:
@@ -107,7 +107,7 @@ def test_a_past_that_a_later_snapshot_does_not_contain_is_refused() -> None:
     rule.old_counts[age, 0, 0, :] = 0.0
     rule.old_counts[age, 0, 0, :3] = (5.0, 0.0, 5.0)
     with pytest.raises(ValueError, match="past"):
-        must_be_consistent(agent)
+        check_agent_state(agent)
 
 
 @pytest.mark.parametrize("make", [EvidencePSRL, GLRUCRL])
@@ -118,6 +118,6 @@ def test_a_restart_rule_has_seen_what_the_agent_has_lived(make: Any) -> None:
         old = getattr(agent.restarts, field)
         setattr(agent.restarts, field, value)
         with pytest.raises(ValueError, match="restart rule"):
-            must_be_consistent(agent)
+            check_agent_state(agent)
         setattr(agent.restarts, field, old)
-    must_be_consistent(agent)
+    check_agent_state(agent)

@@ -9,6 +9,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, Growing, load
+from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted
@@ -145,7 +146,7 @@ def test_a_bad_discount_is_refused(discount: Any) -> None:
 @pytest.mark.parametrize("n_states", [3, 70])
 def test_what_a_file_could_do_to_it_is_refused(n_states: int) -> None:
     fresh = filled(0.9, n_states, 100).counts
-    fresh.check_sizes(n_states, n_states)
+    validate(fresh, states=n_states, pairs=n_states)
     for field, bad in (
         ("visits", fresh.visits[:-1]), ("used", fresh.used + n_states), ("filled", 10**6),
         ("offset", fresh.offset - 1), ("offset", fresh.offset + 10**6), ("count", fresh.count - 2),
@@ -153,9 +154,9 @@ def test_what_a_file_could_do_to_it_is_refused(n_states: int) -> None:
     ):  # fmt: skip
         counts = filled(0.9, n_states, 100).counts
         setattr(counts, field, bad)
-        with pytest.raises(ValueError, match="not consistent"):
-            counts.check_sizes(n_states, n_states)
+        with pytest.raises(ValueError, match=rf"Weights\.{field}"):
+            validate(counts, states=n_states, pairs=n_states)
     memory = filled(0.9, n_states, 100)
     memory.age = memory.block
-    with pytest.raises(ValueError, match="not consistent"):
-        memory.check_sizes(n_states, n_states)
+    with pytest.raises(ValueError, match=r"Discounted\.age"):
+        validate(memory, states=n_states, pairs=n_states)

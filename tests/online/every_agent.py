@@ -20,10 +20,11 @@ from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS
+from switchmdp.agents.registry import servable_agents
 from switchmdp.cli.replay import replay_log
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
-from switchmdp.online.servable import parameters_of, servable_agents
+from switchmdp.online.servable import parameters_of
 
 STEPS = 60
 SIMULATED = 2000

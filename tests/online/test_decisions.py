@@ -36,7 +36,9 @@ MAKERS: dict[str, Callable[[sm.SwitchingMDP], Agent]] = {
     "ucrl2": lambda p: sm.agents.UCRL2(p.n_states, p.n_actions),
     "ucrl2-r": lambda p: sm.agents.UCRL2R(p.n_states, p.n_actions, changes=4),
     "ucrl2-rw": lambda p: sm.agents.UCRL2RW(p.n_states, p.n_actions, period=450),
-    "oracle": lambda p: sm.agents.Oracle(p.n_states, p.n_actions, change_points=p.change_points),
+    "oracle": lambda p: sm.agents.OracleUCRL2(
+        p.n_states, p.n_actions, change_points=p.change_points
+    ),
     "evidence-psrl": lambda p: sm.agents.EvidencePSRL(p.n_states, p.n_actions, gap=100),
     "glr-ucrl": lambda p: sm.agents.GLRUCRL(p.n_states, p.n_actions, explore=0.05),
     "master-ucrl": lambda p: sm.agents.MASTER(p.n_states, p.n_actions, horizon=STEPS, diameter=2),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from switchmdp.agents import SWUCRL, UCRL2, UCRL2RW, Episodic, QLearning, Random
-from switchmdp.agents.stored import described
+from switchmdp.agents.saving import described
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Everything
 from switchmdp.online import evaluate

@@ -15,7 +15,7 @@ from tests.online.every_agent import STEPS
 from tests.online.serving import Client
 
 from switchmdp.agents import AGENTS, Episodic
-from switchmdp.online.servable import servable_agents, unavailable_information
+from switchmdp.agents.registry import servable_agents, unavailable_information
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

@@ -21,7 +21,7 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "ucrl2": lambda: sm.agents.UCRL2(S, A),
     "ucrl2-r": lambda: sm.agents.UCRL2R(S, A, changes=3),
     "ucrl2-rw": lambda: sm.agents.UCRL2RW(S, A, period=300),
-    "oracle": lambda: sm.agents.Oracle(S, A, change_points=[70]),
+    "oracle": lambda: sm.agents.OracleUCRL2(S, A, change_points=[70]),
     "random": lambda: sm.agents.Random(S, A),
 }
 

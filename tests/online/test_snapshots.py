@@ -33,7 +33,7 @@ from tests.online.workbench import (
 
 from switchmdp import storage
 from switchmdp.agents import Agent
-from switchmdp.agents.stored import described
+from switchmdp.agents.saving import described
 from switchmdp.errors import DamagedFile, SwitchmdpError
 from switchmdp.online import Decisions, rebuild, snapshots
 from switchmdp.online.beliefs import beliefs

@@ -159,5 +159,5 @@ def test_ucrl2_rw_and_the_oracle_restart_at_their_steps() -> None:
     problem = sm.problems.random_switching(2, 2, changes=1, horizon=3000, seed=0)
     periodic = sm.agents.UCRL2RW(2, 2, period=700, delta=0.1)
     assert restarts_of(periodic, problem, 3000) == [701, 1401, 2101, 2801]
-    told = sm.agents.Oracle(2, 2, change_points=[2, 3, 1500], delta=0.1)
+    told = sm.agents.OracleUCRL2(2, 2, change_points=[2, 3, 1500], delta=0.1)
     assert restarts_of(told, problem, 3000) == [2, 3, 1500]

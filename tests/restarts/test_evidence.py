@@ -11,8 +11,15 @@ import pytest
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts import Evidence
-from switchmdp.restarts.factors import SHARES, log_mean, log_moves, log_rewards, multiply, settle
-from switchmdp.restarts.snapshots import KEPT, SHORTEST
+from switchmdp.restarts.bayes_factors import (
+    SHARES,
+    log_mean,
+    log_moves,
+    log_rewards,
+    multiply,
+    settle,
+)
+from switchmdp.restarts.evidence import KEPT, SHORTEST
 
 Steps = tuple[Any, Any, Any]
 

@@ -11,6 +11,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, Growing
+from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
@@ -173,23 +174,24 @@ def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
     """Machine code would write the detector's own columns behind the end."""
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
-    detector.check_sizes(3, 6)
+    validate(detector, states=3, pairs=6)
     for columns in (4, 5, 9):
         if columns != detector.columns:
             detector.columns = columns
             detector.now = np.zeros(6 * columns)
             detector.past = np.zeros(6 * LEVELS * KEPT * columns)
-            with pytest.raises(ValueError, match="consistent"):
-                detector.check_sizes(3, 6)
+            with pytest.raises(ValueError, match="columns"):
+                validate(detector, states=3, pairs=6)
 
 
 @EACH
 @pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
 def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> None:
     detector = DETECTORS[name]()
+    detector.allocate(Pairs.of(3, 2))
     detector.delta = delta
     with pytest.raises(ValueError, match="delta"):
-        detector.check_state()
+        validate(detector, states=3, pairs=6)
 
 
 @EACH
@@ -215,7 +217,7 @@ def test_what_a_file_could_do_to_it_is_refused(name: str) -> None:
         detector.watch(*log_of(700, 6, 3), 700)
         return detector
 
-    fresh().check_sizes(3, 6)
+    validate(fresh(), states=3, pairs=6)
     for field, bad in (
         ("width", 4), ("columns", 3), ("seen", -1), ("steps", -1), ("clock", 0),
         ("visits", fresh().visits + 1), ("now", fresh().now + 0.5), ("past", fresh().past + 1.0),
@@ -223,7 +225,7 @@ def test_what_a_file_could_do_to_it_is_refused(name: str) -> None:
     ):  # fmt: skip
         detector = fresh()
         setattr(detector, field, bad)
-        with pytest.raises(ValueError, match="not consistent"):
-            detector.check_sizes(3, 6)
-    with pytest.raises(ValueError, match="not consistent"):
-        fresh().check_sizes(2, 4)
+        with pytest.raises(ValueError, match=type(detector).__name__):
+            validate(detector, states=3, pairs=6)
+    with pytest.raises(ValueError, match="shape"):
+        validate(fresh(), states=3, pairs=4)

@@ -13,7 +13,7 @@ from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mism
 MAKERS: dict[str, Any] = {
     "sw-ucrl": lambda p: sm.agents.SWUCRL(5, 3, window=300, delta=0.1),
     "ucrl2-r": lambda p: sm.agents.UCRL2R(5, 3, changes=2, delta=0.1),
-    "oracle": lambda p: sm.agents.Oracle(5, 3, change_points=p.change_points, delta=0.1),
+    "oracle": lambda p: sm.agents.OracleUCRL2(5, 3, change_points=p.change_points, delta=0.1),
     "omniscient": sm.agents.Omniscient,
     "random": lambda p: sm.agents.Random(5, 3),
 }

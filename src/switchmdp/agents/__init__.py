@@ -1,61 +1,48 @@
-"""Agents: two verbs, `act` and `observe`. One paper, one file; a new one is a line in AGENTS."""
+"""Agents: two verbs, `act` and `observe`. A new agent is one file and a line in `registry`."""
 
-from switchmdp.agents.bocpd_ucrl2 import RBOCPDUCRL2
+import warnings
+from typing import Any
+
 from switchmdp.agents.borl import BORL, PaperBORL
-from switchmdp.agents.combinations import GLRPSRL, FadingPSRL, ToldKLUCRL, ToldUCRL2B, ToldUCRL3
+from switchmdp.agents.detector_ucrl import GLRUCRL, RBOCPDUCRL2, ForcedExploration
 from switchmdp.agents.episodes import Doubling, Growing, Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, Probes
-from switchmdp.agents.glr_ucrl import GLRUCRL, ForcedExploration
-from switchmdp.agents.kl_ucrl import KLUCRL
 from switchmdp.agents.master import MASTER
+from switchmdp.agents.oracle import (
+    OracleKLUCRL,
+    OraclePSRL,
+    OracleUCRL2,
+    OracleUCRL2B,
+    OracleUCRL3,
+)
 from switchmdp.agents.protocol import Agent, AgentLike
-from switchmdp.agents.psrl import PSRL, SWPSRL, OraclePSRL
+from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
 from switchmdp.agents.q_learning import QLearning
 from switchmdp.agents.references import Omniscient, Random
-from switchmdp.agents.stored import load
+from switchmdp.agents.registry import AGENTS, agent_info
+from switchmdp.agents.saving import OLD_CLASSES, load
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.swucrl_cw import SWUCRL2CW
-from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW, Oracle
-from switchmdp.agents.ucrl2b import UCRL2B
-from switchmdp.agents.ucrl3 import UCRL3
+from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
+from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL
-
-AGENTS: dict[str, type[Agent]] = {
-    "sw-ucrl": SWUCRL,
-    "ucrl2": UCRL2,
-    "ucrl2-r": UCRL2R,
-    "ucrl2-rw": UCRL2RW,
-    "evidence-psrl": EvidencePSRL,
-    "ucrl2b": UCRL2B,
-    "ucrl3": UCRL3,
-    "kl-ucrl": KLUCRL,
-    "swucrl2-cw": SWUCRL2CW,
-    "variation-aware": VariationAwareUCRL,
-    "borl": BORL,
-    "borl-full-grid": PaperBORL,
-    "master-ucrl": MASTER,
-    "oracle": Oracle,
-    "glr-ucrl": GLRUCRL,
-    "r-bocpd-ucrl2": RBOCPDUCRL2,
-    "psrl": PSRL,
-    "sw-psrl": SWPSRL,
-    "fading-psrl": FadingPSRL,
-    "glr-psrl": GLRPSRL,
-    "oracle-psrl": OraclePSRL,
-    "told-ucrl2b": ToldUCRL2B,
-    "told-ucrl3": ToldUCRL3,
-    "told-kl-ucrl": ToldKLUCRL,
-    "q-learning": QLearning,
-    "omniscient": Omniscient,
-    "random": Random,
-}
 
 __all__ = [
     "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL",
     "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
     "AsPlanned", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "ForcedExploration",
-    "Growing", "Omniscient", "Oracle", "OraclePSRL", "PaperBORL", "Probes", "QLearning", "Random",
-    "Rooted", "ToldKLUCRL", "ToldUCRL2B", "ToldUCRL3", "VariationAwareUCRL", "load",
+    "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OracleUCRL2", "OracleUCRL2B",
+    "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Rooted", "VariationAwareUCRL",
+    "agent_info", "load",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Classes under their old names."""
+    new = OLD_CLASSES.get(name)
+    if new not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"agents.{name} is now agents.{new}", DeprecationWarning, stacklevel=2)
+    return globals()[new]

@@ -15,7 +15,7 @@ and W and η are changed when it starts over.
 
 **How sure we are.** The radii of the base are the paper's. H, Φ and the grid are from memory (we
 give them four chances in five); that the bandit is EXP3.P with these constants was checked against
-its proof (`exp3p`). T in the base's radii is the run's horizon, not H, and time starts again at 1
+its proof (below). T in the base's radii is the run's horizon, not H, and time starts again at 1
 in each block: both our reading.
 
 **The default grid is not the paper's.** At T = 10⁵, S = 5, A = 3 there are 21 blocks for 63 arms:
@@ -27,23 +27,43 @@ and with η = √(W/T), which is what the paper takes where budgets are unknown.
 **Guarantee.** For `PaperBORL`, with T known and budgets of variation B_r, B_p unknown, the paper
 bounds the regret by Õ(D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}). It says nothing at such T.
 With the reduced grid it is a heuristic.
+
+**EXP3.P**: which arm to play in the next block, with high probability little worse than the best.
+
+For n arms and B blocks, with gains g in [0, 1]:
+
+    α = .95 √(ln n/(nB)),   β = √(ln n/(nB)),   γ = min(1, 1.05 √(n ln n/B));   q_j := 0
+    p_j = (1 - γ) exp(α q_j)/Σ exp(α q) + γ/n;  draw an arm from p
+    q_j += (β + 1{j was drawn} g) / p_j  for all j
+
+(Auer, Cesa-Bianchi, Freund, Schapire 2002; in this form Bubeck and Cesa-Bianchi 2012, Theorem 3.3,
+where our α is called η.) What their proof needs of the update was derived again and is tested:
+
+- the estimate (β + 1{drawn} g)/p has mean g + β/p;
+- E exp(β g - β · estimate) <= 1 for β <= 1, since e^x <= 1 + x + x² for x <= 1 bounds it by
+  exp(-β²/p) (1 + β²/p): in sum no arm is underrated by more than ln(1/δ)/β;
+- α · estimate <= 1, as exponential weights need, which follows from (1 + β) n α <= γ.
+
+The last holds from B = 5.15² n ln n on. Below, their bound 5.15 √(B n ln n) on what is lost exceeds
+B: it says nothing.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.episodic import Episodic
-from switchmdp.agents.exp3p import Exp3P
-from switchmdp.compiled import compiled
+from switchmdp.compiled import RandomWords, Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
 from switchmdp.plausible.widened import LONGEST, Widened
+from switchmdp.randomness import stream, uniform
+from switchmdp.restarts import Schedule
 from switchmdp.validation import check_integer, is_number
 
 Arms = list[tuple[int, float]]
@@ -90,6 +110,84 @@ def reduced_grid(block: int, horizon: int) -> Arms:
 
 
 @compiled
+class Exp3P(Schedule):
+    """A restart every `block` steps, and which arm to play until the next."""
+
+    block: Annotated[int, Range(1, LONGEST)]
+    alpha: Annotated[float, Range(0.0, 1.0)]
+    beta: Annotated[float, Range(0.0, 1.0)]
+    gamma: Annotated[float, Range(0.0, 1.0)]
+    scores: Annotated[NDArray[np.float64], Shape("arms")]
+    chances: Annotated[NDArray[np.float64], Shape("arms"), Range(above=0.0, high=1.0)]
+    arm: Annotated[int, Range(-1, below="arms")]
+    earned: Annotated[float, Range(0.0, LONGEST)]
+    seen: Annotated[int, Range(0, below=2**31)]
+    words: RandomWords
+
+    def __init__(self, arms: int, blocks: int, block: int, seed: int = 0) -> None:
+        self.block = check_integer("block", block, 1)
+        blocks = check_integer("blocks", blocks, 1)
+        rate = math.sqrt(math.log(arms) / (arms * blocks))
+        self.alpha, self.beta = 0.95 * rate, rate
+        self.gamma = min(1.0, 1.05 * rate * arms)
+        self.scores, self.chances = np.zeros(arms), np.full(arms, 1.0 / arms)
+        self.arm, self.earned, self.seen = -1, 0.0, 0
+        self.words = stream(check_integer("seed", seed, 0))
+
+    def reseed(self, seed: Any) -> None:
+        """Start the draws anew."""
+        self.words = stream(seed)
+
+    def after(self, t: int) -> int:
+        """The first step of the next block, if one begins at t."""
+        return t + self.block
+
+    def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Add up the rewards of a log that were not seen yet."""
+        for i in range(self.seen, n):
+            self.earned += rewards[i]
+        self.seen = n
+
+    def log_emptied(self) -> None:
+        """The log starts again at 0."""
+        self.seen = 0
+
+    def start_over(self, suspects: Any) -> None:
+        """A block begins: learn from the one before, and draw an arm."""
+        if self.arm >= 0:
+            self.update(self.earned / self.block)
+        self.draw()
+        self.earned = 0.0
+
+    def update(self, gain: float) -> None:
+        """q_j += (β + 1{j was drawn} gain) / p_j."""
+        for j in range(self.scores.size):
+            self.scores[j] += self.beta / self.chances[j]
+        self.scores[self.arm] += gain / self.chances[self.arm]
+
+    def draw(self) -> None:
+        """p = (1 - γ) softmax(α q) + γ/n, and an arm from it."""
+        scores, chances, n = self.scores, self.chances, self.scores.size
+        best, total = -np.inf, 0.0
+        for j in range(n):
+            best = max(best, scores[j])
+        for j in range(n):
+            chances[j] = math.exp(self.alpha * (scores[j] - best))
+            total += chances[j]
+        for j in range(n):
+            chances[j] = (1.0 - self.gamma) * chances[j] / total + self.gamma / n
+        left = uniform(self.words)
+        self.arm = 0
+        while self.arm < n - 1 and left >= chances[self.arm]:
+            left -= chances[self.arm]
+            self.arm += 1
+
+    def check_invariants(self) -> None:
+        """There is an arm to draw."""
+        require(self.scores.size >= 1, "Exp3P.scores must have at least one arm")
+
+
+@compiled
 class AnyWindow(Window):
     """A window whose length may change when all is forgotten."""
 
@@ -111,8 +209,8 @@ class BORL(Episodic):
     0.93
     """
 
-    windows: NDArray[np.int64]
-    widenings: NDArray[np.float64]
+    windows: Annotated[NDArray[np.int64], Shape("arms"), Range(1, LONGEST)]
+    widenings: Annotated[NDArray[np.float64], Shape("arms"), Range(0.0, below=math.inf)]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -146,16 +244,14 @@ class BORL(Episodic):
         self.plausible.widening = self.widenings[arm]
         self.episodes.period = self.windows[arm]
 
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        parts = (self.memory, AnyWindow), (self.restarts, Exp3P), (self.episodes, Multiples)
-        if not all(isinstance(part, kind) for part, kind in parts):
-            raise ValueError("a component of BORL is another's")
-        n = self.restarts.scores.size
-        sound = self.windows.shape == self.widenings.shape == (n,)
-        sound = sound and bool(((self.windows >= 1) & (self.windows <= LONGEST)).all())
-        if not sound or not ((self.widenings >= 0.0) & (self.widenings < np.inf)).all():
-            raise ValueError("the arms are not consistent")
+    def check_invariants(self) -> None:
+        """The components are those of BORL, and there is a window for each arm."""
+        for part, kind in (
+            (self.memory, AnyWindow), (self.plausible, Widened), (self.restarts, Exp3P),
+            (self.episodes, Multiples),
+        ):  # fmt: skip
+            require(isinstance(part, kind), f"BORL must hold a {kind.__name__}")
+        require(self.windows.size == self.restarts.scores.size, "BORL must have a window per arm")
 
 
 @compiled

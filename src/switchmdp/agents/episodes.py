@@ -6,8 +6,9 @@ That step may depend on when time began: at the first step, or at the last resta
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, compiled
 from switchmdp.restarts import NEVER
 from switchmdp.validation import check_integer
 
@@ -32,7 +33,7 @@ class Multiples(Doubling):
     An episode that starts at such a time has a step before it is asked again.
     """
 
-    period: int
+    period: Annotated[int, Range(1, NEVER)]
 
     def __init__(self, period: int) -> None:
         self.period = check_integer("period", period, 1, NEVER)
@@ -40,10 +41,6 @@ class Multiples(Doubling):
     def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end whatever happens."""
         return since - 1 + ((t - since + 1) // self.period + 1) * self.period
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_integer("period", self.period, 1, NEVER)
 
 
 @compiled
@@ -53,7 +50,7 @@ class Growing(Doubling):
     With the paper's t_0 = 0 the first has at most two. Restarts change nothing in this rule.
     """
 
-    started: int
+    started: Annotated[int, Range(0, 2**53)]
 
     def __init__(self) -> None:
         self.started = 0

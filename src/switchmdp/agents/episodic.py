@@ -14,7 +14,7 @@ the policy and the quotas are fixed by then, so nothing of the episode depends o
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,14 @@ from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.exploration import AsPlanned
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, compiled, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
-from switchmdp.restarts import NEVER
-from switchmdp.restarts.schedules import everyone
+from switchmdp.restarts import NEVER, Cubic, Evidence, Never, Periodic, Told
+from switchmdp.restarts.schedules import mark_all
+from switchmdp.restarts.splits import Splits
 
+MOST_STEPS = 2**53  # a century at almost three million per second
 PARTS = {
     "memory": ("allocate", "absorb", "keep", "counts"),
     "plausible": ("allocate", "plan", "gain", "sweeps"),
@@ -48,6 +50,31 @@ def _checked(name: str, component: Any) -> Any:
     return component
 
 
+def check_policy_and_log(agent: Any) -> None:
+    """Check the fields of an agent that follows a policy and logs its steps."""
+    choice, room, logged = agent.choice, agent.log_pair.size, agent.logged
+    require(choice.shape == agent.quota.shape == (agent.n_states,), "choice or quota has a size")
+    available = (agent.starts[:-1] <= choice) & (choice < agent.starts[1:])
+    require(available.all(), "choice must be a pair of each state")
+    require((agent.quota >= 0).all(), "quota must be >= 0")
+    logs = (agent.log_pair, agent.log_next, agent.log_reward)
+    require(all(log.shape == (room,) for log in logs), "the log's arrays must have one size")
+    require(0 <= logged <= room >= 1, "logged must be at most the size of the log")
+    require((agent.log_pair[:logged] < agent.actions.size).all(), "log_pair is not a pair")
+    require((agent.log_next[:logged] < agent.n_states).all(), "log_next is not a state")
+    rewards = agent.log_reward[:logged]
+    require(((rewards >= 0.0) & (rewards <= 1.0)).all(), "log_reward must lie in [0, 1]")
+    require(1 <= agent.started <= agent.clock <= MOST_STEPS, "the clock is out of range")
+    require(0 <= agent.episode_count <= MOST_STEPS, "episode_count is out of range")
+
+
+def _due(rule: Any, since: int) -> int:
+    """The next restart of a schedule, whose last was at step `since`; leaves it as it is."""
+    if isinstance(rule, Told):
+        return int(rule.times[rule.i]) if rule.i < rule.times.size else NEVER
+    return int(rule.time() if isinstance(rule, Cubic) else rule.after(since))
+
+
 @compiled
 class Episodic(PolicyAgent):
     """Learns in episodes, from components.
@@ -64,9 +91,9 @@ class Episodic(PolicyAgent):
     restarts: Any
     episodes: Any
     exploration: Any
-    since: int
-    restart_at: int
-    end_at: int
+    since: Annotated[int, Range(1, "clock")]
+    restart_at: Annotated[int, Range(1, NEVER)]
+    end_at: Annotated[int, Range(1, NEVER)]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -87,6 +114,21 @@ class Episodic(PolicyAgent):
         self.begin()
         self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 
+    def check_invariants(self) -> None:
+        """The components offer what they must, and agree with the agent on the time."""
+        for name, verbs in PARTS.items():
+            offers = all(hasattr(getattr(self, name), verb) for verb in verbs)
+            require(offers, f"{name} must offer {', '.join(verbs)}")
+        check_policy_and_log(self)
+        rule, since = self.restarts, self.since
+        if isinstance(rule, (Evidence, Splits)):
+            require(rule.seen <= self.logged, "the restart rule has seen more than was logged")
+            behind = self.logged - rule.seen
+            require(rule.clock + behind == self.clock, "the restart rule's clock is wrong")
+        if type(rule) in (Never, Periodic, Cubic, Told):
+            due = since < self.restart_at == _due(rule, since)
+            require(due, "restart_at must be the next step of the schedule")
+
     def parts(self) -> list[Any]:
         """The components."""
         return [getattr(self, name) for name in PARTS]
@@ -106,7 +148,7 @@ class Episodic(PolicyAgent):
         if not alarm and not self.exploration.alarmed():
             return False
         self.absorb()
-        suspects = self.nobody()
+        suspects = self.no_suspects()
         if alarm:
             steps = self.restarts.suspect(suspects)
         else:
@@ -114,7 +156,7 @@ class Episodic(PolicyAgent):
         self.forget_suspects(suspects, steps)
         return True
 
-    def nobody(self) -> NDArray[np.bool_]:
+    def no_suspects(self) -> NDArray[np.bool_]:
         """No pair of those that are remembered is marked."""
         return np.zeros(self.memory.counts.visits.size, np.bool_)
 
@@ -158,8 +200,8 @@ class Episodic(PolicyAgent):
     def start_over(self) -> None:
         """Forget all."""
         self.absorb()
-        suspects = self.nobody()
-        self.forget_suspects(suspects, everyone(suspects))
+        suspects = self.no_suspects()
+        self.forget_suspects(suspects, mark_all(suspects))
 
     def forget_suspects(self, suspects: Any, steps: int) -> None:
         """Of the suspects forget all but the last steps; time starts again at 1 before those."""

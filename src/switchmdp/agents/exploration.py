@@ -5,9 +5,8 @@ it does would show it. `Probes` look for that, at a price.
 
 From time to time every pair that was visited once, but not since the last time (at the first time,
 none), is *opened*. An open pair is tried once when its state is next passed, and then weighed: the
-data since against the data before, by the Bayes factor b of its rewards and successors together (as
-in `restarts.factors`, where they are weighed apart). Wald's sequential test (1945) says when to
-stop:
+data since against the data before, by the Bayes factor b of its rewards and successors together (in
+`restarts.bayes_factors` they are weighed apart). Wald's sequential test (1945) says when to stop:
 
     b < 1                          it is as it was: closed, as a rule after one visit
     b > n k (k + 1) / δ            it has changed: its past is forgotten (n pairs, k-th time)
@@ -26,19 +25,28 @@ pair is forgotten, a false alarm costs little.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import (
+    Equals,
+    Probability,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    make_scratch,
+    require,
+)
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.factors import log_moves, log_rewards
-from switchmdp.restarts.snapshots import NOISE, WIDEST
+from switchmdp.restarts.bayes_factors import log_moves, log_rewards
+from switchmdp.restarts.evidence import NOISE, WIDEST
 from switchmdp.validation import check_positive, check_probability
 
-NOBODY = -1
+NO_PAIR = -1
 
 
 def period_of(gap: float, n_pairs: int) -> float:
@@ -73,24 +81,24 @@ class AsPlanned:
 class Probes:
     """Tries pairs that the policy leaves out, at steps gap·√n·k² with n pairs."""
 
-    gap: float
-    delta: float
-    turn: int
-    width: int
-    found: int
-    opened: int
-    period: float
-    open: NDArray[np.bool_]
-    last: NDArray[np.int64]
-    before: NDArray[np.float64]
-    now: NDArray[np.float64]
-    none: NDArray[np.float64]
+    gap: Annotated[float, Range(1.0, below=math.inf)]
+    delta: Probability
+    turn: Annotated[int, Range(1, below=2**31)]
+    width: Annotated[int, Equals(f"min(states, {WIDEST})")]
+    found: Annotated[int, Range(NO_PAIR, below="pairs")]
+    opened: Annotated[int, Range(0, below=2**53)]
+    period: Annotated[float, Range(1.0, below=math.inf)]
+    open: Annotated[NDArray[np.bool_], Shape("pairs")]
+    last: Annotated[NDArray[np.int64], Shape("pairs"), Range(0)]
+    before: Annotated[NDArray[np.float64], Shape("pairs", "2 + width"), Range(-NOISE, 2.0**53)]
+    now: Annotated[NDArray[np.float64], Shape("2 + width"), Scratch()]
+    none: Annotated[NDArray[np.float64], Shape("width"), Scratch()]
 
     def __init__(self, gap: float = 350.0, delta: float = 0.01) -> None:
         if check_positive("gap", gap) < 1.0:
             raise InvalidParameter("gap", gap, "a number >= 1")
         self.gap, self.delta = float(gap), check_probability("delta", delta)
-        self.turn, self.found, self.opened = 1, NOBODY, 0
+        self.turn, self.found, self.opened = 1, NO_PAIR, 0
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -99,30 +107,16 @@ class Probes:
         self.open = np.zeros(pairs.n_pairs, np.bool_)
         self.last = np.zeros(pairs.n_pairs, np.int64)
         self.before = np.zeros((pairs.n_pairs, 2 + self.width))
-        self.now, self.none = np.zeros(2 + self.width), np.zeros(self.width)
+        make_scratch(self, pairs)
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; what was open is closed."""
         self.allocate(pairs)
-        self.found = NOBODY
+        self.found = NO_PAIR
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError where the arrays are not what machine code relies on."""
-        width = min(n_states, WIDEST)
-        sizes = {
-            "open": (n_pairs,), "last": (n_pairs,), "before": (n_pairs, 2 + width),
-            "now": (2 + width,), "none": (width,),
-        }  # fmt: skip
-        for name, shape in sizes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"Probes.{name} is not consistent")
-        if self.width != width or not self.period == period_of(self.gap, n_pairs) >= 1.0:
-            raise ValueError("Probes.width, gap or period is not consistent")
-        if not ((self.before >= -NOISE) & (self.before <= 2.0**53)).all() or self.none.any():
-            raise ValueError("Probes.before or none is not consistent")
-        good = 0.0 < self.delta < 1.0 and 1 <= self.turn < 2**31 and 0 <= self.opened < 2**53
-        if not (good and NOBODY <= self.found < n_pairs):
-            raise ValueError("Probes.delta, turn, opened or found is not consistent")
+    def check_invariants(self) -> None:
+        """The period follows from the gap."""
+        require(self.period == period_of(self.gap, self.open.size), "Probes.period is wrong")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
         """Judge what was tried, and send the new episode through the pairs that are open."""
@@ -132,7 +126,7 @@ class Probes:
         for pair in range(self.open.size):
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
-                if self.found != NOBODY:
+                if self.found != NO_PAIR:
                     return  # first things first: what else is open is tried another time
         if t >= self.period * self.turn * self.turn:
             while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
@@ -182,7 +176,7 @@ class Probes:
 
     def alarmed(self) -> bool:
         """Whether to forget something now."""
-        return self.found != NOBODY
+        return self.found != NO_PAIR
 
     def suspect(self, suspects: Any, t: int) -> int:
         """Mark the pair that was found changed; how many steps ago it was tried first."""
@@ -192,7 +186,7 @@ class Probes:
 
     def start_over(self, suspects: Any) -> None:
         """What was known of these pairs is forgotten."""
-        self.turn, self.found, self.opened = 1, NOBODY, 0
+        self.turn, self.found, self.opened = 1, NO_PAIR, 0
         for pair in range(suspects.size):
             self.open[pair] = False
             if suspects[pair]:

@@ -4,7 +4,7 @@
       t_n := t; schedule base instances in the block t_n … t_n + 2ⁿ - 1               Instances
       While t < t_n + 2ⁿ:
         the lowest order that lives acts and learns; g̃_t is its optimistic gain       hand_over
-        Test 1 and Test 2                                                              TwoTests
+        Test 1 and Test 2                                                     StationarityTests
         if a test fails or the base signals:  n := 0 again                            start_over
 
 The base is UCRL in doubling episodes with `plausible.SpanBall`. In each of its own steps it
@@ -31,18 +31,25 @@ equally good, and the lowest action is taken.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.multiscale import Instances, Orders, Paused
+from switchmdp.agents.episodic import check_policy_and_log
+from switchmdp.agents.master_components import (
+    MOST_ORDERS,
+    Instances,
+    Orders,
+    Paused,
+    StationarityTests,
+)
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
-from switchmdp.agents.two_tests import TwoTests
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, compiled, require
 from switchmdp.plausible.widened import LONGEST, SpanBall
 from switchmdp.randomness import stream
+from switchmdp.restarts import NEVER
 from switchmdp.validation import check_integer, check_positive
 
 FAR = 2.0**53
@@ -63,13 +70,13 @@ class MASTER(PolicyAgent):
     memory: Orders
     plausible: SpanBall
     instances: Instances
-    tests: TwoTests
+    tests: StationarityTests
     paused: Paused
-    active: int
-    since: int
-    look_at: int
-    seen: int
-    restart_count: int  # how often it has started over
+    active: Annotated[int, Range(0, MOST_ORDERS)]
+    since: Annotated[int, Range(1, "clock")]
+    look_at: Annotated[int, Range(1, NEVER)]
+    seen: Annotated[int, Range(0, "logged")]
+    restart_count: Annotated[int, Range(0, 2**53)]  # how often it has started over
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -87,7 +94,7 @@ class MASTER(PolicyAgent):
         )
         self.memory.allocate(self.pairs)
         self.plausible.allocate(self.pairs)
-        self.tests = TwoTests(
+        self.tests = StationarityTests(
             self.n_states, self.n_actions,
             horizon=horizon, diameter=diameter, delta=delta, scale=scale, orders=orders,
         )  # fmt: skip
@@ -95,6 +102,19 @@ class MASTER(PolicyAgent):
         self.begin()
         self.active, self.since, self.look_at, self.seen, self.restart_count = 0, 1, 1, 0, 0
         self.paused = Paused(orders, self.choice)
+
+    def check_invariants(self) -> None:
+        """All parts have the same orders, and paused policies choose pairs of their states."""
+        check_policy_and_log(self)
+        orders, choices = self.memory.orders, self.paused.choices
+        sizes = {self.instances.ends.size, self.tests.earned_before.size, len(choices), orders}
+        require(sizes == {orders} and self.active < orders, "the orders do not fit together")
+        require(self.memory.n_pairs == self.actions.size, "Orders.n_pairs is wrong")
+        rates = np.array_equal(self.instances.rho, self.rates(orders))
+        require(rates, "Instances.rho does not follow from the tests")
+        available = (self.starts[:-1] <= choices) & (choices < self.starts[1:])
+        require(available.all(), "Paused.choices must be pairs of their states")
+        require(self.instances.begin <= self.clock, "Instances.begin lies in the future")
 
     def rates(self, orders: int) -> NDArray[np.float64]:
         """ρ(2^m) for each order m."""

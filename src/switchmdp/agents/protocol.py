@@ -16,11 +16,12 @@ calls them bare.
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.compiled import Increasing, Range, Shape, require
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
 from switchmdp.validation import check_index, check_integer
@@ -85,13 +86,27 @@ class Agent:
         "reseed": as_given, "start_over": as_given,
     }  # fmt: skip
 
-    n_states: int
-    n_actions: int
-    starts: NDArray[np.int64]
-    actions: NDArray[np.int64]
+    n_states: Annotated[int, Range(1, MAX_PAIRS)]
+    n_actions: Annotated[int, Range(1, MAX_PAIRS)]
+    starts: Annotated[NDArray[np.int64], Shape("states + 1"), Range(0, "pairs"), Increasing()]
+    actions: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, below="actions")]
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         self.know(Pairs.of(n_states, n_actions, available))
+
+    def dimensions(self) -> dict[str, int]:
+        """The dimensions by which fields of the agent and of its components are declared."""
+        return {"states": self.n_states, "actions": self.n_actions, "pairs": self.actions.size}
+
+    def check_invariants(self) -> None:
+        """The actions of each state are a range of pairs, in increasing order."""
+        starts, actions = self.starts, self.actions
+        require(self.n_states * self.n_actions <= MAX_PAIRS, "the number of pairs is too large")
+        require(starts[0] == 0 and starts[-1] == actions.size, "starts must end at all pairs")
+        inner = np.ones(actions.size, bool)
+        inner[starts[:-1]] = False
+        increase = (actions[1:] > actions[:-1])[inner[1:]].all()
+        require(increase, "the actions of a state must increase")
 
     def larger(
         self, n_states: Any, n_actions: Any, available: Any = None
@@ -127,7 +142,7 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to a file, from which `agents.load` reads it back."""
-        from switchmdp.agents.stored import save_agent
+        from switchmdp.agents.saving import save_agent
 
         save_agent(self, path)
 

@@ -1,4 +1,4 @@
-"""Posterior sampling: PSRL with TSDE's episodes, on all steps, on a window, or told the changes.
+"""Posterior sampling: PSRL with TSDE's episodes and different memories and restart rules.
 
     For episodes k = 1, 2, … do                             (Ouyang, Gagrani, Nayyar, Jain 2017)
       T_{k-1} := t - t_{k-1};  t_k := t.                              Growing.end, start_episode
@@ -8,7 +8,7 @@
 
 (Visits are doubled as UCRL2 has it: v_k = max(1, N_k).) In a stationary, weakly communicating MDP
 drawn from the prior, its Bayesian regret is O(H S √(A T) log T), with H a bound on the optimal
-bias's span. On a window it is a heuristic; told the changes it is a reference.
+bias's span. With a window, fading weights or a detector it is a heuristic.
 """
 
 from __future__ import annotations
@@ -18,31 +18,34 @@ from typing import Any
 from switchmdp.agents.episodes import Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.memory import Everything, Window
+from switchmdp.memory import Discounted, Everything, Window
 from switchmdp.plausible import Posterior
-from switchmdp.restarts import Never, Told
+from switchmdp.restarts import GLR, Never
+from switchmdp.validation import check_integer
 
 
 @compiled
 class PSRL(Episodic):
-    """Posterior sampling that remembers everything.
+    """Posterior sampling; remembers everything, or the last `window` steps.
 
     >>> PSRL(5, 3, seed=1).act(0) in (0, 1, 2)
     True
     """
 
     def __init__(
-        self, n_states: Any, n_actions: Any, *, seed: int = 0, available: Any = None
-    ) -> None:
+        self, n_states: Any, n_actions: Any, *,
+        seed: int = 0, window: int | None = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        memory: Any = Everything() if window is None else Window(window)
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Everything(),
+            self, n_states, n_actions, available=available, memory=memory,
             plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
         )  # fmt: skip
 
 
 @compiled
-class SWPSRL(Episodic):
-    """Posterior sampling from the last `window` steps.
+class SWPSRL(PSRL):
+    """Posterior sampling from the last `window` steps: PSRL with a window that must be given.
 
     >>> SWPSRL(5, 3, window=1000).memory.window
     1000
@@ -52,25 +55,42 @@ class SWPSRL(Episodic):
         self, n_states: Any, n_actions: Any, *,
         window: int, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Window(window),
-            plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
-        )  # fmt: skip
+        Window(window)  # which refuses None
+        PSRL.__init__(self, n_states, n_actions, window=window, seed=seed, available=available)
 
 
 @compiled
-class OraclePSRL(Episodic):
-    """Posterior sampling restarted at the true change points, which it is told.
+class FadingPSRL(Episodic):
+    """Posterior sampling from what is left of all steps: about the last `steps` of them.
 
-    >>> OraclePSRL(5, 3, change_points=[50_000]).restart_at
-    50000
+    >>> FadingPSRL(5, 3, steps=1000).memory.discount
+    0.999
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        change_points: Any, seed: int = 0, available: Any = None,
+        steps: int, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        fading = Discounted(1.0 - 1.0 / check_integer("steps", steps, 2))
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=fading, plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
+        )  # fmt: skip
+
+
+@compiled
+class GLRPSRL(Episodic):
+    """Posterior sampling from all steps since a likelihood ratio spoke for a change.
+
+    >>> GLRPSRL(5, 3).restarts.delta
+    0.05
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=Posterior(seed), restarts=Told(change_points), episodes=Growing(),
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=Posterior(seed), restarts=GLR(delta), episodes=Growing(),
         )  # fmt: skip

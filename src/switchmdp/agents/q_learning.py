@@ -21,13 +21,13 @@ the world changes. Ties: the lowest action.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.restarts import NEVER
@@ -43,15 +43,15 @@ class QLearning(Agent):
     (0, 1, 100.0)
     """
 
-    span: float
-    bonus: float
-    period: int
-    clock: int
-    restart_at: int
-    q: NDArray[np.float64]
-    ceiling: NDArray[np.float64]
-    value: NDArray[np.float64]
-    visits: NDArray[np.int64]
+    span: Annotated[float, Range(2.0, below=math.inf)]
+    bonus: Annotated[float, Range(0.0, below=math.inf)]
+    period: Annotated[int, Range(1, NEVER)]
+    clock: Annotated[int, Range(1, below="restart_at")]
+    restart_at: Annotated[int, Range(2, NEVER + 2**53)]
+    q: Annotated[NDArray[np.float64], Shape("pairs")]
+    ceiling: Annotated[NDArray[np.float64], Shape("pairs")]
+    value: Annotated[NDArray[np.float64], Shape("states")]
+    visits: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, 2**53)]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -125,13 +125,3 @@ class QLearning(Agent):
     def policy(self) -> NDArray[np.int64]:
         """The action that looks best in each state."""
         return np.array([self.act(s) for s in range(self.n_states)])
-
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it can go on from here."""
-        per_pair = (self.q, self.ceiling, self.visits)
-        good = all(array.shape == (n_pairs,) for array in per_pair)
-        good = good and self.value.shape == (n_states,) and bool((self.visits >= 0).all())
-        good = good and 2.0 <= self.span < math.inf and 0.0 <= self.bonus < math.inf
-        good = good and 1 <= self.period <= NEVER and 1 <= self.clock < self.restart_at <= 2 * NEVER
-        if not (good and all(np.isfinite(x).all() for x in (self.q, self.ceiling, self.value))):
-            raise ValueError("QLearning is not consistent")

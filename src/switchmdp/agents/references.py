@@ -3,18 +3,18 @@
     Omniscient  knows every configuration and when it is active, and plays its optimal policy.
     Random      chooses uniformly among the available actions.
 
-The third reference, `Oracle`, is UCRL2 restarted at the true change points (`ucrl2`).
+Agents that know the change points, but not the configurations, are in `oracle`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Increasing, RandomWords, Range, Shape, compiled, require
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.gain import optimal_policies
 from switchmdp.randomness import below, stream
@@ -30,10 +30,14 @@ class Omniscient(Agent):
     1
     """
 
-    policies: NDArray[np.int64]
-    change_points: NDArray[np.int64]
-    at: int
-    clock: int
+    policies: Annotated[
+        NDArray[np.int64], Shape("changes + 1", "states"), Range(0, below="actions")
+    ]
+    change_points: Annotated[
+        NDArray[np.int64], Shape("changes"), Range(2, below=2**62), Increasing()
+    ]
+    at: Annotated[int, Range(0, "changes")]
+    clock: Annotated[int, Range(1, 2**53)]
 
     def __init__(self, problem: SwitchingMDP | MDP) -> None:
         problem = as_switching(problem)
@@ -41,6 +45,13 @@ class Omniscient(Agent):
         self.policies = optimal_policies(problem)
         self.change_points = problem.change_points.copy()
         self.at, self.clock = 0, 1
+
+    def check_invariants(self) -> None:
+        """The policies choose available actions."""
+        first = np.arange(self.n_states) * self.n_actions
+        available = np.repeat(first, np.diff(self.starts)) + self.actions
+        chosen = np.isin(first + self.policies, available)
+        require(chosen.all(), "Omniscient.policies must choose available actions")
 
     def act(self, state: int) -> int:
         """The optimal action at this step."""
@@ -72,8 +83,8 @@ class Random(Agent):
     True
     """
 
-    words: NDArray[np.uint64]
-    clock: int
+    words: RandomWords
+    clock: Annotated[int, Range(1, 2**53)]
 
     def __init__(
         self, n_states: Any, n_actions: Any, *, seed: int = 0, available: Any = None

@@ -7,14 +7,13 @@ UCRL2 is the episodic agent that remembers everything. It assumes that nothing c
               ⌈i³/ℓ²⌉, i = 1, 2, 3, …  The SW-UCRL paper does not say whether it ran ℓ = l + 1, as
               the theorem has it, or ℓ = l: `segments` sets it, and l + 1 is the default.
     UCRL2-RW  the SW-UCRL paper's own: restarted every W* steps, δ as it is.
-    Oracle    told the change points, and restarted there: the reference line.
 
 In a stationary communicating MDP the regret of UCRL2 is at most 34 D S √(A T log(T/δ)) with
 probability 1 - δ (Theorem 2); that of UCRL2-R with ℓ - 1 changes at most 65 ℓ^{1/3} T^{2/3} D S
-√(A log(T/δ)) (Theorem 6). For UCRL2-RW nothing is proved. Where the world changes UCRL2 has no
-guarantee; Oracle has that of UCRL2 in between.
+√(A log(T/δ)) (Theorem 6). For UCRL2-RW nothing is proved. Where the problem changes UCRL2 has no
+guarantee. `oracle.OracleUCRL2` restarts it at the true change points.
 
-On a restart all counts go, and t in the radii and in 1/√t starts again at 1.
+A restart deletes all counts, and t in the radii and in 1/√t starts again at 1.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import Cubic, Never, Periodic, Told
+from switchmdp.restarts import Cubic, Never, Periodic
 from switchmdp.validation import check_integer, check_probability
 
 
@@ -81,22 +80,4 @@ class UCRL2RW(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=Everything(), plausible=L1Ball(delta), restarts=Periodic(period),
-        )  # fmt: skip
-
-
-@compiled
-class Oracle(Episodic):
-    """UCRL2 restarted at the true change points, which it is told.
-
-    >>> Oracle(5, 3, change_points=[50_000], delta=0.1).restart_at
-    50000
-    """
-
-    def __init__(
-        self, n_states: Any, n_actions: Any, *,
-        change_points: Any, delta: float = 0.05, available: Any = None,
-    ) -> None:  # fmt: skip
-        Episodic.__init__(
-            self, n_states, n_actions, available=available,
-            memory=Everything(), plausible=L1Ball(delta), restarts=Told(change_points),
         )  # fmt: skip

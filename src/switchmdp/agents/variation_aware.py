@@ -17,10 +17,10 @@ it is a heuristic.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from switchmdp.agents.episodic import Episodic
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything
 from switchmdp.plausible import Varied
@@ -32,9 +32,9 @@ from switchmdp.validation import check_not_negative, is_number
 class Phases(Schedule):
     """Restarts after ⌈i²/V²⌉ steps, i = 1, 2, …, with V = V_r + D V_p."""
 
-    variation: float
-    i: int
-    start: int
+    variation: Annotated[float, Range(0.0, below=math.inf)]
+    i: Annotated[int, Range(0, 2**31)]
+    start: Annotated[int, Range(1, NEVER)]
 
     def __init__(self, variation: float) -> None:
         self.variation = check_not_negative("variation", variation)
@@ -52,12 +52,6 @@ class Phases(Schedule):
             self.i += 1
             self.start = min(NEVER, self.start + self.length())
         return self.start
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_not_negative("variation", self.variation)
-        if not 0 <= self.i <= 2**31 or not 1 <= self.start <= NEVER:
-            raise ValueError("Phases is not consistent")
 
 
 @compiled
@@ -96,7 +90,7 @@ class VariationAwareUCRL(Episodic):
         self.forget()
         self.plausible.start_phase(self.since)
 
-    def check_state(self) -> None:
-        """What is kept twice must agree."""
-        if self.restart_at != self.restarts.start or self.plausible.phase > self.clock:
-            raise ValueError("the phase is not consistent")
+    def check_invariants(self) -> None:
+        """The schedule, the set and the agent agree on the phase."""
+        require(self.restart_at == self.restarts.start, "restart_at must end the phase")
+        require(self.plausible.phase <= self.clock, "Varied.phase lies in the future")

@@ -11,6 +11,7 @@ With `NUMBA_DISABLE_JIT=1` all of it is the plain Python that it looks like.
 from __future__ import annotations
 
 import functools
+import inspect
 import types as python_types
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -18,6 +19,23 @@ from typing import Any, TypeVar, cast
 import numba
 
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.declarations import (
+    FINITE,
+    Equals,
+    Increasing,
+    Permutation,
+    Probability,
+    RandomWords,
+    Range,
+    Scratch,
+    Shape,
+    complete,
+    declarations,
+    make_scratch,
+    require,
+    state_fields,
+    validate,
+)
 from switchmdp.compiled.structs import (
     ArrayOf,
     classes_in,
@@ -33,9 +51,11 @@ from switchmdp.compiled.structs import (
 from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "JIT", "ArrayOf", "call_machine_code", "classes_in", "classes_of", "compile_for", "compiled",
-    "entry", "fields_of", "freeze", "inlined", "interpreted", "is_compiled", "is_on_disk", "jit",
-    "machine", "pack", "specialised", "thaw", "unpack",
+    "FINITE", "JIT", "ArrayOf", "Equals", "Increasing", "Permutation", "Probability",
+    "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "classes_in", "classes_of",
+    "compile_for", "compiled", "complete", "declarations", "entry", "fields_of", "freeze",
+    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "make_scratch",
+    "pack", "require", "specialised", "state_fields", "thaw", "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -87,6 +107,8 @@ def compiled(cls: C) -> C:
     if JIT:
         register(cls)
     _classes.append(cls)
+    if not any("__repr__" in vars(base) for base in cls.__mro__[:-1]):
+        cls.__repr__ = one_line  # type: ignore[assignment]  # for instances, not the class
     for name, check in getattr(cls, "__doors__", {}).items():
         if name in vars(cls):
             setattr(cls, name, _behind_door(vars(cls)[name], check))
@@ -96,6 +118,22 @@ def compiled(cls: C) -> C:
 def classes_of(package: str) -> dict[str, type]:
     """The compiled classes of a package by name: all that were imported so far."""
     return {c.__name__: c for c in _classes if c.__module__.partition(".")[0] == package}
+
+
+def one_line(instance: Any) -> str:
+    """The class and its parameters, of an agent also time and components; under 200 characters."""
+    cls = type(instance)
+    fields = {name: getattr(instance, name, None) for name in fields_of(cls)}
+    numbers = {n: v for n, v in fields.items() if isinstance(v, (bool, int, float))}
+    is_agent = hasattr(cls, "act")
+    parameters = {*inspect.signature(cls).parameters, *(("n_states", "n_actions") * is_agent)}
+    shown = [f"{name}={value:.6g}" if type(value) is float else f"{name}={value}"
+             for name, value in numbers.items() if name in parameters]  # fmt: skip
+    if is_agent:
+        shown += [f"t={numbers.get('clock', '?')}"]
+        shown += [repr(part) for part in fields.values() if type(part) in _classes]
+    text = f"{cls.__name__}({', '.join(shown)})"
+    return text if len(text) < 200 else f"{text[:195]}...)"
 
 
 def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,16 +15,17 @@ successor.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import Equals, Range, Shape, compiled, jit, require
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import Pairs
 
 HIGH = 2.0**31
+MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
 
 
 @jit
@@ -44,14 +45,34 @@ def low_part(reward: float) -> int:
 class Slots:
     """Each pair's block of slots (successor, count); what is counted may be whole or weighted."""
 
-    n_states: int
+    n_states: Annotated[int, Equals("states")]
     full: bool
     visits: Any
-    offset: NDArray[np.int64]
-    used: NDArray[np.int64]
-    target: NDArray[np.uint32]
+    offset: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "slots")]
+    used: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "states")]
+    target: Annotated[NDArray[np.uint32], Shape("slots"), Range(0, below="states")]
     count: Any
-    filled: int
+    filled: Annotated[int, Range(0, "slots")]
+
+    def check_invariants(self) -> None:
+        """Blocks lie apart within the slots in use; full rows are in order."""
+        name, n_states, used, filled = type(self).__name__, self.n_states, self.used, self.filled
+        require(self.full == (n_states <= FULL_ROWS_UP_TO), f"{name}.full is wrong")
+        require(not self.count[filled:].any(), f"{name}.count must be 0 in free slots")
+        if self.full:
+            require(filled == self.count.size == used.size * n_states, f"{name}.filled is wrong")
+            require((used == n_states).all(), f"{name}.used must be {n_states} everywhere")
+            first = np.arange(used.size) * n_states
+            require((self.offset == first).all(), f"{name}.offset must be multiples of {n_states}")
+            rows = self.target.reshape(-1, n_states)
+            require((rows == np.arange(n_states)).all(), f"{name}.target must be full rows")
+            return
+        offset, size = self.offset[used > 0], block_sizes(used[used > 0])
+        order = np.argsort(offset)
+        offset, size = offset[order], size[order]
+        require((offset <= filled - size).all(), f"{name}.offset must lie in the slots in use")
+        apart = offset[:-1] + size[:-1] <= offset[1:]
+        require(apart.all(), f"{name}.offset must not make blocks overlap")
 
     def lay_out(self, pairs: Pairs, kind: type) -> None:
         """Empty blocks, and visits, of these pairs; counts are numbers of this kind."""
@@ -171,15 +192,31 @@ class Slots:
 class Counts(Slots):
     """Visits, reward sums and successor counts of every pair."""
 
-    visits: NDArray[np.int64]
-    high: NDArray[np.int64]
-    low: NDArray[np.int64]
-    count: NDArray[np.int64]
+    visits: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS)]
+    high: Annotated[NDArray[np.int64], Shape("pairs"), Range(0)]
+    low: Annotated[NDArray[np.int64], Shape("pairs"), Range(0)]
+    count: Annotated[NDArray[np.int64], Shape("slots"), Range(0)]
 
     def __init__(self, pairs: Pairs) -> None:
         self.lay_out(pairs, np.int64)
         self.high = np.zeros(pairs.n_pairs, np.int64)
         self.low = np.zeros(pairs.n_pairs, np.int64)
+
+    def check_invariants(self) -> None:
+        """A pair's successor counts add up to its visits, and no successor has two slots."""
+        visits, used, count, n_pairs = self.visits, self.used, self.count, self.visits.size
+        for name, sums in (("high", self.high), ("low", self.low)):
+            require((sums <= visits * int(HIGH)).all(), f"Counts.{name} exceeds the visits")
+        block = used if self.full else block_sizes(used)
+        pair = np.repeat(np.arange(n_pairs), block)
+        slot = np.arange(pair.size) - np.repeat(np.cumsum(block) - block, block)
+        at = self.offset[pair] + slot
+        seen, in_use = count[at], slot < used[pair]
+        require((seen <= np.where(in_use, visits[pair], 0)).all(), "Counts.count exceeds visits")
+        totals = exact_sums(pair, seen, n_pairs)
+        require(np.array_equal(totals, visits), "Counts.count must add up to Counts.visits")
+        met = np.sort((pair * self.n_states + self.target[at])[seen > 0])
+        require((met[1:] > met[:-1]).all(), "Counts.target has a successor in two slots")
 
     def mean(self, pair: int) -> float:
         """r̂ = R / max(1, N)."""
@@ -241,3 +278,31 @@ def block_size(used: int) -> int:
     while size < used:
         size *= 2
     return size if used > 0 else 0
+
+
+def block_sizes(used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`block_size` of each.
+
+    >>> block_sizes(np.array([0, 1, 3, 4])).tolist()
+    [0, 1, 4, 4]
+    """
+    powers = 2 ** np.arange(33)
+    return np.where(used > 0, powers[np.searchsorted(powers, used)], 0)
+
+
+def exact_sums(where: Any, values: Any, n: int) -> NDArray[np.int64]:
+    """Sums of integers by index; `np.bincount` would add doubles."""
+    sums = np.zeros(n, np.int64)
+    np.add.at(sums, where, values)
+    return sums
+
+
+def reward_parts(rewards: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`high_part` and `low_part` of each, to the bit.
+
+    >>> reward_parts(np.array([0.5, 1.0, 2.0**-62]))
+    (array([1073741824, 2147483648,          0]), array([0, 0, 1]))
+    """
+    scaled = rewards * HIGH
+    high = scaled.astype(np.int64)
+    return high, ((scaled - high) * HIGH + 0.5).astype(np.int64)

@@ -21,12 +21,12 @@ its slot back, which keeps lists short.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Probability, Range, Shape, compiled, require
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Slots
 from switchmdp.validation import check_probability
@@ -40,10 +40,10 @@ PARTS = 32
 class Weights(Slots):
     """Weights of rewards and successors of every pair; `mass` is N, `visits` what is shown."""
 
-    visits: NDArray[np.float64]
-    mass: NDArray[np.float64]
-    rewards: NDArray[np.float64]
-    count: NDArray[np.float64]
+    visits: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
+    mass: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
+    rewards: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
+    count: Annotated[NDArray[np.float64], Shape("slots"), Range(0.0, below=2.0**53)]
 
     def __init__(self, pairs: Pairs) -> None:
         self.lay_out(pairs, np.float64)
@@ -102,31 +102,10 @@ class Weights(Slots):
         for pair in range(self.rewards.size):
             self.mass[pair], self.rewards[pair] = 0.0, 0.0
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it belongs to an agent of this size and follows no bad index.
-
-        Its blocks lie inside the arrays, whatever they hold: numbers that are wrong, but finite,
-        do no harm.
-        """
-        sizes = (self.visits, self.mass, self.rewards, self.offset, self.used)
-        good = all(array.shape == (n_pairs,) for array in sizes) and self.n_states == n_states
-        good = good and self.target.shape == self.count.shape == (self.count.size,)
-        good = good and 0 <= self.filled <= self.count.size
-        good = good and bool(((self.used >= 0) & (self.used <= n_states)).all())
-        room = np.where(self.used > 0, 2 ** np.ceil(np.log2(np.maximum(1, self.used))), 0)
-        if self.full:
-            room = self.used
-            row = np.arange(n_states)
-            good = good and bool((self.used == n_states).all()) and self.filled == self.count.size
-            good = good and self.count.size == n_pairs * n_states
-            good = good and bool((self.offset == np.arange(n_pairs) * n_states).all())
-            good = good and bool((self.target.reshape(-1, n_states) == row).all())
-        good = good and bool(((self.offset >= 0) & (self.offset <= self.filled - room)).all())
-        good = good and bool((self.target[: self.filled] < n_states).all())
-        for weights in (self.visits, self.mass, self.rewards, self.count):
-            good = good and bool(((weights >= 0.0) & (weights < 2.0**53)).all())
-        if not good:
-            raise ValueError("Weights is not consistent")
+    def check_invariants(self) -> None:
+        """`visits` shows the mass of a pair where it is at least one visit."""
+        shown = np.where(self.mass >= LEAST, self.mass, 0.0)
+        require(np.array_equal(shown, self.visits), "Weights.visits must show Weights.mass")
 
 
 @compiled
@@ -138,11 +117,11 @@ class Discounted:
     (32, 0.968491)
     """
 
-    discount: float
-    block: int
-    keeps: float
+    discount: Probability
+    block: Annotated[int, Range(1, 2**53)]
+    keeps: Probability
     counts: Weights
-    age: int
+    age: Annotated[int, Range(0, below="block")]
 
     def __init__(self, discount: float) -> None:
         self.discount = check_probability("discount", discount)
@@ -176,9 +155,3 @@ class Discounted:
         if suspects.all():
             self.age = 0
         return 0
-
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it can go on from here."""
-        good = 0.0 < self.discount < 1.0 and 0.0 < self.keeps < 1.0
-        if not (good and 0 <= self.age < self.block <= 2**53):
-            raise ValueError("Discounted is not consistent")

@@ -15,12 +15,12 @@ large change, which is seen at once, that keeps nothing. It is a rule of thumb.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Counts
 from switchmdp.validation import check_integer
@@ -35,15 +35,15 @@ class Since:
     When it is told to keep only the last steps of some pairs, it counts those again.
     """
 
-    room: int
+    room: Annotated[int, Range(1, 2**32)]
     counts: Counts
-    pairs: NDArray[np.uint32]
-    nexts: NDArray[np.uint32]
-    rewards: NDArray[np.float64]
-    at: int
-    size: int
-    total: int
-    first: NDArray[np.int64]
+    pairs: Annotated[NDArray[np.uint32], Shape("room"), Range(0, below="pairs")]
+    nexts: Annotated[NDArray[np.uint32], Shape("room"), Range(0, below="states")]
+    rewards: Annotated[NDArray[np.float64], Shape("room"), Range(0.0, 1.0)]
+    at: Annotated[int, Range(0, below="room")]
+    size: Annotated[int, Range(0, "room")]
+    total: Annotated[int, Range("size", below=2**53)]
+    first: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "total")]
 
     def __init__(self, room: int = 2**16) -> None:
         self.room = check_integer("room", room, 1, 2**32)
@@ -112,18 +112,3 @@ class Since:
         first = np.zeros(pairs.n_pairs, np.int64)
         first[place] = self.first
         self.first = first
-
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError where the arrays are not what machine code relies on."""
-        ring = (self.pairs, self.nexts, self.rewards)
-        right = all(array.shape == (self.room,) for array in ring)
-        right = right and 0 <= self.at < self.room and 0 <= self.size <= self.room
-        where = (self.at - self.size + np.arange(self.size if right else 0)) % max(1, self.room)
-        right = bool(
-            right and (self.pairs[where] < n_pairs).all() and (self.nexts[where] < n_states).all()
-            and ((self.rewards[where] >= 0.0) & (self.rewards[where] <= 1.0)).all()
-            and self.first.shape == (n_pairs,) and self.size <= self.total < 2**53
-            and ((self.first >= 0) & (self.first <= self.total)).all()
-        )  # fmt: skip
-        if not right:
-            raise ValueError("Since is not consistent")

@@ -8,14 +8,14 @@ one pass. As the sums are exact, it makes no difference when that happens.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory.counts import Counts
+from switchmdp.memory.counts import Counts, exact_sums, reward_parts
 from switchmdp.validation import check_integer
 
 FIRST_RING = 1024
@@ -53,16 +53,37 @@ class Window:
     window: here a step leaves the ring in the same pass in which its successor enters.
     """
 
-    window: int
+    window: Annotated[int, Range(1, 2**62)]
     counts: Counts
-    pairs: NDArray[np.uint32]
-    slots: NDArray[np.uint32]
-    rewards: NDArray[np.float64]
-    head: int
-    size: int
+    pairs: Annotated[NDArray[np.uint32], Shape("room"), Range(0, below="pairs")]
+    slots: Annotated[NDArray[np.uint32], Shape("room"), Range(0, below="states")]
+    rewards: Annotated[NDArray[np.float64], Shape("room"), Range(0.0, 1.0)]
+    head: Annotated[int, Range(0, below="room")]
+    size: Annotated[int, Range(0, "room")]
 
     def __init__(self, window: int) -> None:
         self.window = check_integer("window", window, 1)
+
+    def check_invariants(self) -> None:
+        """The counts are those of the steps in the ring."""
+        counts, room, n_pairs = self.counts, self.pairs.size, self.counts.visits.size
+        require(room <= self.window, "Window.pairs has more steps than the window")
+        # The ring starts at 0 until it is full: `reserve` relies on it.
+        require(self.head == 0 or self.size == self.window, "Window.head must be 0 until full")
+        where = (self.head + np.arange(self.size)) % room
+        pairs, slots = self.pairs[where].astype(np.int64), self.slots[where].astype(np.int64)
+        require((slots < counts.used[pairs]).all(), "Window.slots must be in use")
+        visits = np.bincount(pairs, minlength=n_pairs)
+        require(np.array_equal(visits, counts.visits), "Window.pairs differs from the visits")
+        at = counts.offset[pairs] + slots
+        # Each slot has as many as it should; with the visits' total right, no other has any.
+        seen = np.bincount(at, minlength=counts.count.size)
+        require(np.array_equal(seen[at], counts.count[at]), "Window.slots differs from the counts")
+        for part, sums in zip(
+            reward_parts(self.rewards[where]), (counts.high, counts.low), strict=True
+        ):
+            same = np.array_equal(exact_sums(pairs, part, n_pairs), sums)
+            require(same, "Window.rewards differs from the sums")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

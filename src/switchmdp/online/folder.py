@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.agents.stored import NotKnown, described
+from switchmdp.agents.saving import NotKnown, described
 from switchmdp.compiled import fields_of
 from switchmdp.errors import DamagedFile, ForeignFolder, LogFailed, Mismatch
 from switchmdp.online import snapshots

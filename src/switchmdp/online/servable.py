@@ -1,8 +1,7 @@
-"""The registered agents that can be served, and the parameters that a user can set.
+"""The parameters of the agents that can be served, as a user can set them.
 
 A service knows the states, the actions and the feedback of its callers. An agent whose constructor
-needs more, such as the problem or its change points, can only be simulated. This follows from the
-signatures of the registered classes.
+needs more, such as the problem or its change points, can only be simulated (`agents.registry`).
 """
 
 from __future__ import annotations
@@ -11,31 +10,11 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from switchmdp.agents import AGENTS, Agent
+from switchmdp.agents import AGENTS
+from switchmdp.agents.registry import servable_agents, unavailable_information
 from switchmdp.errors import InvalidParameter
 
 SIZE = ("n_states", "n_actions", "available")  # set by options of their own, or by the folder
-UNAVAILABLE = {
-    "problem": "the problem itself",
-    "change_points": "the change points",
-}  # required parameters that are known in a simulation only
-
-
-def unavailable_information(agent: type[Agent]) -> str | None:
-    """What the agent needs and a service does not know; None if it can be served.
-
-    >>> unavailable_information(AGENTS["oracle"]), unavailable_information(AGENTS["sw-ucrl"])
-    ('the change points', None)
-    """
-    for name, parameter in inspect.signature(agent).parameters.items():
-        if name in UNAVAILABLE and parameter.default is parameter.empty:
-            return UNAVAILABLE[name]
-    return None
-
-
-def servable_agents() -> dict[str, type[Agent]]:
-    """The registered agents that can be served, by name."""
-    return {name: agent for name, agent in AGENTS.items() if unavailable_information(agent) is None}
 
 
 def parameters_of(name: str) -> dict[str, inspect.Parameter]:

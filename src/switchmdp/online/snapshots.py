@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from switchmdp.agents import Agent
-from switchmdp.agents.stored import WRONG, described, known_classes, rebuilt
+from switchmdp.agents.saving import WRONG, described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
 from switchmdp.online.learner import (
     MODES,

@@ -35,12 +35,12 @@ to 0, so does the gain from it: none below 1e-12 R is considered.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, interpreted, jit
+from switchmdp.compiled import Permutation, Scratch, Shape, compiled, interpreted, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 
@@ -221,14 +221,14 @@ def pour(
 class Ranking:
     """The states by their value, and the inner maximum over intervals."""
 
-    order: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    ranked: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    places: NDArray[np.int64]
-    rooms: NDArray[np.float64]
-    slots: NDArray[np.int64]
-    nothing: NDArray[np.float64]
+    order: Annotated[NDArray[np.int64], Shape("states"), Permutation()]
+    rank: Annotated[NDArray[np.int64], Shape("states"), Permutation()]
+    ranked: Annotated[NDArray[np.float64], Shape("states")]
+    sums: Annotated[NDArray[np.float64], Shape("states + 1")]
+    places: Annotated[NDArray[np.int64], Shape("states"), Scratch()]
+    rooms: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    slots: Annotated[NDArray[np.int64], Shape("states"), Scratch()]
+    nothing: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
 
     def __init__(self, n_states: int) -> None:
         self.order, self.rank = np.arange(n_states), np.arange(n_states)

@@ -35,12 +35,23 @@ changed. A pair whose ball holds every distribution is marked by `free[pair]`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import JIT, call_machine_code, compiled, freeze, thaw
+from switchmdp.compiled import (
+    FINITE,
+    JIT,
+    Range,
+    Scratch,
+    Shape,
+    call_machine_code,
+    compiled,
+    freeze,
+    thaw,
+)
+from switchmdp.compiled.declarations import Names
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
@@ -54,19 +65,23 @@ MAX_SWEEPS = 1_000_000
 SLACK = 1e-9  # far above the rounding of a sum of at most S products of numbers below 10⁵
 
 
+def _in_order(names: Names) -> NDArray[np.int64]:
+    return np.arange(names["states"])
+
+
 @compiled
 class Optimism:
     """Extended value iteration with the memory it works in."""
 
-    estimates: NDArray[np.float64]
-    value: NDArray[np.float64]
-    next_value: NDArray[np.float64]
-    order: NDArray[np.int64]
-    values: NDArray[np.float64]
-    masses: NDArray[np.float64]
-    lower: float
-    upper: float
-    sweeps: int
+    estimates: Annotated[NDArray[np.float64], Shape(0), Scratch()]
+    value: Annotated[NDArray[np.float64], Shape("states")]
+    next_value: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    order: Annotated[NDArray[np.int64], Scratch(_in_order)]
+    values: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    masses: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    lower: Annotated[float, FINITE]
+    upper: Annotated[float, FINITE]
+    sweeps: Annotated[int, Range(0, MAX_SWEEPS)]
 
     def __init__(self, n_states: int) -> None:
         self.estimates = np.empty(0)
@@ -259,12 +274,12 @@ IDLE = 0.1  # ι: a tenth more sweeps where the chain mixes slowly, and few wher
 class Sweeps:
     """Extended value iteration with the memory it works in."""
 
-    value: NDArray[np.float64]
-    next_value: NDArray[np.float64]
-    top: float
-    lower: float
-    upper: float
-    done: int
+    value: Annotated[NDArray[np.float64], Shape("states")]
+    next_value: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    top: Annotated[float, FINITE]
+    lower: Annotated[float, FINITE]
+    upper: Annotated[float, FINITE]
+    done: Annotated[int, Range(0, MAX_SWEEPS)]
 
     def __init__(self, n_states: int) -> None:
         self.value, self.next_value = np.zeros(n_states), np.zeros(n_states)

@@ -4,8 +4,8 @@ All of them `allocate` room for an agent's pairs, `plan` a policy from counts, a
 and the `sweeps` that it took.
 """
 
-from switchmdp.plausible.divergence import KLBall
 from switchmdp.plausible.intervals import Bernstein
+from switchmdp.plausible.kl_ball import KLBall
 from switchmdp.plausible.l1 import L1Ball
 from switchmdp.plausible.laplace import BernsteinLaplace
 from switchmdp.plausible.posterior import Posterior

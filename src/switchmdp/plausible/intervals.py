@@ -15,12 +15,12 @@ The variance of an entry is p̂(1 - p̂); r̂(1 - r̂) is no less than that of t
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Scratch, Shape, compiled
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.inner_maximum import Ranking
 from switchmdp.plausible.optimistic import Optimistic
@@ -31,20 +31,16 @@ class Intervals(Optimistic):
     """Base: a subclass has `terms`, numbers from n and δ alone, and with them `upper`, `lower`."""
 
     ranking: Ranking
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    left: NDArray[np.float64]
-    beyond: NDArray[np.float64]
+    # Bounds for each slot of the counts (`reserve` makes room), and for all states never seen.
+    low: Annotated[NDArray[np.float64], Shape(0), Scratch()]
+    high: Annotated[NDArray[np.float64], Shape(0), Scratch()]
+    left: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    beyond: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
 
-    def make_room(self, pairs: Pairs) -> None:
-        """What a set needs for these pairs."""
-        self.make_intervals(pairs)
-
-    def make_intervals(self, pairs: Pairs) -> None:
-        """Bounds for each slot of the counts, and for all states never seen after a pair."""
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        Optimistic.allocate(self, pairs)
         self.ranking = Ranking(pairs.n_states)
-        self.low, self.high = np.zeros(0), np.zeros(0)
-        self.left, self.beyond = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
 
     def terms(self, n: float, delta: float) -> tuple[float, float]:
         """What the bounds of a pair with n visits have in common."""

@@ -15,12 +15,12 @@ Balls that are widened for a world in motion are in `widened`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Equals, Probability, Scratch, Shape, compiled, make_scratch
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.inner_maximum import optimistic_row
 from switchmdp.planning.optimism import Optimism
@@ -31,12 +31,12 @@ from switchmdp.validation import check_probability
 class L1Set:
     """Base of the L1 balls: a subclass has `reward_scale` and `transition_scale`, c_r and c_p."""
 
-    delta: float
-    n_states: int
-    n_actions: int
+    delta: Probability
+    n_states: Annotated[int, Equals("states")]
+    n_actions: Annotated[int, Equals("actions")]
     optimism: Optimism
-    reward: NDArray[np.float64]
-    radius: NDArray[np.float64]
+    reward: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    radius: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
 
     def __init__(self, delta: float) -> None:
         self.delta = check_probability("delta", delta)
@@ -45,7 +45,7 @@ class L1Set:
         """Make room for these pairs."""
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.optimism = Optimism(pairs.n_states)
-        self.reward, self.radius = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
+        make_scratch(self, pairs)
 
     def reward_scale(self, t: int) -> float:
         """c_r(t)."""

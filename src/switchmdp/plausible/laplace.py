@@ -32,13 +32,12 @@ state; m changes finitely often, and the sweeps converge.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, jit
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.compiled import Scratch, Shape, compiled, jit
 from switchmdp.plausible.intervals import Intervals
 
 LOSS = 10.0  # the factor in κ
@@ -100,13 +99,8 @@ def interval_end(p: float, outside: float, scale: float) -> float:
 class BernsteinLaplace(Intervals):
     """The intervals and the support of UCRL3."""
 
-    extra: NDArray[np.int64]
-    loss: float
-
-    def make_room(self, pairs: Pairs) -> None:
-        """As intervals, and how many unseen states are allowed."""
-        self.make_intervals(pairs)
-        self.extra, self.loss = np.ones(pairs.n_pairs, np.int64), LOSS
+    extra: Annotated[NDArray[np.int64], Shape("pairs"), Scratch(1)]  # unseen states allowed
+    loss: Annotated[float, Scratch(LOSS)]
 
     def begin(self, counts: Any, t: int) -> None:
         """The counts may have taken more room; supports start anew."""

@@ -2,7 +2,7 @@
 
 A set says for each pair how high its reward may be and which rows it may have (`measure`), and
 finds the best of these rows for given values (`highest`); the sweeps are those of
-`planning.sweeps`. Nothing else differs, so each works with every memory and every restart rule.
+`planning.optimism`. Nothing else differs, so each works with every memory and every restart rule.
 
 **Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
 did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
@@ -12,12 +12,12 @@ possible starts: δ/(t(t+1)) at step t, which sums to at most δ. Say so where t
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Equals, Probability, Scratch, Shape, compiled, make_scratch
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.optimism import Sweeps
@@ -28,13 +28,13 @@ from switchmdp.validation import check_probability
 class Optimistic:
     """Base of the tighter sets; a subclass has `measure`, `arrange` and `highest`."""
 
-    delta: float
+    delta: Probability
     windowed: bool
-    n_states: int
-    n_actions: int
+    n_states: Annotated[int, Equals("states")]
+    n_actions: Annotated[int, Equals("actions")]
     work: Sweeps
-    reward: NDArray[np.float64]
-    free: NDArray[np.bool_]
+    reward: Annotated[NDArray[np.float64], Shape("pairs"), Scratch(1.0)]
+    free: Annotated[NDArray[np.bool_], Shape("pairs"), Scratch(True)]
 
     def __init__(self, delta: float, windowed: bool = False) -> None:
         self.delta = check_probability("delta", delta)
@@ -46,11 +46,7 @@ class Optimistic:
         """Make room for these pairs."""
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.work = Sweeps(pairs.n_states)
-        self.reward, self.free = np.ones(pairs.n_pairs), np.ones(pairs.n_pairs, np.bool_)
-        self.make_room(pairs)
-
-    def make_room(self, pairs: Pairs) -> None:
-        """What else a set needs for these pairs."""
+        make_scratch(self, pairs)
 
     def begin(self, counts: Any, t: int) -> None:
         """Pairs will be measured with these counts, at this step."""
@@ -63,7 +59,7 @@ class Optimistic:
         """The values have changed."""
 
     def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        """max Σ p u over the rows that are plausible for the pair; see `planning.sweeps`."""
+        """max Σ p u over the rows that are plausible for the pair; see `planning.optimism`."""
         raise NotImplementedError
 
     def confidence(self, t: int) -> float:

@@ -12,12 +12,13 @@ or after restarts by a detector it is a heuristic: no guarantee is known in this
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import FINITE, RandomWords, Range, Scratch, Shape, compiled, make_scratch
+from switchmdp.compiled.declarations import Names
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
@@ -29,20 +30,37 @@ MOST = 10**7  # pairs times states
 PRECISION = 1e-9
 
 
+def _rows(names: Names) -> NDArray[np.int64]:
+    """The transition rows are full: one for each pair, with all states in order."""
+    return np.arange(names["pairs"])
+
+
+def _starts(names: Names) -> NDArray[np.int64]:
+    return _rows(names) * names["states"]
+
+
+def _stops(names: Names) -> NDArray[np.int64]:
+    return _starts(names) + names["states"]
+
+
+def _successors(names: Names) -> NDArray[np.uint32]:
+    return np.tile(np.arange(names["states"], dtype=np.uint32), names["pairs"])
+
+
 @compiled
 class Posterior:
     """Draws from Dirichlet rows and Beta rewards, both uniform at first."""
 
-    words: NDArray[np.uint64]
-    row: NDArray[np.int64]
-    start: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    successors: NDArray[np.uint32]
-    probabilities: NDArray[np.float64]
-    bias: NDArray[np.float64]
-    lower: float
-    upper: float
+    words: RandomWords
+    row: Annotated[NDArray[np.int64], Scratch(_rows)]
+    start: Annotated[NDArray[np.int64], Scratch(_starts)]
+    stop: Annotated[NDArray[np.int64], Scratch(_stops)]
+    mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    successors: Annotated[NDArray[np.uint32], Scratch(_successors)]
+    probabilities: Annotated[NDArray[np.float64], Shape("pairs * states"), Range(0.0, 1.0)]
+    bias: Annotated[NDArray[np.float64], Shape("states")]
+    lower: Annotated[float, FINITE]
+    upper: Annotated[float, FINITE]
 
     def __init__(self, seed: int = 0) -> None:
         self.words = stream(check_integer("seed", seed, 0))
@@ -56,27 +74,11 @@ class Posterior:
         size, n_states = pairs.n_pairs * pairs.n_states, pairs.n_states
         if size > MOST:
             raise InvalidParameter("n_states * n_states * n_actions", size, f"at most {MOST}")
-        self.row = np.arange(pairs.n_pairs)
-        self.start = self.row * n_states
-        self.stop = self.start + n_states
+        make_scratch(self, pairs)
         self.mean = np.zeros(pairs.n_pairs)
-        self.successors = (np.arange(size) % n_states).astype(np.uint32)
         self.probabilities = np.zeros(size)
         self.bias = np.zeros(n_states)
         self.lower, self.upper = 0.0, 1.0
-
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError where the arrays are not what machine code relies on."""
-        size, pairs = n_pairs * n_states, np.arange(n_pairs)
-        right = (
-            self.words.shape == (4,) and self.words.any() and self.bias.shape == (n_states,)
-            and self.mean.shape == (n_pairs,) and self.probabilities.shape == (size,)
-            and np.array_equal(self.row, pairs) and np.array_equal(self.start, pairs * n_states)
-            and np.array_equal(self.stop, (pairs + 1) * n_states)
-            and np.array_equal(self.successors, np.arange(size) % n_states)
-        )  # fmt: skip
-        if not right:
-            raise ValueError("Posterior is not consistent")
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Draw, and write the best policy, as a pair for each state, into `choice`."""

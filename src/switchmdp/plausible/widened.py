@@ -23,9 +23,9 @@ phase that starts at step τ, t counted within the phase, and V_r, V_p the varia
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, compiled
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.plausible.l1 import L1Set
 from switchmdp.validation import (
@@ -43,10 +43,10 @@ LONGEST = 2**53
 class Widened(L1Set):
     """Balls of radii √(c L/N⁺) and √(c S L/N⁺) + η, with c = `scale` and η = `widening`."""
 
-    horizon: int
-    widening: float
-    scale: float
-    log: float  # L
+    horizon: Annotated[int, Range(1, LONGEST)]
+    widening: Annotated[float, Range(0.0, below=math.inf)]
+    scale: Annotated[float, Range(above=0.0, below=math.inf)]
+    log: Annotated[float, Range(0.0, below=math.inf)]  # L
 
     def __init__(
         self, delta: float, *, horizon: int, widening: float = 0.0, scale: float = CHEUNG
@@ -73,21 +73,13 @@ class Widened(L1Set):
         """η."""
         return self.widening
 
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_integer("horizon", self.horizon, 1, LONGEST)
-        check_not_negative("widening", self.widening)
-        check_positive("scale", self.scale)
-        check_not_negative("log", self.log)
-
 
 @compiled
 class SpanBall(Widened):
     """In each plan η = 1/T, 2/T, 4/T, … until the span of the bias is at most `span` (2D)."""
 
-    span: float
-
-    check_ball = Widened.check_state
+    span: Annotated[float, Range(above=0.0, below=math.inf)]
+    widening: Annotated[float, Range(above=0.0, high=4.0)]
 
     def __init__(self, delta: float, *, horizon: int, span: float, scale: float = WEI_LUO) -> None:
         Widened.__init__(self, delta, horizon=horizon, scale=scale)
@@ -116,21 +108,14 @@ class SpanBall(Widened):
             span = max(span, value)
         return span
 
-    def check_state(self) -> None:
-        """What a file may say."""
-        self.check_ball()
-        check_positive("span", self.span)
-        if not 0.0 < self.widening <= 4.0:
-            raise ValueError("SpanBall.widening is not consistent")
-
 
 @compiled
 class Varied(L1Set):
     """The L1 set of variation-aware UCRL; the agent says at which step a phase starts."""
 
-    reward_variation: float
-    transition_variation: float
-    phase: int
+    reward_variation: Annotated[float, Range(0.0, below=math.inf)]
+    transition_variation: Annotated[float, Range(0.0, below=math.inf)]
+    phase: Annotated[int, Range(1, 2**62)]
 
     def __init__(
         self, delta: float, *, reward_variation: float = 0.0, transition_variation: float = 0.0
@@ -161,9 +146,3 @@ class Varied(L1Set):
     def transition_widening(self) -> float:
         """V_p."""
         return self.transition_variation
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_not_negative("reward_variation", self.reward_variation)
-        check_not_negative("transition_variation", self.transition_variation)
-        check_integer("phase", self.phase, 1)

@@ -98,7 +98,8 @@ def compare(
     >>> found = compare(
     ...     lambda seed: sm.problems.random_switching(5, 3, changes=1, horizon=1000, seed=seed),
     ...     {"UCRL2": sm.agents.UCRL2,
-    ...      "told": lambda problem: sm.agents.Oracle(5, 3, change_points=problem.change_points)},
+    ...      "told": lambda problem: sm.agents.OracleUCRL2(
+    ...          5, 3, change_points=problem.change_points)},
     ...     horizon=1000, n_problems=3,
     ... )
     >>> list(found.results.settings["problems"].agents)

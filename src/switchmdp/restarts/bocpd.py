@@ -37,13 +37,12 @@ was weighed last is not weighed. Pruning loses two to four visits of delay, or a
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import FINITE, Probability, Range, compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.factors import log_rewards
-from switchmdp.restarts.special import log_factorial, log_gamma
+from switchmdp.restarts.bayes_factors import log_factorial, log_gamma, log_rewards
 from switchmdp.restarts.splits import FIRST, REWARD, Splits, kept_at
 from switchmdp.validation import check_positive, check_probability
 
@@ -60,11 +59,11 @@ class BOCPD(Splits):
     False
     """
 
-    delta: float
-    weight: float
+    delta: Probability
+    weight: Annotated[float, Range(0.0, below=math.inf)]
     rewards: bool
-    log_weight: float
-    log_start: float
+    log_weight: Annotated[float, FINITE]
+    log_start: Annotated[float, FINITE]
 
     def __init__(
         self, delta: float = 0.05, *, weight: float | None = None, rewards: bool = True
@@ -81,12 +80,6 @@ class BOCPD(Splits):
         self.log_start = log_gamma(float(self.width))
         streams = pairs.n_pairs * (2 if self.rewards else 1)
         self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_probability("delta", self.delta)
-        if self.weight != 0.0:
-            check_positive("weight", self.weight)
 
     def more(self) -> int:
         """How many columns of its own it wants."""

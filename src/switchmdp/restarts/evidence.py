@@ -1,6 +1,6 @@
 """Restarts when the data speak for a change: a Bayes factor over all pairs at once.
 
-Did the world change m steps ago? `factors` says how much the data before and since speak for it,
+Did the world change m steps ago? `bayes_factors` weighs the data before and since,
 
     Λ(m) = Σ over {rewards, successors} of  log mean over q of  Π over pairs of (1 - q + q b),
 
@@ -16,21 +16,41 @@ others: a pair that was not met since is suspected where many others have change
 few have. The likeliest pair of all is a suspect in any case. What came before the change is
 forgotten of suspects, and of no other pair.
 
-The moments are those of `snapshots`: for b = max(32, pairs) evidence is looked for b, 2b, 4b, …
-steps ago, and the likeliest moment may be b/2 steps ago.
+**Snapshots.** Counts of every pair now, and as they were at moments further and further back.
+
+The ages are m = b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots of the
+counts are kept, taken every m/2 steps: that costs O(1) pairs a step, amortised, whatever n.
+Successors of problems with more than 64 states are put together in 64 classes, by their number.
+
+With the counts go log m(rewards) and log m(successors) of `bayes_factors`, from which Bayes
+factors are made. The second is carried from step to step by Laplace's rule, as m is a product:
+
+    m(n + 1 successors) = m(n successors) · (1 + P_j) / (S + n)    where the next successor is j.
+
+Evidence is looked for b, 2b, 4b, … steps ago, and the likeliest moment may be b/2 steps ago.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import (
+    Equals,
+    Probability,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    make_scratch,
+    require,
+)
+from switchmdp.compiled.declarations import Names
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.factors import (
+from switchmdp.restarts.bayes_factors import (
     SHARES,
     log_mean,
     log_moves,
@@ -41,25 +61,151 @@ from switchmdp.restarts.factors import (
     unchanged,
 )  # fmt: skip
 from switchmdp.restarts.schedules import NEVER
-from switchmdp.restarts.snapshots import AGES, KEPT, KINDS, Snapshots, lies_between
 from switchmdp.validation import check_probability
 
 DOUBT = 0.2
+WIDEST = 64
+SHORTEST, AGES, KEPT = 32, 13, 2
+KINDS = 2  # rewards and successors
+TINY = 1e-100
+NOISE = 1e-6  # sums of rewards are rounded
+
+
+def base_of(n_pairs: int) -> int:
+    """The shortest age that is looked at: a multiple of KEPT, lest the turns of ages fall apart.
+
+    >>> base_of(15), base_of(45)
+    (32, 46)
+    """
+    return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
+
+
+def _base(names: Names) -> int:
+    return base_of(names["pairs"])
+
+
+def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64] | float) -> bool:
+    """Whether visits, rewards and successors of pairs fit together, and are not above `most`.
+
+    >>> lies_between(np.array([[2.0, 0.5, 1.0, 1.0]]), np.array([[3.0, 0.5, 2.0, 1.0]]))
+    True
+    """
+    if not ((counts >= -NOISE) & (counts <= most + NOISE)).all():
+        return False
+    visits, rewards, moves = counts[..., 0], counts[..., 1], counts[..., 2:]
+    whole = (moves == np.floor(moves)).all() and (moves.sum(axis=-1) == visits).all()
+    return bool(whole and (rewards <= visits + NOISE).all())
+
+
+@compiled
+class Snapshots:
+    """What is counted, and was."""
+
+    width: Annotated[int, Equals(f"min(states, {WIDEST})")]
+    base: Annotated[int, Equals(_base)]
+    steps: Annotated[int, Range(0, below=2**53)]
+    counts: Annotated[NDArray[np.float64], Shape("pairs", "2 + width")]
+    logs: Annotated[NDArray[np.float64], Shape("pairs", KINDS)]
+    news: Annotated[NDArray[np.float64], Shape("pairs"), Range(TINY, 1.0)]
+    stale: Annotated[NDArray[np.bool_], Shape("pairs")]
+    old_counts: Annotated[NDArray[np.float64], Shape(AGES, KEPT, "pairs", "2 + width")]
+    old_logs: Annotated[NDArray[np.float64], Shape(AGES, KEPT, "pairs", KINDS)]
+    old_steps: Annotated[NDArray[np.int64], Shape(AGES, KEPT), Range(0, below=2**53)]
+    none: Annotated[NDArray[np.float64], Shape("width"), Scratch()]
+    shots: Annotated[NDArray[np.int64], Shape(AGES), Range(0, 2**53)]
+
+    def make_room(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
+        self.base = base_of(n)
+        self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
+        self.logs = np.zeros((n, KINDS))  # log m of all rewards, and of all successors
+        self.news = np.ones(n)  # the factor by which m(successors) has changed since
+        self.stale = np.zeros(n, np.bool_)
+        self.old_counts = np.zeros((AGES, KEPT, n, 2 + self.width))
+        self.old_logs = np.zeros((AGES, KEPT, n, KINDS))
+        self.old_steps = np.zeros((AGES, KEPT), np.int64)
+        self.shots = np.zeros(AGES, np.int64)
+        self.steps = 0
+
+    def check_invariants(self) -> None:
+        """Visits, rewards and successors fit together, and no snapshot exceeds what came later."""
+        taken, name = self.held(), type(self).__name__
+        require((self.old_steps[taken] <= self.steps).all(), f"{name}.old_steps exceeds its steps")
+        require(lies_between(self.counts, 2.0**53), f"{name}.counts do not fit together")
+        fits = lies_between(self.old_counts[taken], self.counts)
+        require(fits, f"{name}.old_counts do not fit together")
+
+    def held(self) -> NDArray[np.bool_]:
+        """Which snapshots there are."""
+        return np.arange(KEPT) < self.shots[:, None]
+
+    def count(self, pair: int, successor: int, reward: float) -> None:
+        """One step more."""
+        counts, column = self.counts, 2 + successor % self.width
+        self.news[pair] *= (counts[pair, column] + 1.0) / (counts[pair, 0] + self.width)
+        counts[pair, 0] += 1.0
+        counts[pair, 1] += reward
+        counts[pair, column] += 1.0
+        self.stale[pair] = True
+        if self.news[pair] < TINY:
+            self.carry(pair)
+        self.steps += 1
+
+    def take(self, age: int) -> None:
+        """Take a snapshot, in the place of the oldest of this age."""
+        at = self.shots[age] % KEPT
+        self.old_counts[age, at, :, :] = self.counts
+        self.old_logs[age, at, :, :] = self.logs
+        self.old_steps[age, at] = self.steps
+        self.shots[age] += 1
+
+    def refresh(self) -> None:
+        """log m of the pairs visited since the last look."""
+        counts, logs, stale = self.counts, self.logs, self.stale
+        for pair in range(stale.size):
+            if stale[pair]:
+                logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
+                self.carry(pair)
+                stale[pair] = False
+
+    def carry(self, pair: int) -> None:
+        """Bring log m of a pair's successors up to date, by Laplace's rule."""
+        self.logs[pair, 1] += math.log(self.news[pair])
+        self.news[pair] = 1.0
+
+    def forget(self, pair: int, past: Any) -> None:
+        """Take what was counted of a pair until some moment out of all counts."""
+        self.counts[pair, :] -= past
+        self.logs[pair, 0] = log_rewards(self.counts[pair, 0], self.counts[pair, 1])
+        self.logs[pair, 1] = log_moves(self.counts[pair, 0], self.counts[pair, 2:], self.none)
+        self.news[pair] = 1.0
+        for age in range(AGES):
+            for at in range(min(self.shots[age], KEPT)):
+                old, logs = self.old_counts[age, at, pair], self.old_logs[age, at, pair]
+                if old[0] <= past[0]:
+                    old[:] = 0.0
+                else:
+                    old[:] -= past
+                logs[0] = log_rewards(old[0], old[1])
+                logs[1] = log_moves(old[0], old[2:], self.none)
 
 
 @compiled
 class Evidence(Snapshots):
     """Alarms by Bayes factors over all pairs."""
 
-    delta: float
-    seen: int
-    clock: int
-    keeps: int
-    factors: NDArray[np.float64]
-    products: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    accused: NDArray[np.bool_]
-    past: NDArray[np.float64]
+    delta: Probability
+    seen: Annotated[int, Range(0, below=2**31)]
+    clock: Annotated[int, Range(0, below=2**53)]
+    keeps: Annotated[int, Range(-1, "steps")]
+    # log b of the last weighing, 0: unknown
+    factors: Annotated[NDArray[np.float64], Shape("pairs", KINDS), Scratch()]
+    products: Annotated[NDArray[np.float64], Shape(KINDS, len(SHARES)), Scratch(1.0)]
+    sums: Annotated[NDArray[np.float64], Shape(KINDS, len(SHARES)), Scratch()]
+    accused: Annotated[NDArray[np.bool_], Shape("pairs")]
+    # the counts at the time of the likeliest change
+    past: Annotated[NDArray[np.float64], Shape("pairs", "2 + width")]
     heard: bool
 
     def __init__(self, delta: float = 0.01) -> None:
@@ -68,11 +214,9 @@ class Evidence(Snapshots):
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
         self.make_room(pairs)
-        self.factors = np.zeros((pairs.n_pairs, KINDS))  # log b of the last weighing, 0: unknown
-        self.products = np.ones((KINDS, len(SHARES)))
-        self.sums = np.zeros((KINDS, len(SHARES)))
+        make_scratch(self, pairs)
         self.accused = np.zeros(pairs.n_pairs, np.bool_)
-        self.past = np.zeros_like(self.counts)  # as it was when the likeliest change came
+        self.past = np.zeros_like(self.counts)
         self.seen, self.clock, self.keeps, self.heard = 0, 1, -1, False
 
     def grow(self, pairs: Pairs, place: Any) -> None:
@@ -81,24 +225,12 @@ class Evidence(Snapshots):
         self.allocate(pairs)
         self.clock = clock
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError where the arrays are not what machine code relies on."""
-        self.check_room(n_states, n_pairs)
-        sizes = {
-            "factors": (n_pairs, KINDS), "accused": (n_pairs,), "past": self.counts.shape,
-            "products": (KINDS, len(SHARES)), "sums": (KINDS, len(SHARES)),
-        }  # fmt: skip
-        for name, shape in sizes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"Evidence.{name} is not consistent")
-        if not (0.0 < self.delta < 1.0 and 0 <= self.seen < 2**31 and 0 <= self.clock < 2**53):
-            raise ValueError("Evidence.delta, seen or clock is not consistent")
-        if not (-1 <= self.keeps <= self.steps and (self.products == 1.0).all()):
-            raise ValueError("Evidence.keeps or products is not consistent")
+    def check_invariants(self) -> None:
+        """What is left after the past is taken out still fits together."""
         old = self.old_counts[self.held()]
         later = np.where(old[..., :1] > self.past[:, :1], old - self.past, 0.0)
-        if not (lies_between(self.past, self.counts) and lies_between(later, self.counts)):
-            raise ValueError("Evidence.past is not consistent")
+        fits = lies_between(self.past, self.counts) and lies_between(later, self.counts)
+        require(fits, "Evidence.past does not fit the counts")
 
     def after(self, t: int) -> int:
         """No restart is known beforehand."""

@@ -29,9 +29,9 @@ chi-squared statistic, and where that stays below the threshold there is nothing
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import FINITE, Probability, compiled, jit
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.splits import Splits, kept_at
 from switchmdp.validation import check_probability
@@ -69,8 +69,8 @@ class GLR(Splits):
     0.05
     """
 
-    delta: float
-    log_share: float
+    delta: Probability
+    log_share: Annotated[float, FINITE]
 
     def __init__(self, delta: float = 0.05) -> None:
         self.delta = check_probability("delta", delta)
@@ -79,10 +79,6 @@ class GLR(Splits):
         """Make room for these pairs."""
         self.make_room(pairs)
         self.log_share = math.log(3.0 * pairs.n_pairs * (self.width + 1) / self.delta)
-
-    def check_state(self) -> None:
-        """What a file may say."""
-        check_probability("delta", self.delta)
 
     def threshold(self, n: int) -> float:
         """log(3 n^{3/2} / δ')."""

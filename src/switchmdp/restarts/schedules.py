@@ -6,12 +6,12 @@ go, and the time in the radii starts again at 1. It does not look at the data.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import Increasing, Range, Shape, compiled, jit, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.validation import check_increasing_steps, check_integer
 
@@ -19,7 +19,7 @@ NEVER = 2**62
 
 
 @jit
-def everyone(suspects: Any) -> int:
+def mark_all(suspects: Any) -> int:
     """All pairs are suspected, of having changed just now."""
     for pair in range(suspects.size):
         suspects[pair] = True
@@ -46,7 +46,7 @@ class Schedule:
 
     def suspect(self, suspects: Any) -> int:
         """Mark the pairs that have changed; how many steps ago that was."""
-        return everyone(suspects)
+        return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets what it knew of these pairs."""
@@ -65,7 +65,7 @@ class Never(Schedule):
 class Periodic(Schedule):
     """Restarts at 1 + period, 1 + 2·period, … (UCRL2-RW)."""
 
-    period: int
+    period: Annotated[int, Range(1, NEVER)]
 
     def __init__(self, period: int) -> None:
         self.period = check_integer("period", period, 1)
@@ -82,12 +82,16 @@ class Cubic(Schedule):
     The first times repeat, and one restart at step 1 would be none: times count once, from 2 on.
     """
 
-    segments: int
-    i: int
+    segments: Annotated[int, Range(1, 10**5)]
+    i: Annotated[int, Range(1)]
 
     def __init__(self, segments: int) -> None:
         self.segments = check_integer("segments", segments, 1, 10**5)
         self.i = 1
+
+    def check_invariants(self) -> None:
+        """Nothing in `time` overflows."""
+        require(self.i * max(self.i, self.segments**2) <= NEVER, "Cubic.i is too large")
 
     def time(self) -> int:
         """⌈i³/ℓ²⌉ = i q + ⌈i r/ℓ²⌉ with i² = q ℓ² + r: the cube itself would overflow."""
@@ -106,8 +110,8 @@ class Cubic(Schedule):
 class Told(Schedule):
     """Restarts at given steps (the oracle that is told the change points)."""
 
-    times: NDArray[np.int64]
-    i: int
+    times: Annotated[NDArray[np.int64], Shape("n_times"), Range(2, below=NEVER), Increasing()]
+    i: Annotated[int, Range(0, "n_times")]
 
     def __init__(self, times: Any) -> None:
         try:

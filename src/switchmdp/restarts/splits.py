@@ -21,15 +21,15 @@ as states up to 64, and fewer where the arrays would have more than 2²³ entrie
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled, jit
+from switchmdp.compiled import Range, Shape, compiled, jit, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.schedules import NEVER, everyone
+from switchmdp.restarts.schedules import NEVER, mark_all
 
 LOWEST, KEPT, LEVELS = 2, 16, 12  # level 0 is every 2² visits
 LOW_BITS = (1 << LOWEST) - 1
@@ -53,16 +53,16 @@ class Splits:
     of a level's does (`differ`).
     """
 
-    width: int
-    columns: int
-    steps: int
-    seen: int
-    clock: int
+    width: Annotated[int, Range(1, f"min(states, {WIDEST})")]
+    columns: Annotated[int, Range(1)]
+    steps: Annotated[int, Range(0, below=2**53)]
+    seen: Annotated[int, Range(0, below=2**31)]
+    clock: Annotated[int, Range(1, below=2**53)]
     found: bool
     alarm: bool
-    visits: NDArray[np.int64]
-    now: NDArray[np.float64]
-    past: NDArray[np.float64]
+    visits: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, below=2**53)]
+    now: Annotated[NDArray[np.float64], Shape("pairs * columns")]
+    past: Annotated[NDArray[np.float64], Shape(f"pairs * {LEVELS * KEPT} * columns")]
 
     def more(self) -> int:
         """How many columns of its own the detector wants."""
@@ -164,7 +164,7 @@ class Splits:
 
     def suspect(self, suspects: Any) -> int:
         """Mark the pairs that have changed: as its papers have it, all of them, and just now."""
-        return everyone(suspects)
+        return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets what it knew of these pairs: all are watched anew."""
@@ -179,26 +179,20 @@ class Splits:
         self.allocate(pairs)
         self.clock, self.seen = clock, seen
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it belongs to an agent of this size, and can go on."""
-        columns, counted = self.columns, FIRST + self.width
-        good = 1 <= self.width <= min(n_states, WIDEST) and columns == counted + self.more()
-        good = good and self.visits.shape == (n_pairs,) and self.now.shape == (n_pairs * columns,)
-        good = good and self.past.shape == (n_pairs * LEVELS * KEPT * columns,)
-        good = good and bool(((self.visits >= 0) & (self.visits < 2**53)).all())
-        good = good and bool(np.isfinite(self.now).all() and np.isfinite(self.past).all())
-        good = good and 0 <= self.seen < 2**31 and 0 <= self.steps < 2**53
-        good = good and 1 <= self.clock < 2**53
-        if good:
-            now = self.now.reshape(n_pairs, 1, 1, columns)[..., :counted]
-            past = self.past.reshape(n_pairs, LEVELS, KEPT, columns)[..., :counted]
-            # The visit at which each should have been kept, or 0 where there was none yet.
-            units = 1 << LOWEST + np.arange(LEVELS)[:, None]
-            ticks = self.visits[:, None, None] // units
-            kept = units * (ticks - (ticks - np.arange(KEPT)) % KEPT)
-            for counts, visits in ((now, self.visits[:, None, None]), (past, np.maximum(0, kept))):
-                good = good and bool((counts[..., FIRST:].sum(axis=-1) == visits).all())
-                good = good and bool((counts >= 0.0).all() and (counts <= now).all())
-                good = good and bool((counts[..., REWARD] <= visits).all())
-        if not good:
-            raise ValueError(f"{type(self).__name__} is not consistent")
+    def check_invariants(self) -> None:
+        """Counts add up to visits, now and at each visit at which they were kept."""
+        name, n_pairs, counted = type(self).__name__, self.visits.size, FIRST + self.width
+        require(self.columns == counted + self.more(), f"{name}.columns is wrong")
+        now = self.now.reshape(n_pairs, 1, 1, self.columns)[..., :counted]
+        past = self.past.reshape(n_pairs, LEVELS, KEPT, self.columns)[..., :counted]
+        # The visit at which each was kept, or 0 where there was none yet.
+        units = 1 << LOWEST + np.arange(LEVELS)[:, None]
+        ticks = self.visits[:, None, None] // units
+        kept = np.maximum(0, units * (ticks - (ticks - np.arange(KEPT)) % KEPT))
+        for field, counts, visits in (
+            ("now", now, self.visits[:, None, None]), ("past", past, kept),
+        ):  # fmt: skip
+            adds_up = (counts[..., FIRST:].sum(axis=-1) == visits).all()
+            in_order = (counts >= 0.0).all() and (counts <= now).all()
+            rewards = (counts[..., REWARD] <= visits).all()
+            require(adds_up and in_order and rewards, f"{name}.{field} differs from the visits")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.keeping import aged, same
+from tests.agents.saving_helpers import aged, same
 
 import switchmdp as sm
 from switchmdp import storage
@@ -105,7 +105,7 @@ def test_foreign_kinds_versions_folders_and_nothing_are_refused(tmp_path: Path) 
     np.savez(tmp_path / "foreign.npz", x=np.zeros(3))
     aged(5).save(tmp_path / "agent")
     fields, arrays = storage.load_arrays(tmp_path / "agent", "agent")
-    versions: list[Any] = [0, 3, None, "1", [1], {}]
+    versions: list[Any] = [0, 4, None, "1", [1], {}]
     for version in versions:
         storage.save_arrays(tmp_path / "v", "agent", fields | {"version": version}, arrays)
         with pytest.raises(DamagedFile, match="has agent format"):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from switchmdp.compiled import interpreted
-from switchmdp.restarts.special import TABLE, log_gamma
+from switchmdp.restarts.bayes_factors import TABLE, log_gamma
 
 
 @pytest.mark.parametrize("x", [1.0, 2.0, 3.0, 17.0, 4095.0, 4096.0, 1e6, 1.5, 2.25, 9.999, 1234.5])

@@ -1,14 +1,17 @@
-"""An agent on disk: every field of it and of its components, checked before any is believed.
+"""Save an agent to a file and load it again.
 
 The file is an npz without pickle (`storage`): arrays under the path of their field
-(`memory.counts.visits`), and in the header the tree of classes with all plain fields. A class is
-one of ours or one that the caller names; nothing else is ever imported or called. What is read
-must have the fields, types and sizes that its class says, and must be consistent in itself
-(`consistency`), because machine code follows the indices in it without looking.
+(`memory.counts.visits`), and in the header the tree of classes with all other fields. Scratch
+fields are not saved. A class is one of the package or one that the caller names; loading imports
+and calls nothing else. Every field is checked against its declaration (`compiled.declarations`)
+before it is used, because machine code uses the indices in it without a check: a checksum says
+that a file is complete, not who wrote it.
 
-A loaded agent goes on exactly as if it had never been put away. Saving keeps the file that was
-there before as `PATH.previous`, unless it is damaged, and loading falls back to it where the newer
-one is. An agent that could not be loaded again is not written, lest it push a good one out.
+A loaded agent continues exactly as if it had never been saved. Saving renames the file that was
+there to `PATH.previous`, unless it is damaged. Loading falls back to it if the newer file is
+damaged or missing. An agent that could not be loaded again is not written.
+
+Formats: 1 had no exploration component; 1 and 2 also held the scratch fields, which are ignored.
 """
 
 from __future__ import annotations
@@ -23,50 +26,73 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.agents.consistency import must_be_consistent
 from switchmdp.agents.episodic import Episodic
-from switchmdp.compiled import ArrayOf, classes_of, fields_of
+from switchmdp.compiled import (
+    ArrayOf,
+    classes_of,
+    complete,
+    fields_of,
+    require,
+    state_fields,
+    validate,
+)
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 
 KIND = "agent"
-FORMAT = 2
+FORMAT = 3
+OLD_CLASSES = {
+    "Oracle": "OracleUCRL2", "ToldUCRL2B": "OracleUCRL2B", "ToldUCRL3": "OracleUCRL3",
+    "ToldKLUCRL": "OracleKLUCRL", "TwoTests": "StationarityTests",
+}  # fmt: skip  # names in files of earlier versions, and what they are called now
 LARGEST = 2**63
 WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 NUMBERS = (bool, np.bool_, int, np.integer, float, np.floating)
 
 
 class NotKnown(DamagedFile):
-    """The file is whole, but of a class or format that is not known here."""
+    """The file is complete, but its format or a class in it is unknown."""
 
 
 def save_agent(agent: Any, path: str | os.PathLike[str]) -> None:
-    """Write an agent to a file, all of it or nothing; the one that was there is kept."""
+    """Write an agent to a file, all of it or nothing; the file that was there is kept."""
     with exclusive(agent):
         fields, arrays = described(agent)
         try:
-            must_be_consistent(agent)
+            check_agent_state(agent)
         except WRONG as error:
             raise InvalidParameter("agent", agent, f"consistent in itself ({error})") from None
-        _keep(Path(path))
+        _keep_previous(Path(path))
         save_arrays(path, KIND, fields, arrays)
 
 
+def check_agent_state(agent: Any) -> None:
+    """Raise a ValueError that names the first field which is not as declared."""
+    _must_be_an_agent(agent)
+    validate(agent)
+
+
+def _must_be_an_agent(agent: Any) -> None:
+    for verb in ("act", "observe"):
+        is_agent = callable(getattr(agent, verb, None))
+        require(is_agent, f"{type(agent).__name__} is not an agent: it has no method {verb!r}")
+
+
 def described(agent: Any) -> tuple[dict[str, Any], Arrays]:
-    """All of an agent: fields for a header, and its own arrays, not copies."""
+    """The state of an agent: fields for a header, and its arrays themselves, not copies."""
     arrays: Arrays = {}
     tree = _described(agent, "", arrays)
     return {"version": FORMAT, "agent": tree}, arrays
 
 
 def previous_of(path: Path) -> Path:
-    """Where the file that was there before is kept."""
+    """The path of the previous file."""
     return path.with_name(path.name + ".previous")
 
 
-def _keep(path: Path) -> None:
-    """Give the file that is there its second name; a damaged one would push a good one out."""
+def _keep_previous(path: Path) -> None:
+    """Rename the file that is there, unless it is damaged: a good one may be kept already."""
     try:
         load_arrays(path, KIND)
     except (FileNotFoundError, DamagedFile):
@@ -79,33 +105,35 @@ def _keep(path: Path) -> None:
         save_bytes(previous_of(path), path.read_bytes())
         return
     os.replace(spare, previous_of(path))
-    spare.unlink(missing_ok=True)  # where both were the same file, `replace` has done nothing
+    spare.unlink(missing_ok=True)  # `replace` does nothing where both are the same file
 
 
 def _described(instance: Any, path: str, arrays: Arrays) -> dict[str, Any]:
-    """The class and plain fields of an instance; its arrays are put aside."""
+    """The class and plain fields of an instance; its arrays are collected in `arrays`."""
     cls = type(instance)
     kinds, here = fields_of(cls), path or "agent"
     has_new = any("__new__" in vars(base) for base in cls.__mro__[:-1])
     if has_new or not hasattr(instance, "__dict__"):
         raise InvalidParameter(here, instance, "a number, an array, or an object of a plain class")
     if classes_of("switchmdp").get(cls.__name__, cls) is not cls:
-        raise InvalidParameter(f"the class of {here}", cls, "of a name that none of ours has")
+        raise InvalidParameter(
+            f"the class of {here}", cls, "of a name that no class of switchmdp has"
+        )
     for name in sorted(set(vars(instance)) - set(kinds) - {"taken"}):
         allowed = f"annotated in {cls.__name__}: it would be lost"
         raise InvalidParameter(f"{here}.{name}", getattr(instance, name), allowed)
     dot = f"{path}." if path else ""
     fields = {
         name: _stored(getattr(instance, name, None), kind, f"{dot}{name}", arrays)
-        for name, kind in kinds.items()
+        for name, kind in state_fields(cls).items()
     }
     return {"class": cls.__name__, "fields": fields}
 
 
 def _stored(value: Any, kind: Any, here: str, arrays: Arrays) -> Any:
-    """A field's value as the header has it, made what its annotation says as in machine code."""
+    """A field's value for the header, converted to its annotated type as in machine code."""
     if isinstance(value, (np.ndarray, list, tuple)) and (kind is Any or isinstance(kind, ArrayOf)):
-        with suppress(TypeError, ValueError):  # what is no array, or not of this type
+        with suppress(TypeError, ValueError):  # not an array, or not of this type
             array = np.asarray(value, getattr(kind, "dtype", None))
             same = array is value or np.array_equal(array, value, equal_nan=True)
             if same and not array.dtype.hasobject:
@@ -113,7 +141,7 @@ def _stored(value: Any, kind: Any, here: str, arrays: Arrays) -> Any:
                 return {"array": here}
     elif isinstance(value, NUMBERS):
         kind = _kind_of(value) if kind is Any else kind
-        with suppress(OverflowError, ValueError):  # infinities and NaN are no integers
+        with suppress(OverflowError, ValueError):  # infinities and NaN are not integers
             if kind is float:
                 return {"float": float(value).hex()}
             number = kind(value) if kind in (bool, int) else None
@@ -122,7 +150,7 @@ def _stored(value: Any, kind: Any, here: str, arrays: Arrays) -> Any:
     elif kind is Any or inspect.isclass(kind):
         return _described(value, here, arrays)
     says = "an array" if isinstance(kind, ArrayOf) else getattr(kind, "__name__", str(kind))
-    raise InvalidParameter(here, value, f"{says}, as its class says")
+    raise InvalidParameter(here, value, f"{says}, as its class declares")
 
 
 def _kind_of(number: Any) -> type:
@@ -132,7 +160,7 @@ def _kind_of(number: Any) -> type:
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
-    """Read an agent back; `classes` are those of the user's that the file may name.
+    """Load an agent; `classes` are classes of your own that the file may name.
 
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
@@ -152,19 +180,21 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         if not previous.exists():
             raise
         try:
-            found = _loaded(previous, known)
+            agent = _loaded(previous, known)
         except DamagedFile as second:
-            raise DamagedFile(f"{error}; and the one before: {second}") from None
-        warnings.warn(f"{error}; going on with the one before", stacklevel=2)
-        return found
+            raise DamagedFile(f"{error}; and the previous file: {second}") from None
+        warnings.warn(f"{error}; loaded the previous file instead", stacklevel=2)
+        return agent
 
 
 def known_classes(classes: Iterable[type]) -> dict[str, type]:
-    """Ours by name, and those that the caller names."""
+    """The classes of switchmdp by name, and those of the caller."""
     known = classes_of("switchmdp")
     for cls in classes:
         if not isinstance(cls, type) or known.setdefault(cls.__name__, cls) is not cls:
-            raise InvalidParameter("classes", cls, "classes of different names, and none of ours")
+            raise InvalidParameter(
+                "classes", cls, "classes of different names, and no name of switchmdp's"
+            )
     return known
 
 
@@ -175,17 +205,18 @@ def _loaded(path: Path, known: Mapping[str, type]) -> Any:
 def rebuilt(
     path: Path, fields: Mapping[str, Any], arrays: Arrays, known: Mapping[str, type]
 ) -> Any:
-    """The agent that was described so in a file."""
-    if fields.get("version") == 1:
-        fields = _upgraded(fields)
-    if fields.get("version") != FORMAT:
-        raise NotKnown(f"{path} has agent format {fields.get('version')!r}, known is {FORMAT}")
+    """The agent that these fields and arrays of a file describe, checked."""
+    version = fields.get("version")
+    if version not in (1, 2, FORMAT):
+        raise NotKnown(f"{path} has agent format {version!r}; known are 1 to {FORMAT}")
     unused = dict(arrays)
     try:
-        agent = _built(fields.get("agent"), unused, known)
+        tree = fields.get("agent")
+        agent = _built(_with_exploration(tree) if version == 1 else tree, unused, known)
         if unused:
             raise ValueError(f"arrays that belong to no field: {', '.join(unused)}")
-        must_be_consistent(agent)
+        _must_be_an_agent(agent)
+        complete(agent)
     except NotKnown as error:
         raise NotKnown(f"{path}: {error}") from None
     except WRONG as error:
@@ -193,32 +224,34 @@ def rebuilt(
     return agent
 
 
-def _upgraded(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Format 1 knew no exploration beyond the plan."""
-    agent = fields.get("agent")
-    given = agent.get("fields") if isinstance(agent, dict) else None
+def _with_exploration(tree: Any) -> Any:
+    """Format 1 had no exploration component."""
+    given = tree.get("fields") if isinstance(tree, dict) else None
     if not isinstance(given, dict) or not {"plausible", "episodes"} <= set(given):
-        return {**fields, "version": FORMAT}
-    plain = {"class": "AsPlanned", "fields": {}}
-    agent = {**fields["agent"], "fields": given | {"exploration": plain}}
-    return {"version": FORMAT, "agent": agent}
+        return tree
+    return {**tree, "fields": given | {"exploration": {"class": "AsPlanned", "fields": {}}}}
 
 
 def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
-    """The object that a part of the header describes."""
+    """The object that a part of the header describes, without its scratch fields."""
     if not isinstance(tree, dict) or set(tree) != {"class", "fields"}:
         raise ValueError("a part of it has no class and fields")
-    if not isinstance(tree["class"], str):
-        raise ValueError(f"a class is called {tree['class']!r}")
-    if tree["class"] not in known:
-        raise NotKnown(f"the class {tree['class']!r} is not known; name it in classes=")
-    cls = known[tree["class"]]
-    kinds, given = fields_of(cls), tree["fields"]
-    if not isinstance(given, dict) or set(given) != set(kinds):
+    name, given = tree["class"], tree["fields"]
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a class is {name!r}")
+    cls = known.get(name) or known.get(OLD_CLASSES.get(name, ""))
+    if cls is None:
+        raise NotKnown(f"the class {name!r} is unknown; name it in classes=")
+    state, fields = state_fields(cls), fields_of(cls)
+    if not isinstance(given, dict) or not set(state) <= set(given) <= set(fields):
         raise ValueError(f"{cls.__name__} has other fields")
     instance: Any = object.__new__(cls)
-    for name, kind in kinds.items():
-        setattr(instance, name, _value(f"{cls.__name__}.{name}", given[name], kind, unused, known))
+    for field, kind in fields.items():
+        place = f"{cls.__name__}.{field}"
+        if field in state:
+            setattr(instance, field, _value(place, given[field], kind, unused, known))
+        elif field in given:  # scratch, in a file of format 1 or 2
+            _value(place, given[field], kind, unused, known)
     if isinstance(instance, Episodic):
         for component in instance.parts():
             component.taken = True
@@ -245,8 +278,8 @@ def _value(place: str, given: Any, kind: Any, unused: Arrays, known: Mapping[str
             raise ValueError(f"{place} is too large")
         return given
     if isinstance(given, dict) and (kind is Any or inspect.isclass(kind)):
-        found = _built(given, unused, known)
-        if kind is not Any and not isinstance(found, kind):
-            raise ValueError(f"{place} is a {type(found).__name__}")
-        return found
+        component = _built(given, unused, known)
+        if kind is not Any and not isinstance(component, kind):
+            raise ValueError(f"{place} is a {type(component).__name__}")
+        return component
     raise ValueError(f"{place} is {given!r}")

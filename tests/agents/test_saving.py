@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.keeping import again, live, same, tree
+from tests.agents.saving_helpers import again, live, same, tree
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS, Episodic, load
@@ -29,7 +29,7 @@ NAMED: dict[str, Callable[[sm.SwitchingMDP], Any]] = {
     "ucrl2": lambda p: sm.agents.UCRL2(p.n_states, p.n_actions),
     "ucrl2-r": lambda p: sm.agents.UCRL2R(p.n_states, p.n_actions, changes=4),
     "ucrl2-rw": lambda p: sm.agents.UCRL2RW(p.n_states, p.n_actions, period=450),
-    "oracle": lambda p: sm.agents.Oracle(
+    "oracle": lambda p: sm.agents.OracleUCRL2(
         p.n_states, p.n_actions, change_points=p.change_points
     ),
     "borl": lambda p: sm.agents.BORL(p.n_states, p.n_actions, horizon=1500, seed=3),
@@ -205,7 +205,7 @@ def test_uneven_action_sets_come_back(tmp_path: Path) -> None:
 def test_files_are_read_and_written_alike_without_machine_code(tmp_path: Path) -> None:
     makers: dict[str, Callable[[], Any]] = {
         "sw-ucrl": lambda: sm.agents.SWUCRL(3, 2, window=50),
-        "told": lambda: sm.agents.Oracle(70, 2, change_points=[30, 250]),
+        "told": lambda: sm.agents.OracleUCRL2(70, 2, change_points=[30, 250]),
         "cubic": lambda: sm.agents.UCRL2R(3, 2, changes=2),
         "random": lambda: sm.agents.Random(3, 2),
     }

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.agents.keeping import again, live, same
+from tests.agents.saving_helpers import again, live, same
 
 import switchmdp as sm
 from switchmdp import storage
 from switchmdp.agents import Agent, Episodic, load
-from switchmdp.agents.stored import previous_of, save_agent
-from switchmdp.compiled import compiled
+from switchmdp.agents.saving import check_agent_state, previous_of, save_agent
+from switchmdp.compiled import Range, compiled
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.memory import Counts, Window
 from switchmdp.plausible import L1Ball
@@ -24,13 +24,9 @@ from switchmdp.restarts import Schedule
 
 @compiled
 class Moody(sm.agents.SWUCRL):
-    """Has a field of its own, and says what it may be."""
+    """Has a field of its own, with a declared range."""
 
-    mood: float
-
-    def check_state(self) -> None:
-        if not 0.0 <= self.mood <= 1.0:
-            raise ValueError("mood is out of range")
+    mood: Annotated[float, Range(0.0, 1.0)]
 
 
 @compiled
@@ -42,7 +38,7 @@ class Fridays(Schedule):
     def after(self, t: int) -> int:
         return t + 5
 
-    def check_state(self) -> None:
+    def check_invariants(self) -> None:
         if self.missed < 0:
             raise ValueError("missed is negative")
 
@@ -151,7 +147,7 @@ def test_a_class_that_is_not_known_is_refused_by_name_and_not_taken_for_damage(
     sm.agents.SWUCRL(3, 2, window=20).save(tmp_path / "agent")
     moody(0.5).save(tmp_path / "agent")
     assert previous_of(tmp_path / "agent").exists()
-    with pytest.raises(DamagedFile, match=r"'Moody' is not known; name it in classes="):
+    with pytest.raises(DamagedFile, match=r"'Moody' is unknown; name it in classes="):
         load(tmp_path / "agent")
     assert isinstance(load(tmp_path / "agent", [Moody]), Moody)
 
@@ -166,17 +162,42 @@ def test_nothing_is_imported_or_called_because_a_file_names_it(
     fields, arrays = storage.load_arrays(tmp_path / "agent", "agent")
     fields["agent"]["class"] = name
     storage.save_arrays(tmp_path / "agent", "agent", fields, arrays)
-    with pytest.raises(DamagedFile, match="is not known"):
+    with pytest.raises(DamagedFile, match="is unknown"):
         load(tmp_path / "agent")
     assert "evil" not in sys.modules
 
 
-def test_check_state_is_asked_of_agents_and_of_what_they_hold(tmp_path: Path) -> None:
+@compiled
+class Dated(Schedule):
+    """A restart rule that checks itself under the old name."""
+
+    missed: int
+
+    def after(self, t: int) -> int:
+        return t + 5
+
+    def check_state(self) -> None:
+        if self.missed < 0:
+            raise ValueError("missed is negative")
+
+
+def test_check_state_still_works_with_a_deprecation_warning() -> None:
+    rule = Dated()
+    agent = Episodic(3, 2, memory=Faded(), plausible=L1Ball(0.1), restarts=rule)
+    rule.missed = 0
+    with pytest.warns(DeprecationWarning, match=r"Dated\.check_state"):
+        check_agent_state(agent)
+    rule.missed = -1
+    with pytest.warns(DeprecationWarning, match="Dated"), pytest.raises(ValueError, match="missed"):
+        check_agent_state(agent)
+
+
+def test_declared_ranges_and_invariants_of_users_classes_are_checked(tmp_path: Path) -> None:
     moody(0.5).save(tmp_path / "moody")
     fields, arrays = storage.load_arrays(tmp_path / "moody", "agent")
     fields["agent"]["fields"]["mood"] = {"float": (1.5).hex()}
     storage.save_arrays(tmp_path / "moody", "agent", fields, arrays)
-    with pytest.raises(DamagedFile, match="mood is out of range"):
+    with pytest.raises(DamagedFile, match=r"Moody\.mood must be >= 0\.0 and <= 1\.0, got 1\.5"):
         load(tmp_path / "moody", [Moody])
     friday().save(tmp_path / "friday")
     fields, arrays = storage.load_arrays(tmp_path / "friday", "agent")
@@ -240,7 +261,7 @@ def test_a_field_is_made_what_its_annotation_says_or_refused(tmp_path: Path) -> 
 def test_a_name_of_ours_can_not_be_taken(tmp_path: Path) -> None:
     impostor = compiled(type("SWUCRL", (sm.agents.SWUCRL,), {"__module__": __name__}))
     twin = type("Moody", (), {})
-    with pytest.raises(InvalidParameter, match="name that none of ours has"):
+    with pytest.raises(InvalidParameter, match="name that no class of switchmdp has"):
         impostor(3, 2, window=20).save(tmp_path / "agent")
     moody(0.5).save(tmp_path / "agent")
     for classes in ([impostor], [Moody, twin], [moody(0.5)], ["Moody"]):

@@ -1,4 +1,4 @@
-"""Combinations without a paper: what is told is acted on, what fades fades, ratios raise alarms."""
+"""Agents that know the change points, and posterior sampling with fading weights or a detector."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import switchmdp as sm
 from switchmdp.agents import (
     GLRPSRL,
     FadingPSRL,
+    OracleKLUCRL,
     OraclePSRL,
-    ToldKLUCRL,
-    ToldUCRL2B,
-    ToldUCRL3,
+    OracleUCRL2B,
+    OracleUCRL3,
 )
 
 PROBLEM = sm.problems.random_switching(4, 2, changes=1, horizon=6000, seed=1, change_points=[3001])
 
 
-@pytest.mark.parametrize("told", [ToldUCRL2B, ToldUCRL3, ToldKLUCRL, OraclePSRL])
-def test_what_is_told_of_a_change_forgets_there_and_not_before(told: Any) -> None:
-    agent = told(4, 2, change_points=[3001])
+@pytest.mark.parametrize("agent_class", [OracleUCRL2B, OracleUCRL3, OracleKLUCRL, OraclePSRL])
+def test_agents_that_know_the_change_points_restart_exactly_there(agent_class: Any) -> None:
+    agent = agent_class(4, 2, change_points=[3001])
     first = sm.simulate(agent, PROBLEM, 2999, seed=0)
     assert agent.visits.sum() == 2999
     sm.simulate(agent, PROBLEM, 3500, resume=first)
@@ -29,14 +29,14 @@ def test_what_is_told_of_a_change_forgets_there_and_not_before(told: Any) -> Non
     assert agent.visits.sum() == 500
 
 
-def test_what_fades_remembers_about_as_many_steps_as_it_should() -> None:
+def test_fading_psrl_remembers_about_as_many_steps_as_asked() -> None:
     agent = FadingPSRL(4, 2, steps=400)
     sm.simulate(agent, PROBLEM, 6000, seed=0)
     assert agent.memory.discount == 1 - 1 / 400
     assert agent.visits.sum() == pytest.approx(400, rel=0.1)
 
 
-def test_ratios_start_over_after_a_change_and_not_before() -> None:
+def test_glr_psrl_restarts_after_a_change_and_not_before() -> None:
     for seed in range(3):
         agent = GLRPSRL(4, 2)
         record = sm.simulate(agent, PROBLEM, 6000, seed=seed, episodes=True)

@@ -1,4 +1,6 @@
-"""UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
+"""UCRL2 restarted by a detector: GLR or R-BOCPD, and forced exploration.
+
+**GLR.** UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
 
     UCRL2 on all steps since the last restart                            Everything, L1Ball
     after each step: the tests of the pair's rewards and successors                     GLR
@@ -13,21 +15,31 @@ tried, in turn in each state; a state out of the policy's way stays so. All is a
 A probe is one step: the policy's pair and quota in that state are put aside and put back at the
 next step, and the episode goes on. Probes come at steps known beforehand, so that nothing depends
 on when the agent is asked.
+
+**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
+
+    UCRL2 on all steps since the last restart                              Everything, L1Ball
+    after each step: the pair's detector R-BOCPD reads the next state                   BOCPD
+    if it fires: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
+
+The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, each of
+transitions that all pairs show: with the prior of its theorem, not with w/n, and without rewards
+that change. With `rewards` (the default here) changes of rewards are found too: a heuristic.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodic import Episodic
-from switchmdp.compiled import compiled
+from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import GLR, NEVER
+from switchmdp.restarts import BOCPD, GLR, NEVER
 from switchmdp.validation import is_number
 
 
@@ -42,12 +54,12 @@ class ForcedExploration(Episodic):
     100
     """
 
-    interval: int
-    probed: int
-    place: int
-    held: int
-    held_quota: int
-    turn: NDArray[np.int64]
+    interval: Annotated[int, Range(1, NEVER)]
+    probed: Annotated[int, Range(0, "clock")]
+    place: Annotated[int, Range(0, below="states")]
+    held: Annotated[int, Range(0, below="pairs")]
+    held_quota: Annotated[int, Range(0)]
+    turn: Annotated[NDArray[np.int64], Shape("states"), Range(0, NEVER)]
 
     # Machine code has no super(): under other names they are methods like any other.
     restart_if_due_episodic = Episodic.restart_if_due
@@ -133,14 +145,11 @@ class ForcedExploration(Episodic):
         turn[: len(self.turn)] = self.turn
         self.turn = turn
 
-    def check_sizes(self, n_states: int, n_pairs: int) -> None:
-        """Raise a ValueError unless it can go on from here."""
-        good = 1 <= self.interval <= NEVER and 0 <= self.probed <= self.clock
-        good = good and 0 <= self.place < n_states and self.held_quota >= 0
-        if good and self.probed > 0:
-            good = bool(self.starts[self.place] <= self.held < self.starts[self.place + 1])
-        if not (good and self.turn.shape == (n_states,) and (self.turn >= 0).all()):
-            raise ValueError("ForcedExploration is not consistent")
+    def check_invariants(self) -> None:
+        """The pair that a probe replaced belongs to the probe's state."""
+        first, last = self.starts[self.place], self.starts[self.place + 1]
+        there = self.probed == 0 or first <= self.held < last
+        require(there, "held must be a pair of the probe's state")
 
 
 @compiled
@@ -158,4 +167,23 @@ class GLRUCRL(ForcedExploration):
         ForcedExploration.__init__(
             self, n_states, n_actions, available=available, explore=explore,
             memory=Everything(), plausible=L1Ball(delta), restarts=GLR(delta),
+        )  # fmt: skip
+
+
+@compiled
+class RBOCPDUCRL2(Episodic):
+    """UCRL2 restarted by R-BOCPD; `weight` is the prior's w, δ/streams if not given.
+
+    >>> RBOCPDUCRL2(5, 3, delta=0.1).act(0)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, weight: float | None = None, rewards: bool = True,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=L1Ball(delta), restarts=BOCPD(delta, weight=weight, rewards=rewards),
         )  # fmt: skip

@@ -17,13 +17,12 @@ T, as they would be for one who stopped at t, and hold at each t by itself but n
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.compiled import Scratch, Shape, compiled
 from switchmdp.planning.inner_maximum import ZERO, shortfall
 from switchmdp.plausible.optimistic import Optimistic
 
@@ -34,17 +33,11 @@ SLACK = 1e-9
 class KLBall(Optimistic):
     """The Kullback-Leibler balls of KL-UCRL."""
 
-    budget: NDArray[np.float64]
-    masses: NDArray[np.float64]
-    gaps: NDArray[np.float64]
-    row_scale: float
-    mean_scale: float
-
-    def make_room(self, pairs: Pairs) -> None:
-        """ε for each pair, and a row to work in."""
-        self.budget = np.zeros(pairs.n_pairs)
-        self.masses, self.gaps = np.zeros(pairs.n_states), np.zeros(pairs.n_states)
-        self.row_scale, self.mean_scale = 0.0, 0.0
+    budget: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]  # ε for each pair
+    masses: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    gaps: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    row_scale: Annotated[float, Scratch()]
+    mean_scale: Annotated[float, Scratch()]
 
     def begin(self, counts: Any, t: int) -> None:
         """C_p, and the same for rewards."""

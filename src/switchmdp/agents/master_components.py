@@ -1,6 +1,6 @@
-"""Base instances on many time scales: when each lives, and what each remembers.
+"""The components of MASTER: base instances on many time scales, and the tests that restart them.
 
-In a block of 2ⁿ steps (Wei, Luo 2021, MALG):
+**Schedule.** In a block of 2ⁿ steps (Wei, Luo 2021, MALG):
 
     for τ = 0 … 2ⁿ - 1, and m = n, n-1, …, 0 with 2^m | τ:
         with probability ρ(2ⁿ)/ρ(2^m) an instance of order m is to live in steps τ+1 … τ+2^m
@@ -10,33 +10,46 @@ one order don't overlap, so that one instance of each order is enough. A shorter
 every longer one that it meets, so that whoever acts is the next to end.
 
 The schedule is drawn as time goes on, each time up to the next start.
+
+**Tests** (Wei, Luo 2021), and the rates that they use:
+
+    ρ(t) = min( D S √(A/t) + D S A/t, D ),    ρ̂(t) = scale · 18 (log₂ T + 1) log(T/δ) ρ(t)
+
+In a block of which t steps have passed, with optimistic gains g̃, rewards R, and U = min g̃ so far:
+
+    Test 1, where an instance of order m ends:   the mean of R over its 2^m steps >= U + 9 ρ̂(2^m)
+    Test 2, after every step:                    the mean of g̃ - R over the t steps >= 3 ρ̂(t)
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import compiled
+from switchmdp.compiled import FINITE, Equals, RandomWords, Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs
 from switchmdp.memory import Counts
 from switchmdp.randomness import stream, uniform
+
+MOST_ORDERS = 54
 
 
 @compiled
 class Instances:
     """Which orders live, and which start next. Steps are counted by the agent's clock."""
 
-    rho: NDArray[np.float64]  # ρ(2^m)
-    n: int
-    begin: int
-    next_start: int
-    starting: NDArray[np.bool_]
-    ends: NDArray[np.int64]  # the first step after an order's span; 0: none lives
-    words: NDArray[np.uint64]
+    rho: Annotated[NDArray[np.float64], Shape("orders")]  # ρ(2^m)
+    n: Annotated[int, Range(-1, below="orders")]
+    begin: Annotated[int, Range(1, 2**53)]
+    next_start: Annotated[int, Range("begin", 2**54)]
+    starting: Annotated[NDArray[np.bool_], Shape("orders")]
+    # the first step after an order's span; 0: none lives
+    ends: Annotated[NDArray[np.int64], Shape("orders"), Range(0, 2**54)]
+    words: RandomWords
 
     def __init__(self, rho: NDArray[np.float64], seed: int = 0) -> None:
         self.rho = rho
@@ -92,29 +105,32 @@ class Instances:
                 return m
         return -1
 
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
+    def check_invariants(self) -> None:
+        """Only the orders of this block live or start, and within the block."""
         orders, n = self.rho.size, self.n
-        sound = self.rho.shape == self.starting.shape == self.ends.shape == (orders,)
-        sound = sound and 1 <= orders <= 54 and -1 <= n < orders
-        size = 1 << max(0, n) if sound else 0
-        sound = sound and size <= self.begin <= self.next_start <= self.begin + size
-        sound = sound and bool(((self.ends >= 0) & (self.ends <= self.begin + size)).all())
-        sound = sound and not self.ends[n + 1 :].any() and not self.starting[n + 1 :].any()
-        if not sound or self.words.shape != (4,) or not self.words.any():
-            raise ValueError("Instances is not consistent")
+        require(1 <= orders <= MOST_ORDERS, "Instances.rho must have 1 to 54 orders")
+        size = 1 << max(0, n)
+        require(size <= self.begin, "Instances.begin must follow the blocks before")
+        require(self.next_start <= self.begin + size, "Instances.next_start lies after the block")
+        require((self.ends <= self.begin + size).all(), "Instances.ends lies after the block")
+        idle = not self.ends[n + 1 :].any() and not self.starting[n + 1 :].any()
+        require(idle, "Instances has orders that are longer than the block")
 
 
 @compiled
 class Orders:
     """What one instance of each order remembers: row m·P + x counts pair x of P for order m."""
 
-    orders: int
-    n_pairs: int
+    orders: Annotated[int, Range(1, MOST_ORDERS)]
+    n_pairs: Annotated[int, Range(1, MAX_PAIRS)]
     counts: Counts
 
     def __init__(self, orders: int) -> None:
         self.orders = orders
+
+    def dimensions(self) -> dict[str, int]:
+        """The counts have a row for each order and pair."""
+        return {"pairs": self.orders * self.n_pairs}
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -158,12 +174,12 @@ class Orders:
 class Paused:
     """Where the instance of each order stands while another acts."""
 
-    choices: NDArray[np.int64]
-    quotas: NDArray[np.int64]
-    gains: NDArray[np.float64]
-    widenings: NDArray[np.float64]
-    steps: NDArray[np.int64]
-    drifts: NDArray[np.float64]  # Γ
+    choices: Annotated[NDArray[np.int64], Shape("orders", "states"), Range(0, below="pairs")]
+    quotas: Annotated[NDArray[np.int64], Shape("orders", "states"), Range(0)]
+    gains: Annotated[NDArray[np.float64], Shape("orders"), Range(0.0, 2.0)]
+    widenings: Annotated[NDArray[np.float64], Shape("orders"), Range(above=0.0, high=4.0)]
+    steps: Annotated[NDArray[np.int64], Shape("orders"), Range(0, 2**53)]
+    drifts: Annotated[NDArray[np.float64], Shape("orders")]  # Γ
 
     def __init__(self, orders: int, choice: NDArray[np.int64]) -> None:
         self.choices = np.tile(choice, (orders, 1))
@@ -203,14 +219,71 @@ class Paused:
             self.drifts[order] += self.widenings[order]
         self.steps[order] += steps
 
-    def check_state(self) -> None:
-        """Whether what a file says makes sense."""
-        n = self.steps.size
-        per_order = (self.steps, self.gains, self.widenings, self.drifts)
-        sound = all(array.shape == (n,) for array in per_order)
-        sound = sound and bool(((self.steps >= 0) & (self.steps <= 2**53)).all())
-        sound = sound and self.choices.shape == self.quotas.shape == (n, self.choices.shape[-1])
-        sound = sound and bool((self.quotas >= 0).all()) and bool(np.isfinite(self.drifts).all())
-        sound = sound and bool(((self.gains >= 0.0) & (self.gains <= 2.0)).all())
-        if not sound or not ((self.widenings > 0.0) & (self.widenings <= 4.0)).all():
-            raise ValueError("Paused is not consistent")
+
+@compiled
+class StationarityTests:
+    """What the tests need of a block, and their verdicts.
+
+    >>> tests = StationarityTests(
+    ...     5, 3, horizon=100_000, diameter=1.0, delta=0.1, scale=1.0, orders=17)
+    >>> round(tests.rho(100_000), 5), round(tests.rho_hat(100_000), 1)
+    (0.02754, 120.6)
+    """
+
+    n_states: Annotated[int, Equals("states")]
+    n_actions: Annotated[int, Equals("actions")]
+    diameter: Annotated[float, Range(above=0.0, below=math.inf)]
+    factor: Annotated[float, Range(above=0.0, below=math.inf)]
+    earned: Annotated[float, FINITE]  # ΣR
+    gap: Annotated[float, FINITE]  # Σ(g̃ - R)
+    lowest: Annotated[float, Range(0.0, math.inf)]  # U
+    # ΣR when the instance of each order started
+    earned_before: Annotated[NDArray[np.float64], Shape("orders")]
+
+    def __init__(
+        self, n_states: int, n_actions: int, *,
+        horizon: int, diameter: float, delta: float, scale: float, orders: int,
+    ) -> None:  # fmt: skip
+        self.n_states, self.n_actions, self.diameter = n_states, n_actions, diameter
+        self.factor = scale * 18.0 * (math.log2(horizon) + 1.0) * math.log(horizon / delta)
+        self.earned_before = np.zeros(orders)
+        self.begin()
+
+    def rho(self, t: int) -> float:
+        """ρ(t), the base's regret per step after t of them, up to logarithms."""
+        ratio = self.n_actions / t
+        return self.diameter * min(1.0, self.n_states * (math.sqrt(ratio) + ratio))
+
+    def rho_hat(self, t: int) -> float:
+        """ρ̂(t)."""
+        return self.factor * self.rho(t)
+
+    def begin(self) -> None:
+        """A block begins."""
+        self.earned, self.gap, self.lowest = 0.0, 0.0, np.inf
+
+    def start(self, order: int) -> None:
+        """An instance starts."""
+        self.earned_before[order] = self.earned
+
+    def take_in(self, rewards: Any, first: int, last: int, gain: float) -> None:
+        """The rewards first..last-1 of a log, earned where g̃ was `gain`."""
+        earned, gap = self.earned, self.gap
+        for i in range(first, last):
+            earned += rewards[i]
+            gap += gain - rewards[i]
+        self.earned, self.gap, self.lowest = earned, gap, min(self.lowest, gain)
+
+    def test_1_fails(self, order: int) -> bool:
+        """Whether an instance that has ended earned too much for what was held possible."""
+        span = 1 << order
+        mean = (self.earned - self.earned_before[order]) / span
+        return bool(mean >= self.lowest + 9.0 * self.rho_hat(span))
+
+    def test_2_fails(self, t: int) -> bool:
+        """Whether t steps of a block earned too little for what was promised."""
+        return self.gap >= self.most_gap(t)
+
+    def most_gap(self, t: int) -> float:
+        """3 t ρ̂(t), which rises with t: what Σ(g̃ - R) must stay below."""
+        return 3.0 * t * self.rho_hat(t)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.keeping import aged, live
+from tests.agents.saving_helpers import aged, live
 
 from switchmdp.agents import load
-from switchmdp.agents.stored import previous_of
+from switchmdp.agents.saving import previous_of
 from switchmdp.errors import DamagedFile
 
 
@@ -25,13 +25,13 @@ def test_the_generation_before_is_kept_and_found_where_the_newest_is_not(tmp_pat
     assert load(path).t == 31
     assert load(previous_of(path)).t == 21
     path.write_bytes(path.read_bytes()[:-7])
-    with pytest.warns(UserWarning, match="going on with the one before"):
+    with pytest.warns(UserWarning, match="loaded the previous file"):
         assert load(path).t == 21
     path.unlink()
-    with pytest.warns(UserWarning, match="going on with the one before"):
+    with pytest.warns(UserWarning, match="loaded the previous file"):
         assert load(path).t == 21
     previous_of(path).write_bytes(b"")
-    with pytest.raises(DamagedFile, match="and the one before"):
+    with pytest.raises(DamagedFile, match="and the previous file"):
         load(path)
     previous_of(path).unlink()
     with pytest.raises(FileNotFoundError):

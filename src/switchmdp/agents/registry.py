@@ -1,0 +1,149 @@
+"""The registry of agents: their names, and what each needs.
+
+A new agent is one line in `AGENTS`. All else follows from the signature of its constructor: which
+parameters it has, whether it must be told the problem or its change points, and whether a service
+can offer it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from switchmdp.agents.borl import BORL, PaperBORL
+from switchmdp.agents.detector_ucrl import GLRUCRL, RBOCPDUCRL2
+from switchmdp.agents.evidence_psrl import EvidencePSRL
+from switchmdp.agents.master import MASTER
+from switchmdp.agents.oracle import (
+    OracleKLUCRL,
+    OraclePSRL,
+    OracleUCRL2,
+    OracleUCRL2B,
+    OracleUCRL3,
+)
+from switchmdp.agents.protocol import Agent
+from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
+from switchmdp.agents.q_learning import QLearning
+from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.sw_ucrl import SWUCRL
+from switchmdp.agents.swucrl_cw import SWUCRL2CW
+from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
+from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
+from switchmdp.agents.variation_aware import VariationAwareUCRL
+
+REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
+EVERY_AGENT_HAS = ("n_states", "n_actions", "available")
+ONLY_IN_SIMULATIONS = {
+    "problem": "the problem itself",
+    "change_points": "the change points",
+}  # required parameters that a service cannot know
+
+
+class Registry(dict[str, type[Agent]]):
+    """Agents by name; a lookup also accepts the aliases, which iteration leaves out."""
+
+    def __init__(self, agents: dict[str, type[Agent]], aliases: dict[str, str]) -> None:
+        super().__init__(agents)
+        self.aliases = aliases
+
+    def __missing__(self, name: str) -> type[Agent]:
+        return self[self.aliases[name]]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.aliases
+
+
+AGENTS = Registry(
+    {
+        "sw-ucrl": SWUCRL,
+        "ucrl2": UCRL2,
+        "ucrl2-r": UCRL2R,
+        "ucrl2-rw": UCRL2RW,
+        "evidence-psrl": EvidencePSRL,
+        "ucrl2b": UCRL2B,
+        "ucrl3": UCRL3,
+        "kl-ucrl": KLUCRL,
+        "swucrl2-cw": SWUCRL2CW,
+        "variation-aware": VariationAwareUCRL,
+        "borl": BORL,
+        "borl-full-grid": PaperBORL,
+        "master-ucrl": MASTER,
+        "oracle": OracleUCRL2,
+        "glr-ucrl": GLRUCRL,
+        "r-bocpd-ucrl2": RBOCPDUCRL2,
+        "psrl": PSRL,
+        "sw-psrl": SWPSRL,
+        "fading-psrl": FadingPSRL,
+        "glr-psrl": GLRPSRL,
+        "oracle-psrl": OraclePSRL,
+        "told-ucrl2b": OracleUCRL2B,
+        "told-ucrl3": OracleUCRL3,
+        "told-kl-ucrl": OracleKLUCRL,
+        "q-learning": QLearning,
+        "omniscient": Omniscient,
+        "random": Random,
+    },
+    # Names in configurations are part of their digests, so both names of an agent stay valid.
+    aliases={
+        "oracle-ucrl2": "oracle",
+        "oracle-ucrl2b": "told-ucrl2b",
+        "oracle-ucrl3": "told-ucrl3",
+        "oracle-kl-ucrl": "told-kl-ucrl",
+    },
+)
+
+
+@dataclass(frozen=True)
+class AgentInfo:
+    """What the constructor of an agent asks for."""
+
+    parameters: dict[str, Any]  # name: default, or REQUIRED; without sizes and available actions
+    unavailable: str | None  # what it needs and only a simulation can give, in words
+
+    @property
+    def needs_problem(self) -> bool:
+        """Whether the agent must be given the problem itself."""
+        return self.parameters.get("problem") is REQUIRED
+
+    @property
+    def needs_change_points(self) -> bool:
+        """Whether the agent must be given the change points."""
+        return self.parameters.get("change_points") is REQUIRED
+
+    @property
+    def can_be_served(self) -> bool:
+        """Whether a service knows all that the agent must be given."""
+        return self.unavailable is None
+
+
+def agent_info(agent: str | type) -> AgentInfo:
+    """What an agent needs, from its name in the registry or from its class.
+
+    >>> info = agent_info("oracle-psrl")
+    >>> info.needs_change_points, info.can_be_served, info.parameters["seed"]
+    (True, False, 0)
+    """
+    cls = AGENTS[agent] if isinstance(agent, str) else agent
+    parameters = {
+        name: parameter.default
+        for name, parameter in inspect.signature(cls).parameters.items()
+        if name not in EVERY_AGENT_HAS
+    }
+    missing = (text for name, text in ONLY_IN_SIMULATIONS.items()
+               if name in parameters and parameters[name] is REQUIRED)  # fmt: skip
+    return AgentInfo(parameters, next(missing, None))
+
+
+def unavailable_information(agent: type) -> str | None:
+    """What the agent needs that a service cannot know; None if it can be served.
+
+    >>> unavailable_information(AGENTS["oracle"]), unavailable_information(AGENTS["sw-ucrl"])
+    ('the change points', None)
+    """
+    return agent_info(agent).unavailable
+
+
+def servable_agents() -> dict[str, type[Agent]]:
+    """The registered agents that can be served, by name."""
+    return {name: agent for name, agent in AGENTS.items() if agent_info(agent).can_be_served}
