@@ -3,7 +3,7 @@
     Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
     Plausible rewards                within √(log(4SA log t/δ)/(1.99 N)) of r̂          KLBall
     Plausible rows                   KL(p̂, p̃) <= C_p/N                                 KLBall
-    Extended value iteration         the inner maximum by its dual           planning.divergence
+    Extended value iteration         the inner maximum by its dual           planning.inner_maximum
 
 In a stationary communicating MDP the paper bounds its regret by order D S √(A T), as UCRL2's, with
 probability 1 - δ, where the constants know the horizon T; how far that holds with t in its place

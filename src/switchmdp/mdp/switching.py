@@ -121,10 +121,10 @@ class SwitchingMDP:
         change_points: Sequence[int] | NDArray[Any],
         patches: Iterable[Sequence[RowChange]],
     ) -> SwitchingMDP:
-        """A base configuration and, for each change point, the rows that become different.
+        """A base configuration and, for each change point, the rows that change.
 
         A row change is (state, action, transitions, mean): transitions as a vector, a mapping or a
-        list of (next state, probability); None leaves transitions, or the mean, as they are.
+        list of (next state, probability); None keeps the transitions, or the mean.
 
         >>> base = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
         >>> problem = SwitchingMDP.from_patches(base, [10, 20], [[(0, 0, None, 0.5)], []])

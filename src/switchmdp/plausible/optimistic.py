@@ -2,7 +2,7 @@
 
 A set says for each pair how high its reward may be and which rows it may have (`measure`), and
 finds the best of these rows for given values (`highest`); the sweeps are those of
-`planning.sweeps`. Nothing else differs, so each works with every memory and every restart rule.
+`planning.optimism`. Nothing else differs, so each works with every memory and every restart rule.
 
 **Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
 did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
@@ -63,7 +63,7 @@ class Optimistic:
         """The values have changed."""
 
     def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        """max Σ p u over the rows that are plausible for the pair; see `planning.sweeps`."""
+        """max Σ p u over the rows that are plausible for the pair; see `planning.optimism`."""
         raise NotImplementedError
 
     def confidence(self, t: int) -> float:

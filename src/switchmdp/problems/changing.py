@@ -50,7 +50,7 @@ def random_changes(
     horizon: int = 100_000, cycle: int | None = None, change_points: When = even_change_points,
     seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """A dense random MDP that changes in some way: all of it, rewards only, one pair, hidden, …
+    """A dense random MDP with any change operator: everything, rewards only, one pair, …
 
     >>> from switchmdp.problems import new_rewards
     >>> problem = random_changes(how=new_rewards, changes=3, cycle=2, horizon=1000, seed=1)
@@ -75,7 +75,7 @@ def changing(
     base: MDP, how: How, *, changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
     change_points: When = even_change_points, seed: int | SeedSequence = 0,
 ) -> SwitchingMDP:  # fmt: skip
-    """An MDP that changes in this way. What would cut off a state is drawn again.
+    """An MDP with a change operator; changes that disconnect a state are drawn again.
 
     >>> from switchmdp.problems import mirrored, riverswim
     >>> problem = changing(riverswim(), mirrored, changes=1, horizon=1000)
@@ -97,7 +97,7 @@ def switching(
     first: MDP, following: Callable[[MDP], MDP], *, changes: int, horizon: int,
     cycle: int | None = None, change_points: When = even_change_points,
 ) -> SwitchingMDP:  # fmt: skip
-    """Configurations that follow from one another, or come round, at these times.
+    """A switching MDP whose configurations follow from one another, or cycle.
 
     >>> flip = lambda mdp: MDP(mdp.transitions, 1.0 - mdp.rewards)
     >>> problem = switching(MDP([[[1.0]]], [[0.2]]), flip, changes=1, horizon=10)
@@ -148,7 +148,7 @@ def garnet(
     changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
     change_points: When = even_change_points, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """Garnet(S, A, b), by default another one after each change.
+    """Garnet(S, A, b); by default each change draws another one.
 
     >>> garnet(10, 2, 3, changes=1, horizon=1000, seed=0)
     SwitchingMDP(10 states, 2 actions, 1 changes, 40 rows, Bernoulli())
@@ -164,7 +164,7 @@ def garnet_mdp(
     n_states: int = 20, n_actions: int = 3, successors: int = 3, *,
     seed: int | SeedSequence = 0, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """One Garnet(S, A, b), in which all states can reach each other.
+    """One communicating Garnet(S, A, b).
 
     >>> garnet_mdp(10, 2, 3, seed=0)
     MDP(10 states, 2 actions, 60 transitions, Bernoulli())

@@ -80,7 +80,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def problem_factory(function: F) -> F:
-    """Mark a function of your own that returns an `MDP` or a `SwitchingMDP`.
+    """Mark a function that returns an `MDP` or a `SwitchingMDP` for use in configurations.
 
     >>> from switchmdp.mdp import MDP
     >>> @problem_factory
