@@ -64,23 +64,23 @@ class SwitchingMDP:
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
-        found = 1
-        for found, mdp in enumerate(iterator, start=2):
-            _must_be_mdp(mdp, found - 1)
+        count = 1
+        for count, mdp in enumerate(iterator, start=2):
+            _must_be_mdp(mdp, count - 1)
             if not mdp.pairs.same_as(base.pairs):
                 raise InvalidProblem(
-                    f"configuration {found - 1} ({mdp}) differs from configuration 0 ({base}) in "
+                    f"configuration {count - 1} ({mdp}) differs from configuration 0 ({base}) in "
                     "its states or actions; only rewards and transitions may change"
                 )
             if mdp.law != base.law:
                 raise InvalidProblem(
-                    f"configuration {found - 1} has rewards of law {mdp.law}, configuration 0 "
+                    f"configuration {count - 1} has rewards of law {mdp.law}, configuration 0 "
                     f"of law {base.law}"
                 )
             pool.change_to(mdp.model)
-        if found != len(points) + 1:
+        if count != len(points) + 1:
             raise InvalidProblem(
-                f"{found} configurations need {found - 1} change points, got {len(points)}"
+                f"{count} configurations need {count - 1} change points, got {len(points)}"
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = base.state_labels, base.action_labels

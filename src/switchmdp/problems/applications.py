@@ -153,7 +153,7 @@ def _after_sales(capacity: int, demand: float) -> tuple[NDArray[Any], NDArray[An
 
 def _range(demand: Any) -> tuple[float, float]:
     if not isinstance(demand, (list, tuple)) or len(demand) != 2:
-        raise InvalidParameter("demand", demand, "two numbers, the least and the greatest")
+        raise InvalidParameter("demand", demand, "two numbers, the smallest and the largest")
     least, most = _demand("demand", demand[0]), _demand("demand", demand[1])
     if least > most:
         raise InvalidParameter("demand", demand, "two numbers, the smaller one first")

@@ -85,7 +85,7 @@ def permuted_actions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
     _must_have_all_actions(mdp, "permuted")
     n = mdp.n_actions
     if n < 2:
-        raise InvalidProblem("actions can't be permuted: there is only one")
+        raise InvalidProblem("a single action cannot be permuted")
     meaning = rng.permutation(n)
     while (meaning == np.arange(n)).all():
         meaning = rng.permutation(n)
@@ -196,7 +196,7 @@ def _drawn_row(mdp: MDP, s: int, a: int, rng: np.random.Generator) -> dict[int, 
 
 def _must_have_all_actions(mdp: MDP, what: str) -> None:
     if not mdp.available.all():
-        raise InvalidProblem(f"actions can be {what} only where every state has all of them")
+        raise InvalidProblem(f"actions can be {what} only if every state has all of them")
 
 
 LEAST_GAP = 1e-6
@@ -230,8 +230,8 @@ class HiddenImprovement:
         unused = np.argwhere(action_gaps(mdp, plan) > LEAST_GAP)
         if not len(unused) or target - plan.gain < LEAST_GAP:
             raise InvalidProblem(
-                f"nothing can improve unseen in {mdp}: its gain is {plan.gain:.6g}, and "
-                f"{len(unused)} actions are of no use in it"
+                f"no hidden improvement of {mdp} exists: its gain is {plan.gain:.6g}, and "
+                f"{len(unused)} actions are never optimal"
             )
         s, a = unused[rng.integers(len(unused))].tolist()
         low, high = 0.0, 1.0
@@ -245,7 +245,7 @@ class HiddenImprovement:
             else:
                 high = middle
         if high == 1.0:
-            raise InvalidProblem(f"state {s} of {mdp} is too far away to be worth staying in")
+            raise InvalidProblem(f"state {s} of {mdp} is too hard to reach for an improvement")
         return [_improved(mdp, s, a, high)]
 
 

@@ -83,7 +83,7 @@ def changing(
     ([1.0, 0.0], [0.0, 0.005])
     """
     if not callable(how) or isinstance(how, type):
-        allowed = "a way to change, such as new_rewards or SmallSteps(0.1)"
+        allowed = "a change operator, such as new_rewards or SmallSteps(0.1)"
         raise InvalidParameter("how", how, allowed)
     seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
     rng = np.random.default_rng(seed)
@@ -116,7 +116,7 @@ def switching(
     rows, entries = (n * (changes + 1) for n in (first.pairs.n_pairs, len(first.model.successors)))
     if rows > MOST_ROWS or entries > MOST_ENTRIES:
         size = f"{rows:.3g} rows and {entries:.3g} probabilities"
-        allowed = f"smaller: {size} may be {MOST_ROWS:.0e} and {MOST_ENTRIES:.0e}"
+        allowed = f"smaller: {size}, at most {MOST_ROWS:.0e} and {MOST_ENTRIES:.0e} are allowed"
         raise InvalidParameter("changes", changes, allowed)
     if first.unconnected is not None:
         raise NotCommunicating(
@@ -140,7 +140,7 @@ def _changed(mdp: MDP, how: How, rng: np.random.Generator) -> MDP:
         except NotCommunicating:
             continue
     name = getattr(how, "__name__", how)
-    raise NotCommunicating(f"{MOST_DRAWS} changes of {mdp} by {name} all cut off some state")
+    raise NotCommunicating(f"all {MOST_DRAWS} changes of {mdp} by {name} disconnect some state")
 
 
 def garnet(
@@ -192,5 +192,6 @@ def garnet_mdp(
         )  # fmt: skip
         if mdp.unconnected is None:
             return mdp
-    allowed = f"more: with {n_states} states and {n_actions} actions {MOST_DRAWS} draws all cut off"
-    raise InvalidParameter("successors", successors, f"{allowed} some state")
+    sizes = f"{n_states} states and {n_actions} actions"
+    allowed = f"larger: with {sizes} all {MOST_DRAWS} draws disconnect some state"
+    raise InvalidParameter("successors", successors, allowed)

@@ -90,7 +90,9 @@ def drifting(
         if not isinstance(mdp, MDP):
             raise InvalidParameter(field, mdp, "an MDP")
     if not first.pairs.same_as(last.pairs) or first.law != last.law:
-        raise InvalidProblem(f"{first} can't turn into {last}: only rewards and transitions may")
+        raise InvalidProblem(
+            f"{first} cannot drift to {last}: only rewards and transitions may differ"
+        )
     if not callable(path) or isinstance(path, type):
         raise InvalidParameter("path", path, "a function such as linear or Sinusoidal(cycles=2)")
     points = _moves(first, horizon, every)
