@@ -1,4 +1,4 @@
-"""Each way to change does what its name says, and nothing else."""
+"""Each change operator does what its name says, and nothing else."""
 
 from __future__ import annotations
 
@@ -127,5 +127,5 @@ def test_the_size_of_a_step_is_checked(size: Any) -> None:
 
 
 def test_a_single_action_cannot_be_permuted() -> None:
-    with pytest.raises(InvalidProblem, match="only one"):
+    with pytest.raises(InvalidProblem, match="a single action"):
         before_and_after(problems.permuted_actions, problems.random_mdp(3, 1))

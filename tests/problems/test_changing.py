@@ -1,4 +1,4 @@
-"""Any way to change goes with any times, and configurations may come round."""
+"""Any change operator works with any change points, and configurations may recur."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_operator_that_always_disconnects_raises_an_error() -> None:
         return [(0, 0, [1.0, 0.0], None)]
 
     base = sm.MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
-    with pytest.raises(NotCommunicating, match="by cut all cut off some state"):
+    with pytest.raises(NotCommunicating, match="by cut disconnect some state"):
         problems.changing(base, cut, changes=1, horizon=10)
 
 

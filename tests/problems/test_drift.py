@@ -152,7 +152,7 @@ def test_paths_and_steps_are_checked() -> None:
         problems.random_walk(reward_step=2.0)
     with pytest.raises(InvalidParameter, match="n_states"):
         problems.random_walk(300, 2)
-    with pytest.raises(InvalidProblem, match="can't turn into"):
+    with pytest.raises(InvalidProblem, match="cannot drift to"):
         problems.drifting(problems.riverswim(6), problems.riverswim(7))
     with pytest.raises(InvalidParameter, match="last"):
         problems.drifting(problems.riverswim(6), None)  # type: ignore[arg-type]

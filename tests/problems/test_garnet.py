@@ -1,4 +1,4 @@
-"""Garnet(S, A, b) has b successors everywhere, and no state is cut off."""
+"""Garnet(S, A, b) has b successors everywhere, and all states connect."""
 
 from __future__ import annotations
 

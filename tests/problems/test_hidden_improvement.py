@@ -78,7 +78,7 @@ def test_improvements_may_follow_one_another() -> None:
 
 def test_an_error_is_raised_if_no_hidden_improvement_exists() -> None:
     for base in (problems.random_mdp(3, 1), sm.MDP([[[1.0], [1.0]]], [[1.0, 0.5]])):
-        with pytest.raises(InvalidProblem, match="nothing can improve unseen"):
+        with pytest.raises(InvalidProblem, match="no hidden improvement"):
             problems.changing(base, HiddenImprovement(), changes=1, horizon=10)
 
 

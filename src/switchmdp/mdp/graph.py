@@ -77,7 +77,7 @@ def reachable_from(model: Any, origin: int) -> Any:
 @jit
 def lead_to(order: Any, filled: int, seen: Any, choice: Any, offsets: Any, pairs: Any,
             states: Any) -> int:  # fmt: skip
-    """Give every state that can reach those seen an action that may bring it nearer to them.
+    """Give every state that can reach the seen states an action that may lead towards them.
 
     Backwards and breadth first from the states order[:filled], which are seen; (offsets, pairs)
     list the predecessors of each state. Returns how many are seen in the end.
@@ -124,7 +124,7 @@ def disconnected(model: Any) -> Any:
 
 
 def unconnected_states(model: Model) -> str | None:
-    """Which states cannot be connected, in words, or None where all can."""
+    """A text that names the states that cannot be connected, or None if all can."""
     source, _ = disconnected(model)
     if source < 0:
         return None

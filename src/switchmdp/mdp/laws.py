@@ -27,13 +27,13 @@ SMALLEST = 1e-300  # variance or share: below it ν overflows, and drawing a rew
 
 @dataclass(frozen=True)
 class RewardLaw:
-    """How rewards scatter around their mean. Use one of the laws below."""
+    """The distribution of rewards around their mean. Use one of the laws below."""
 
     code: int
     parameter: float = 0.0
 
     def largest_variance(self, mean: float) -> float:
-        """Beyond this variance no such law with that mean exists."""
+        """The largest variance of a law with this mean."""
         return mean * (1.0 - mean)
 
 
@@ -66,7 +66,7 @@ class Deterministic(RewardLaw):
 
 
 class Beta(RewardLaw):
-    """Rewards anywhere in [0, 1], with this variance, or this share of the largest one possible.
+    """Rewards in [0, 1] with this variance, or with this share of the largest possible variance.
 
     >>> Beta(variance=0.01), Beta(share=0.25)
     (Beta(variance=0.01), Beta(share=0.25))
@@ -94,7 +94,7 @@ def _inside(field: str, value: Any, top: float) -> float:
 
 
 def law_from_code(code: int, parameter: float) -> RewardLaw:
-    """The law that was stored as these two numbers."""
+    """The law with this code and parameter, as stored in files."""
     if code == BERNOULLI:
         return Bernoulli()
     if code == DETERMINISTIC:

@@ -27,8 +27,8 @@ class MDP:
     `transitions` is an (S, A, S) array; or a `scipy.sparse` matrix with a row s·A + a for each
     state and action; or a list of A sparse (S, S) matrices; or `transitions[s][a]` as a mapping or
     list of (next state, probability). `rewards` is the (S, A) array of means in [0, 1]. `available`
-    is an (S, A) mask where not every action exists everywhere. `law` says how rewards scatter
-    around their means (Bernoulli if not given).
+    is an (S, A) mask if some actions are not available. `law` is the distribution of the rewards
+    around their means (default: Bernoulli).
 
     >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> two_cycle
@@ -79,7 +79,7 @@ class MDP:
 
     @classmethod
     def of_model(cls, pairs: Pairs, model: Model, law: RewardLaw) -> MDP:
-        """An MDP over rows that were validated before."""
+        """An MDP of rows that are already validated."""
         self = cls.__new__(cls)
         self._set(pairs, model, law)
         return self
@@ -99,19 +99,19 @@ class MDP:
 
     @property
     def available(self) -> NDArray[np.bool_]:
-        """The (S, A) mask of actions that exist."""
+        """The (S, A) mask of available actions."""
         return self.pairs.available
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """The (S, A) array of means, NaN where an action does not exist."""
+        """The (S, A) array of means, NaN for unavailable actions."""
         means = np.full((self.n_states, self.n_actions), np.nan)
         means[self.pairs.states, self.pairs.actions] = self.model.mean[self.model.row]
         return means
 
     @property
     def transitions(self) -> NDArray[np.float64]:
-        """The dense (S, A, S) array, zero where an action does not exist."""
+        """The dense (S, A, S) array, zero for unavailable actions."""
         dense = np.zeros((self.n_states, self.n_actions, self.n_states))
         m = self.model
         for pair, (s, a) in enumerate(zip(self.pairs.states, self.pairs.actions, strict=True)):
@@ -121,7 +121,7 @@ class MDP:
 
     @cached_property
     def unconnected(self) -> str | None:
-        """Which states no policy connects, in words; None where all can reach each other."""
+        """A text that names states which no policy connects; None if all can reach each other."""
         return unconnected_states(self.model)
 
     def successors(self, state: int, action: int) -> tuple[list[int], list[float]]:
@@ -132,7 +132,7 @@ class MDP:
 
 
 def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
-    """A Beta law of fixed variance does not exist for means too near 0 or 1."""
+    """Raise an error if a Beta law of fixed variance does not exist for some mean."""
     if law.code != BETA:
         return
     bad = np.nonzero(mean * (1.0 - mean) <= law.parameter)[0]
@@ -145,7 +145,7 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
 
 
 def check_labels(field: str, labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
-    """Labels are as many different strings as there are states or actions."""
+    """Check that labels are different strings, one for each state or action."""
     if labels is None:
         return None
     fits = isinstance(labels, Sequence) and not isinstance(labels, str) and len(labels) == size

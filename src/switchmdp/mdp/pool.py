@@ -41,7 +41,7 @@ class Patches(NamedTuple):
 
 
 class Pool:
-    """Rows so far, the row of each pair now, and the patches that led here."""
+    """The rows so far, the current row of each pair, and the patches so far."""
 
     def __init__(self, pairs: Pairs, base: Model) -> None:
         self.pairs = pairs
@@ -107,7 +107,7 @@ class Pool:
         return model, Patches(offsets, pair, old, new, rewires)
 
     def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> None:
-        """Give a pair a row, new or known."""
+        """Give a pair a row, which may be new or known."""
         old = int(self.row[pair])
         if old < len(self._entered) and not self._entered[old]:
             self._enter(old)
@@ -134,7 +134,7 @@ class Pool:
             self.row[pair] = new
 
     def _enter(self, row: int) -> None:
-        """Let a row of the base be found by its content, should it come back."""
+        """Index a row of the base by its content, so that it is recognised if it recurs."""
         self._entered[row] = True
         segment = (self.start[row], self.stop[row])
         successors, probabilities = self._segment_content(segment)
@@ -150,7 +150,7 @@ class Pool:
         return found
 
     def _close(self) -> None:
-        """End a change; a pair that was given several rows in it is given the last one."""
+        """End a change; if a pair got several rows in it, the last one counts."""
         first = self.offsets[-1]
         if len(set(self.pair[first:])) < len(self.pair) - first:
             merged: dict[int, tuple[int, int]] = {}
@@ -226,7 +226,7 @@ def _differing_pairs(a: Any, b: Any) -> Any:
 
 @entry
 def changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
-    """For each change whether some row loses a successor that its forerunner had."""
+    """For each change, whether some row loses a successor."""
     found = np.zeros(offsets.size - 1, np.bool_)
     for change in range(found.size):
         for x in range(offsets[change], offsets[change + 1]):

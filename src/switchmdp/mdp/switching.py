@@ -64,23 +64,23 @@ class SwitchingMDP:
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
-        found = 1
-        for found, mdp in enumerate(iterator, start=2):
-            _must_be_mdp(mdp, found - 1)
+        count = 1
+        for count, mdp in enumerate(iterator, start=2):
+            _must_be_mdp(mdp, count - 1)
             if not mdp.pairs.same_as(base.pairs):
                 raise InvalidProblem(
-                    f"configuration {found - 1} ({mdp}) differs from configuration 0 ({base}) in "
+                    f"configuration {count - 1} ({mdp}) differs from configuration 0 ({base}) in "
                     "its states or actions; only rewards and transitions may change"
                 )
             if mdp.law != base.law:
                 raise InvalidProblem(
-                    f"configuration {found - 1} has rewards of law {mdp.law}, configuration 0 "
+                    f"configuration {count - 1} has rewards of law {mdp.law}, configuration 0 "
                     f"of law {base.law}"
                 )
             pool.change_to(mdp.model)
-        if found != len(points) + 1:
+        if count != len(points) + 1:
             raise InvalidProblem(
-                f"{found} configurations need {found - 1} change points, got {len(points)}"
+                f"{count} configurations need {count - 1} change points, got {len(points)}"
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = base.state_labels, base.action_labels
@@ -121,10 +121,10 @@ class SwitchingMDP:
         change_points: Sequence[int] | NDArray[Any],
         patches: Iterable[Sequence[RowChange]],
     ) -> SwitchingMDP:
-        """A base configuration and, for each change point, the rows that become different.
+        """A base configuration and, for each change point, the rows that change.
 
         A row change is (state, action, transitions, mean): transitions as a vector, a mapping or a
-        list of (next state, probability); None leaves transitions, or the mean, as they are.
+        list of (next state, probability); None keeps the transitions, or the mean.
 
         >>> base = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
         >>> problem = SwitchingMDP.from_patches(base, [10, 20], [[(0, 0, None, 0.5)], []])

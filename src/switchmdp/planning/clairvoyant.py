@@ -1,4 +1,4 @@
-"""The most that can be earned in T steps by one who knows every change beforehand.
+"""The best expected reward in T steps if all changes are known in advance.
 
     V_{T+1} = 0,     V_t(s) = max_a  r̄_t(s, a) + Σ_s' p_t(s' | s, a) V_{t+1}(s'),
 
@@ -25,7 +25,7 @@ from switchmdp.validation import check_integer
 
 
 def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.float64]:
-    """The most that can be expected from the first `horizon` steps, for each first state.
+    """The best expected reward of the first `horizon` steps, for each initial state.
 
     Below, staying pays in state 0 up to step 5 and in state 1 from then on; to go takes a step.
 

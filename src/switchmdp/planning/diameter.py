@@ -79,7 +79,7 @@ def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> b
 def detour(model: Any, pair: int, s: int, times: Any) -> Any:
     """(1 + Σ p (h' - h(s)), its error): what an action costs more than h(s) says.
 
-    The sum's rounding error is as in `bellman`; that of h(s) itself adds u h(s).
+    The sum's rounding error is as in `iteration.certify`; that of h(s) itself adds u h(s).
     """
     y = model.row[pair]
     value, size = 1.0, 1.0
@@ -282,7 +282,7 @@ class Diameter(float):
 
 
 def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
-    """The diameter, to this relative tolerance; `inf` where some state can't be reached.
+    """The diameter, to this relative tolerance; `inf` if some state can't be reached.
 
     The result is a float that carries a bracket [lower, upper], which holds in exact arithmetic and
     is no wider than `tolerance` times lower. Where that can't be certified, for example because the

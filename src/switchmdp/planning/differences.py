@@ -14,7 +14,7 @@ parent ref(n), the state before it that it goes to most often, and only
 is stored. h_i - h_j is the sum of d along the path from i to j in this tree, added up with twice
 the digits of a double. The stored d define h exactly: an error in d makes another h, not a wrong
 certificate. Few digits cancel if the states are in the order of the chain's likeliest tree
-(`arborescence`).
+(`wide_iteration.likeliest_tree`).
 
 **Certificates that allow for rounding.** Take two MDPs with n states, the same graph and rates
 q_sj = p_sj / Σ_j p_sj and q'_sj (j ≠ s), with |q' - q| <= ε q. By the Markov chain tree theorem the

@@ -160,9 +160,9 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
         raise InvalidParameter("estimate, radius, values", (estimate, radius, values),
                                "numbers") from error  # fmt: skip
     if not (row >= 0.0).all() or not abs(row.sum() - 1.0) <= 1e-6 or np.isnan(value).any():
-        raise InvalidParameter("estimate", estimate, "a distribution, and values numbers")
+        raise InvalidParameter("estimate", estimate, "a distribution, and values must be numbers")
     if row.ndim != 1 or row.shape != value.shape or not row.size:
-        raise InvalidParameter("values", values, f"as many numbers as there are states, {row.size}")
+        raise InvalidParameter("values", values, f"{row.size} numbers, one for each state")
     if not radius >= 0.0:
         raise InvalidParameter("radius", radius, "a number >= 0")
     order = np.arange(len(row))

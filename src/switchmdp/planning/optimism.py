@@ -260,7 +260,7 @@ def _per_pair(field: str, radius: Any, mdp: MDP) -> NDArray[np.float64]:
         raise InvalidParameter(field, radius, f"a number or an array of shape {shape}") from None
     chosen = spread[mdp.pairs.states, mdp.pairs.actions]
     if not (chosen >= 0.0).all():
-        raise InvalidParameter(field, radius, "nowhere negative or NaN")
+        raise InvalidParameter(field, radius, "numbers >= 0, not NaN")
     return chosen
 
 

@@ -50,7 +50,7 @@ def ad_placement(
     step: float = 0.02, horizon: int = 100_000, every: int | None = None, seed: int = 0,
     law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """Which ad to show after which: click rates drift with the audience.
+    """Choose the next ad to show; click rates drift with the audience.
 
     Rates c(g, a) are drawn uniformly between 0 and `best_rate`; `step` is the standard deviation of
     what two groups exchange at a move.
@@ -92,7 +92,7 @@ def inventory(
     cycle: int | None = None, change_points: When = even_change_points, seed: int = 0,
     law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """How much to order: lost sales, and a mean demand drawn anew from a range at each change.
+    """Choose how much to order; sales are lost, and each change draws a new mean demand.
 
     >>> problem = inventory(capacity=3, largest_order=2, changes=1, horizon=1000)
     >>> problem.n_states, problem.n_actions
@@ -116,7 +116,7 @@ def inventory_mdp(
     capacity: int = 8, largest_order: int = 4, *, demand: float = 3.0, price: float = 1.0,
     cost: float = 0.5, holding: float = 0.05, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """The inventory while the mean demand is the same.
+    """The inventory with a fixed mean demand.
 
     >>> inventory_mdp(1, 1, demand=math.log(2)).successors(1, 0)
     ([0, 1], [0.5, 0.5])
@@ -140,7 +140,7 @@ def inventory_mdp(
 
 
 def _after_sales(capacity: int, demand: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """For each y the law of what is left of it, and its mean."""
+    """For each y the distribution of the remaining stock, and its mean."""
     mass = [math.exp(-demand)]
     for x in range(1, capacity + 1):
         mass.append(mass[-1] * demand / x)
@@ -153,7 +153,7 @@ def _after_sales(capacity: int, demand: float) -> tuple[NDArray[Any], NDArray[An
 
 def _range(demand: Any) -> tuple[float, float]:
     if not isinstance(demand, (list, tuple)) or len(demand) != 2:
-        raise InvalidParameter("demand", demand, "two numbers, the least and the greatest")
+        raise InvalidParameter("demand", demand, "two numbers, the smallest and the largest")
     least, most = _demand("demand", demand[0]), _demand("demand", demand[1])
     if least > most:
         raise InvalidParameter("demand", demand, "two numbers, the smaller one first")

@@ -1,18 +1,18 @@
-"""Problems with a shape: RiverSwim, whose current may turn, and a ring with shortcuts.
+"""Chains: RiverSwim, whose current may reverse, a ring with shortcuts, and a combination lock.
 
-A combination lock made continuing.
+**Combination lock**, as a continuing problem.
 
-In each of the states 0 … n-1 one action is right. It leads on with probability q = 1 - slip; it
-may slip, and every other action does, back to state 0. The right action of the last state opens the
-lock with probability q, which earns 1, and closes it again: back to state 0. Nothing else earns.
+In each of the states 0 … n-1 one action is correct. It leads to the next state with probability
+q = 1 - slip, and else to state 0, like all other actions. The correct action of the last state
+opens the lock with probability q, which earns 1, and leads to state 0. All other rewards are 0.
 
-The optimal policy always does what is right, and opens the lock as often as n successes in a row
-come: every (q⁻ⁿ - 1)/(1 - q) steps, so
+The optimal policy always takes the correct action. It opens the lock whenever n actions in a row
+succeed, every (q⁻ⁿ - 1)/(1 - q) steps on average, so
 
     ρ* = (1 - q) qⁿ / (1 - qⁿ)   (1/n for q = 1),      D = (q^-(n-1) - 1)/(1 - q).
 
-Who acts at random opens it every Aⁿ steps or less often: it takes deliberate exploration. At a
-change the lock gets another combination.
+Random actions open it every Aⁿ steps or less often: the problem needs deliberate exploration. Each
+change sets another combination.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def riverswim_flips(
     cycle: int | None = 2, change_points: When = even_change_points, seed: int = 0,
     law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """RiverSwim whose current turns at each change, or (permuted-actions) whose actions do.
+    """RiverSwim; each change reverses the current or, with `permuted_actions`, swaps the actions.
 
-    Turned, the treasure lies at the left end: what swam against the current now goes with it. The
-    next change turns it back.
+    With the reversed current the large reward is at the left end. The next change reverses it
+    again.
 
     >>> problem = riverswim_flips(changes=1, horizon=1000)
     >>> problem.at(501).successors(5, 0), problem.at(501).successors(2, 1)
@@ -78,8 +78,9 @@ def ring_with_shortcuts(
 ) -> MDP:
     """A ring of any size with four actions: on, back, and two shortcuts per state.
 
-    An action goes where it says with probability 1 - slip, and stays otherwise; the shortcuts lead
-    to states drawn once, so that all is a few jumps away. Mean rewards are uniform on [0, 1].
+    An action succeeds with probability 1 - slip, and stays in its state otherwise. The shortcuts
+    lead to random states, so that few steps suffice to reach any state. Mean rewards are uniform on
+    [0, 1].
 
     >>> ring_with_shortcuts(1000).n_actions
     4
@@ -106,7 +107,7 @@ def combination_lock(
     horizon: int = 100_000, cycle: int | None = None, change_points: When = even_change_points,
     seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """A lock that opens after `length` right actions in a row, with a new combination at a change.
+    """A lock that opens after `length` correct actions in a row; a change sets a new combination.
 
     >>> from switchmdp.planning import optimal_gains
     >>> optimal_gains(combination_lock(4, slip=0.0, changes=1, horizon=1000)).round(9).tolist()

@@ -35,7 +35,7 @@ from switchmdp.validation import is_number
 
 
 def everything(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """All transitions and all mean rewards are drawn anew.
+    """Draw all transitions and all mean rewards again.
 
     >>> len(everything(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), np.random.default_rng(0)))
     4
@@ -44,7 +44,7 @@ def everything(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 
 def new_rewards(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """All mean rewards are drawn anew; transitions stay.
+    """Draw all mean rewards again and keep the transitions.
 
     >>> mdp = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> [row for _, _, row, _ in new_rewards(mdp, np.random.default_rng(0))]
@@ -55,7 +55,7 @@ def new_rewards(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 
 def new_transitions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """All transitions are drawn anew; mean rewards stay.
+    """Draw all transitions again and keep the mean rewards.
 
     >>> mdp = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> [mean for _, _, _, mean in new_transitions(mdp, np.random.default_rng(0))]
@@ -65,7 +65,7 @@ def new_transitions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 
 def one_pair(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """One action of one state, any of them alike, gets new transitions and a new mean reward.
+    """Draw transitions and mean reward of one uniformly chosen pair again.
 
     >>> len(one_pair(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), np.random.default_rng(0)))
     1
@@ -76,7 +76,7 @@ def one_pair(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 
 def permuted_actions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """Actions come to mean each other, in all states alike; some action always means another.
+    """Permute the actions, in the same way in all states; at least two actions swap.
 
     >>> mdp = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.1, 0.2], [0.3, 0.4]])
     >>> [mean for _, _, _, mean in permuted_actions(mdp, np.random.default_rng(0))]
@@ -85,7 +85,7 @@ def permuted_actions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
     _must_have_all_actions(mdp, "permuted")
     n = mdp.n_actions
     if n < 2:
-        raise InvalidProblem("actions can't be permuted: there is only one")
+        raise InvalidProblem("a single action cannot be permuted")
     meaning = rng.permutation(n)
     while (meaning == np.arange(n)).all():
         meaning = rng.permutation(n)
@@ -97,7 +97,7 @@ def permuted_actions(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 
 def mirrored(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
-    """States in reverse order, and actions too: the river flows the other way, and left stays left.
+    """Reverse the order of the states and of the actions.
 
     >>> mdp = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.1, 0.2], [0.3, 0.4]])
     >>> [mean for _, _, _, mean in mirrored(mdp, np.random.default_rng(0))]
@@ -115,10 +115,10 @@ def mirrored(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 
 @dataclass(frozen=True)
 class SmallSteps:
-    """Every row and every mean reward takes one small random step, over the successors it has.
+    """Move every row and every mean reward by one small random step; successors stay the same.
 
-    In a row, successors are paired off at random, and each two exchange a normal amount of standard
-    deviation `size`, reflected so that neither falls below 0; a mean moves likewise within [0, 1].
+    The successors of a row are paired at random, and each two exchange a normal amount of standard
+    deviation `size`, reflected so that neither falls below 0. A mean moves likewise in [0, 1].
 
     >>> mdp = MDP([[[0.5, 0.5]], [[0, 1.0]]], [[1], [0]])
     >>> len(SmallSteps(0.01)(mdp, np.random.default_rng(0)))
@@ -143,8 +143,8 @@ class SmallSteps:
 def exchange(rows: NDArray[Any], size: float, rng: np.random.Generator) -> NDArray[Any]:
     """One step of a random walk on the simplex for each row.
 
-    Given the sum of two entries, each is uniform between 0 and it where the row is uniform on the
-    simplex, and a reflected symmetric step keeps that so.
+    If a row is uniform on the simplex, each of two entries is uniform between 0 and their sum, and
+    a reflected symmetric step preserves that.
 
     >>> exchange(np.array([[0.5, 0.5]]), 0.1, np.random.default_rng(0)).sum().item()
     1.0
@@ -196,7 +196,7 @@ def _drawn_row(mdp: MDP, s: int, a: int, rng: np.random.Generator) -> dict[int, 
 
 def _must_have_all_actions(mdp: MDP, what: str) -> None:
     if not mdp.available.all():
-        raise InvalidProblem(f"actions can be {what} only where every state has all of them")
+        raise InvalidProblem(f"actions can be {what} only if every state has all of them")
 
 
 LEAST_GAP = 1e-6
@@ -206,9 +206,9 @@ HALVINGS = 30
 
 @dataclass(frozen=True)
 class HiddenImprovement:
-    """A way to change: only an action that the old optimal policy never takes gets better.
+    """A change operator that improves only one action that the old optimal policy never takes.
 
-    The best gain rises by `margin` times what is missing to 1.
+    The optimal gain increases by `margin` times its distance to 1.
 
     >>> from switchmdp.problems import changing, random_mdp
     >>> problem = changing(random_mdp(seed=0), HiddenImprovement(0.5), changes=1, horizon=1000)
@@ -230,8 +230,8 @@ class HiddenImprovement:
         unused = np.argwhere(action_gaps(mdp, plan) > LEAST_GAP)
         if not len(unused) or target - plan.gain < LEAST_GAP:
             raise InvalidProblem(
-                f"nothing can improve unseen in {mdp}: its gain is {plan.gain:.6g}, and "
-                f"{len(unused)} actions are of no use in it"
+                f"no hidden improvement of {mdp} exists: its gain is {plan.gain:.6g}, and "
+                f"{len(unused)} actions are never optimal"
             )
         s, a = unused[rng.integers(len(unused))].tolist()
         low, high = 0.0, 1.0
@@ -245,7 +245,7 @@ class HiddenImprovement:
             else:
                 high = middle
         if high == 1.0:
-            raise InvalidProblem(f"state {s} of {mdp} is too far away to be worth staying in")
+            raise InvalidProblem(f"state {s} of {mdp} is too hard to reach for an improvement")
         return [_improved(mdp, s, a, high)]
 
 
@@ -257,7 +257,7 @@ def _improved(mdp: MDP, s: int, a: int, x: float) -> RowChange:
 
 
 def patched(mdp: MDP, patch: Sequence[RowChange]) -> MDP:
-    """The MDP with these rows different, and the others the same to the bit.
+    """The MDP with these row changes; all other rows are equal to the bit.
 
     >>> patched(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), [(1, 0, None, 0.5)]).rewards.tolist()
     [[1.0], [0.5]]
@@ -269,7 +269,7 @@ def patched(mdp: MDP, patch: Sequence[RowChange]) -> MDP:
 
 
 def _compact(model: Model) -> Model:
-    """One row for each pair: what was replaced does not pile up."""
+    """A model with one row per pair, without replaced rows."""
     start = model.start[model.row]
     width = model.stop[model.row] - start
     stop = np.cumsum(width)

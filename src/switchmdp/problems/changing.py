@@ -50,7 +50,7 @@ def random_changes(
     horizon: int = 100_000, cycle: int | None = None, change_points: When = even_change_points,
     seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """A dense random MDP that changes in some way: all of it, rewards only, one pair, hidden, …
+    """A dense random MDP with any change operator: everything, rewards only, one pair, …
 
     >>> from switchmdp.problems import new_rewards
     >>> problem = random_changes(how=new_rewards, changes=3, cycle=2, horizon=1000, seed=1)
@@ -75,7 +75,7 @@ def changing(
     base: MDP, how: How, *, changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
     change_points: When = even_change_points, seed: int | SeedSequence = 0,
 ) -> SwitchingMDP:  # fmt: skip
-    """An MDP that changes in this way. What would cut off a state is drawn again.
+    """An MDP with a change operator; changes that disconnect a state are drawn again.
 
     >>> from switchmdp.problems import mirrored, riverswim
     >>> problem = changing(riverswim(), mirrored, changes=1, horizon=1000)
@@ -83,7 +83,7 @@ def changing(
     ([1.0, 0.0], [0.0, 0.005])
     """
     if not callable(how) or isinstance(how, type):
-        allowed = "a way to change, such as new_rewards or SmallSteps(0.1)"
+        allowed = "a change operator, such as new_rewards or SmallSteps(0.1)"
         raise InvalidParameter("how", how, allowed)
     seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def switching(
     first: MDP, following: Callable[[MDP], MDP], *, changes: int, horizon: int,
     cycle: int | None = None, change_points: When = even_change_points,
 ) -> SwitchingMDP:  # fmt: skip
-    """Configurations that follow from one another, or come round, at these times.
+    """A switching MDP whose configurations follow from one another, or cycle.
 
     >>> flip = lambda mdp: MDP(mdp.transitions, 1.0 - mdp.rewards)
     >>> problem = switching(MDP([[[1.0]]], [[0.2]]), flip, changes=1, horizon=10)
@@ -116,7 +116,7 @@ def switching(
     rows, entries = (n * (changes + 1) for n in (first.pairs.n_pairs, len(first.model.successors)))
     if rows > MOST_ROWS or entries > MOST_ENTRIES:
         size = f"{rows:.3g} rows and {entries:.3g} probabilities"
-        allowed = f"smaller: {size} may be {MOST_ROWS:.0e} and {MOST_ENTRIES:.0e}"
+        allowed = f"smaller: {size}, at most {MOST_ROWS:.0e} and {MOST_ENTRIES:.0e} are allowed"
         raise InvalidParameter("changes", changes, allowed)
     if first.unconnected is not None:
         raise NotCommunicating(
@@ -140,7 +140,7 @@ def _changed(mdp: MDP, how: How, rng: np.random.Generator) -> MDP:
         except NotCommunicating:
             continue
     name = getattr(how, "__name__", how)
-    raise NotCommunicating(f"{MOST_DRAWS} changes of {mdp} by {name} all cut off some state")
+    raise NotCommunicating(f"all {MOST_DRAWS} changes of {mdp} by {name} disconnect some state")
 
 
 def garnet(
@@ -148,7 +148,7 @@ def garnet(
     changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
     change_points: When = even_change_points, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """Garnet(S, A, b), by default another one after each change.
+    """Garnet(S, A, b); by default each change draws another one.
 
     >>> garnet(10, 2, 3, changes=1, horizon=1000, seed=0)
     SwitchingMDP(10 states, 2 actions, 1 changes, 40 rows, Bernoulli())
@@ -164,7 +164,7 @@ def garnet_mdp(
     n_states: int = 20, n_actions: int = 3, successors: int = 3, *,
     seed: int | SeedSequence = 0, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """One Garnet(S, A, b), in which all states can reach each other.
+    """One communicating Garnet(S, A, b).
 
     >>> garnet_mdp(10, 2, 3, seed=0)
     MDP(10 states, 2 actions, 60 transitions, Bernoulli())
@@ -192,5 +192,6 @@ def garnet_mdp(
         )  # fmt: skip
         if mdp.unconnected is None:
             return mdp
-    allowed = f"more: with {n_states} states and {n_actions} actions {MOST_DRAWS} draws all cut off"
-    raise InvalidParameter("successors", successors, f"{allowed} some state")
+    sizes = f"{n_states} states and {n_actions} actions"
+    allowed = f"larger: with {sizes} all {MOST_DRAWS} draws disconnect some state"
+    raise InvalidParameter("successors", successors, allowed)

@@ -1,14 +1,15 @@
-"""Gradual drift: problems that are never the same for long.
+"""Drift: problems that change all the time.
 
-Rows move every `every` steps (a thousandth of the horizon if not given): before steps 1 + every,
-1 + 2·every, … . How far in all is what `hardness` reports as B_r and B_p, and `variations` alone:
+Rows move every `every` steps (default: a thousandth of the horizon), before steps 1 + every,
+1 + 2·every, … . `hardness` and `variations` report the total variations
 
     B_r = Σ max_{s,a} |Δr̄|,      B_p = Σ max_{s,a} ‖Δp‖₁      over all moves.
 
-**Gradual**: from M_0 to what a way to change (`ways`, `hidden`) makes of it. At a share x of the
-time the problem is (1 - path(x)) M_0 + path(x) M_1: straight, or there and back in sine waves.
-**Random walk**: every row walks on the simplex and every mean in [0, 1] (`ways.SmallSteps`); as
-the uniform laws are those that the walk keeps, at any time it looks like a random MDP.
+**Gradual drift** leads from M_0 to M_1, the result of a change operator. After a share x of the
+time the problem is (1 - path(x)) M_0 + path(x) M_1. The path is linear, or a sine wave.
+**Random walk**: every row performs a random walk on the simplex and every mean one in [0, 1], as in
+`change_operators.SmallSteps`. The walk preserves uniform laws, so at any time the problem looks
+like a random MDP.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Path = Callable[[float], float]
 
 
 def linear(share: float) -> float:
-    """Straight on.
+    """A linear path.
 
     >>> linear(0.25)
     0.25
@@ -43,7 +44,7 @@ def linear(share: float) -> float:
 
 @dataclass(frozen=True)
 class Sinusoidal:
-    """There and back, this many times: (1 - cos 2π·cycles·x)/2.
+    """A path that returns to its start `cycles` times: (1 - cos 2π·cycles·x)/2.
 
     >>> Sinusoidal(cycles=2)(0.25)
     1.0
@@ -62,7 +63,7 @@ def gradual_drift(
     n_states: int = 5, n_actions: int = 3, *, how: How = everything, path: Path = linear,
     horizon: int = 100_000, every: int | None = None, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """A random MDP that turns little by little into another, straight or there and back.
+    """A random MDP that gradually becomes another one, along a path.
 
     >>> from switchmdp.planning import variations
     >>> from switchmdp.problems import new_rewards
@@ -79,7 +80,7 @@ def gradual_drift(
 def drifting(
     first: MDP, last: MDP, path: Path = linear, *, horizon: int = 100_000, every: int | None = None
 ) -> SwitchingMDP:
-    """One MDP that turns into another along a path from [0, 1] to [0, 1].
+    """One MDP that becomes another along a path, a function from [0, 1] to [0, 1].
 
     >>> from switchmdp.problems import riverswim
     >>> drifting(riverswim(), riverswim(), horizon=1000, every=250).changes
@@ -89,7 +90,9 @@ def drifting(
         if not isinstance(mdp, MDP):
             raise InvalidParameter(field, mdp, "an MDP")
     if not first.pairs.same_as(last.pairs) or first.law != last.law:
-        raise InvalidProblem(f"{first} can't turn into {last}: only rewards and transitions may")
+        raise InvalidProblem(
+            f"{first} cannot drift to {last}: only rewards and transitions may differ"
+        )
     if not callable(path) or isinstance(path, type):
         raise InvalidParameter("path", path, "a function such as linear or Sinusoidal(cycles=2)")
     points = _moves(first, horizon, every)
@@ -105,7 +108,7 @@ def random_walk(
     n_states: int = 5, n_actions: int = 3, *, step: float = 0.02, reward_step: float = 0.02,
     horizon: int = 100_000, every: int | None = None, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """A random MDP whose rows walk on the simplex, and its mean rewards in [0, 1].
+    """A random MDP whose rows and mean rewards perform random walks.
 
     `step` is the standard deviation of what two successors of a row exchange at a move,
     `reward_step` that of a mean's move.

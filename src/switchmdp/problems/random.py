@@ -47,7 +47,7 @@ def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[n
 
 
 def paper_change_points(changes: int, horizon: int) -> list[int]:
-    """A change every ⌈T/l⌉ steps, as the paper prints it; the last one at T or past it.
+    """A change every ⌈T/l⌉ steps, as printed in the paper; the last one at T or later.
 
     >>> paper_change_points(2, 100_000), paper_change_points(3, 100_000)
     ([50000, 100000], [33334, 66668, 100002])
@@ -71,7 +71,7 @@ def random_mdp(
     n_states: int = 5, n_actions: int = 3, *, seed: int | SeedSequence = 0,
     rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """A dense random MDP: every state can follow every other.
+    """A dense random MDP: every transition is possible.
 
     >>> random_mdp(5, 3, seed=0)
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
@@ -128,7 +128,7 @@ def random_switching(
 def random_sparse_mdp(
     n_states: int, n_actions: int, successors: int, *, seed: int = 0, law: RewardLaw | None = None
 ) -> MDP:
-    """Each pair leads to this many random states, one of them on a ring so that all connect.
+    """Each pair has this many random successors, one of them on a ring, so that all connect.
 
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
     1000
@@ -167,7 +167,7 @@ def must_fit(n_states: int, n_actions: int, configurations: int) -> None:
 
 
 def distinct_states(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
-    """Rows of `width` different states: draw, and draw what repeats in its row again."""
+    """Rows of `width` different states; repeated states are drawn again."""
     if 2 * width > n_states:
         return np.argsort(rng.random((n_rows, n_states)), axis=1)[:, :width]
     targets = rng.integers(0, n_states, (n_rows, width))

@@ -80,7 +80,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def problem_factory(function: F) -> F:
-    """Mark a function of your own that returns an `MDP` or a `SwitchingMDP`.
+    """Mark a function that returns an `MDP` or a `SwitchingMDP` for use in configurations.
 
     >>> from switchmdp.mdp import MDP
     >>> @problem_factory
@@ -90,7 +90,7 @@ def problem_factory(function: F) -> F:
     (2, True, False)
     """
     if not callable(function):
-        raise InvalidParameter("what problem_factory marks", function, "a function")
+        raise InvalidParameter("the argument of problem_factory", function, "a function")
     function.makes_problems = True  # type: ignore[attr-defined]  # functions take any attribute
     return function
 

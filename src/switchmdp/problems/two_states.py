@@ -1,4 +1,4 @@
-"""Two states, two lessons: what can't be learned faster, and what a window must not believe.
+"""Two problems with two states: a lower bound on the regret, and data that misleads windows.
 
 **Lower bound** (after Jaksch, Ortner, Auer 2010, Section 6). All actions of s1, which earns 1, fall
 back to s0 with probability δ' = 1/D. All actions of s0, which earns nothing, leave it with δ', and
@@ -6,23 +6,23 @@ one good action with δ' + ε:
 
     ρ* = (δ' + ε)/(2δ' + ε),   every other policy's gain 1/2,   diameter 1/δ'.
 
-At a change another action is the good one.
+A change makes another action the good one.
 
 **Perils of drift** (Cheung, Simchi-Levi, Zhu 2020). At first action 0 stays and action 1 crosses to
-the other state; with each change, every W/4 steps, they exchange. Every diameter is 1.
-But whoever plays action 0 in state 0 and 1 in state 1 for two quarters of a window, and then the
-other way round, stays put at nearly every step (it crosses with the first step of the second and of
-the fourth quarter):
+the other state; each change, every W/4 steps, swaps them. Every diameter is 1. But an agent that
+plays action 0 in state 0 and 1 in state 1 for two quarters of a window, and the opposite for the
+next two, stays in its state at nearly every step (it crosses only at the first step of the second
+and of the fourth quarter):
 
     quarter  1   action 0 stays    s0: stays with 0
              2   action 0 crosses  s0: crosses with 0, then in s1 stays with 1
              3   action 0 stays    s1: stays with 0
              4   action 0 crosses  s1: crosses with 0, then in s0 stays with 1
 
-So a window's data say that all four pairs stay, each about W/4 times over, and every MDP within
-confidence radii of order √(log W/W) around them has a diameter of at least c √(W/log W): optimism
-within that set isn't optimistic. That order of the quarters is our reading of the paper, which it
-agrees with; the rewards (¼ in s0, ¾ in s1) are ours.
+So the data of a window suggest that all four pairs stay, each observed about W/4 times, and every
+MDP within confidence radii of order √(log W/W) has a diameter of at least c √(W/log W): optimism
+within that set is not optimistic. The order of the quarters is our interpretation of the paper; the
+rewards (¼ in s0, ¾ in s1) are our choice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lower_bound(
     horizon: int = 100_000, cycle: int | None = None, change_points: When = even_change_points,
     seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """The two-state lower-bound instance; `advantage` is ε, and at a change the good action moves.
+    """The two-state lower-bound instance; `advantage` is ε; a change moves the good action.
 
     >>> from switchmdp.planning import optimal_gains
     >>> optimal_gains(lower_bound(changes=1, horizon=1000)).round(9).tolist()
@@ -86,7 +86,7 @@ def lower_bound(
 def perils_of_drift(
     window: int = 1000, *, horizon: int = 100_000, law: RewardLaw | None = None
 ) -> SwitchingMDP:
-    """Two states; staying and crossing exchange their actions every quarter of a window.
+    """Two states; the actions that stay and cross are swapped every quarter of a window.
 
     >>> problem = perils_of_drift(window=8, horizon=8)
     >>> [mdp.successors(0, 0)[0] for mdp in problem.configurations()]
@@ -102,7 +102,7 @@ def perils_of_drift(
 
 
 def perilous_counts(window: int) -> NDArray[np.int64]:
-    """The transitions N(s, a, s') in a window of the data that the module's docstring tells of.
+    """The transitions N(s, a, s') in a window of the data described in the module's docstring.
 
     >>> perilous_counts(1000).tolist()
     [[[250, 1], [249, 0]], [[1, 250], [0, 249]]]
