@@ -1,4 +1,4 @@
-"""A hand-made experiment to report on, and names that try to break out of a page."""
+"""Artificial results, and names that contain markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Maker = Callable[..., Results]
 
 
 def _setting(name: str, agents: Sequence[str], n: int, points: int, seed: int) -> Setting:
-    """Regret that grows faster after each change, in noisy steps."""
+    """A setting in which regret grows faster after each change, with noise."""
     rng = np.random.default_rng(seed)
     times = np.arange(1, points + 1) * (HORIZON // points)
     since = times[:, None] - np.array([0, *CHANGES])
@@ -62,19 +62,19 @@ def _results(
 
 @pytest.fixture
 def make_results() -> Maker:
-    """Results from names: agents, settings, and any field of `Results`."""
+    """A function that makes results from names of agents and settings, and fields of `Results`."""
     return _results
 
 
 @pytest.fixture
 def hostile() -> tuple[str, str]:
-    """Two names that are markup."""
+    """Two names that contain markup."""
     return "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
 
 
 @pytest.fixture
 def hostile_results(hostile: tuple[str, str]) -> Results:
-    """Results that hold those names wherever a name or text may come from outside."""
+    """Results with these names in every place where text comes from a configuration."""
     both = "".join(hostile)
     failure = {
         "setting": both, "agent": both, "problem": 0, "error": both, "traceback": both,
@@ -84,12 +84,12 @@ def hostile_results(hostile: tuple[str, str]) -> Results:
         provenance={"rerun": both, both: both}, failures=(failure,),
     )  # fmt: skip
     (claim,) = results.claims
-    doubtful = claim.model_copy(update={"quote": both, "reading": both})
+    quoted = claim.model_copy(update={"quote": both, "reading": both})
     swept = {
         name: _swept(setting, hostile[i], i)
         for i, (name, setting) in enumerate(results.settings.items())
     }
-    return Results(**vars(results) | {"claims": (doubtful,), "settings": swept})
+    return Results(**vars(results) | {"claims": (quoted,), "settings": swept})
 
 
 def _swept(setting: Setting, parameter: str, i: int) -> Setting:

@@ -1,4 +1,4 @@
-"""Tables for other programs: everything comes back exactly, whatever it is called."""
+"""Exported tables: exact values, safe cells, atomic files."""
 
 from __future__ import annotations
 
@@ -63,20 +63,20 @@ def results() -> Results:
     return Results("a test", 0.1, settings)
 
 
-def taken_off(cell: str) -> str:
-    """A text without the mark that keeps spreadsheets from executing it."""
+def unescaped(cell: str) -> str:
+    """Remove the mark that keeps spreadsheets from executing a cell."""
     return cell.removeprefix("'")
 
 
 PARSERS: dict[str, Any] = {
-    "name": taken_off, "text": taken_off, "number": float, "count": int,
+    "name": unescaped, "text": unescaped, "number": float, "count": int,
     "flag": {"true": True, "false": False}.__getitem__,
     "counts": lambda text: [int(word) for word in text.split(";")],
 }  # fmt: skip
 
 
 def read_csv(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file; None where a cell is empty."""
+    """Read the rows of a file; empty cells are None."""
     kinds = TABLES[path.stem]
     with open(path, encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
@@ -92,31 +92,31 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
 
 
 def without_empty(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """CSV does not tell an empty name or list from a missing one."""
+    """Replace empty names and lists by None, because CSV cannot distinguish them."""
     return [{k: None if v in ("", []) else v for k, v in row.items()} for row in rows]
 
 
 def known(value: Any) -> Any:
-    """None where nothing was measured."""
+    """Replace values that mean "not measured" by None."""
     return None if value != value or value == -1 else value
 
 
 def expected(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """The tables, cell by cell."""
+    """Compute the expected tables, cell by cell."""
     tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    for s, found in results.settings.items():
-        for i, points in enumerate(found.change_points):
+    for s, setting in results.settings.items():
+        for i, points in enumerate(setting.change_points):
             row = {"setting": s, "problem": i, "change_points": points.tolist()}
             for measure in HARDNESS:
-                row[measure] = known(float(found.hardness[measure][i]))
+                row[measure] = known(float(setting.hardness[measure][i]))
             tables["problems"].append(row)
-        for a, did in found.agents.items():
+        for a, did in setting.agents.items():
             who = {"setting": s, "agent": a}
             for parameter in did.parameters or [None]:
                 text = TEXTS[parameter] if parameter else None
                 row = {"base": did.base, "parameter": parameter, "value": text}
                 tables["agents"].append(who | row)
-            for i in range(found.n_problems):
+            for i in range(setting.n_problems):
                 row = who | {
                     "problem": i,
                     "final_regret": known(float(did.regret[i, -1])),
@@ -136,7 +136,9 @@ def expected(results: Results) -> dict[str, list[dict[str, Any]]]:
 def test_parquet_contains_the_exact_results(table: str, results: Results, tmp_path: Path) -> None:
     export_tables(results, tmp_path, ["parquet"])
     rows = pq.read_table(tmp_path / f"{table}.parquet").to_pylist()
-    assert repr(rows) == repr(expected(results)[table])  # repr: -0.0 and 1 are not 0.0 and 1.0
+    assert repr(rows) == repr(
+        expected(results)[table]
+    )  # repr distinguishes -0.0 from 0.0 and 1 from 1.0
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -155,8 +157,8 @@ FORMULAS = (
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_csv_cell_is_a_formula(formula: str, tmp_path: Path) -> None:
     did = replace(runs(1, 2, **{formula: formula, "list": [formula]}), base=formula)
-    found = Results("x", 0.1, {formula: setting(formula, 2, {formula: did})})
-    for path in export_tables(found, tmp_path, ["csv"]):
+    results = Results("x", 0.1, {formula: setting(formula, 2, {formula: did})})
+    for path in export_tables(results, tmp_path, ["csv"]):
         with open(path, encoding="utf-8", newline="") as file:
             cells = {cell for row in csv.reader(file) for cell in row}
         assert f"'{formula}" in cells

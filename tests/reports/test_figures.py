@@ -1,4 +1,4 @@
-"""Figures: what is drawn, where, and that the same data gives the same bytes."""
+"""Figures: what is drawn, where, and reproducible bytes."""
 
 from __future__ import annotations
 

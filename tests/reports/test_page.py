@@ -1,4 +1,4 @@
-"""The page as text: whole, small, the same every time, and closed to what names may try."""
+"""The HTML of the page: content, size, reproducible bytes and escaping."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES = Path(__file__).parents[2] / "src/switchmdp/reports/page_files"
 
 
 class Read(HTMLParser):
-    """The elements of a page with their attributes, and the text in each kind of element."""
+    """The elements of a page with their attributes, and the text by kind of element."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ def page_of(results: Results) -> str:
 
 
 def charts(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
-    assert found
-    return json.loads(found.group(1))
+    match = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
+    assert match
+    return json.loads(match.group(1))
 
 
 def test_the_same_results_give_the_same_bytes(make_results: Maker, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_the_content_security_policy_allows_only_the_two_scripts_of_the_page(
     page = page_of(make_results())
     scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
     hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
-    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
-    assert found
-    rules = dict(rule.strip().split(" ", 1) for rule in html.unescape(found.group(1)).split(";"))
+    match = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert match
+    rules = dict(rule.strip().split(" ", 1) for rule in html.unescape(match.group(1)).split(";"))
     assert len(hashes) == 2
     assert rules == {
         "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:",
@@ -153,9 +153,9 @@ def test_names_cannot_inject_elements(hostile_results: Results, hostile: tuple[s
 def test_chart_data_contains_no_markup_characters(make_results: Maker) -> None:
     names = ("</ScRiPt >", "<!--", "&amp;", "\u2028\u2029")
     page = page_of(make_results(agents=names))
-    found = re.search(r'id="charts">(.*?)</script>', page, re.S)
-    assert found
-    assert not re.search("[<>&\u2028\u2029]", found.group(1))
+    match = re.search(r'id="charts">(.*?)</script>', page, re.S)
+    assert match
+    assert not re.search("[<>&\u2028\u2029]", match.group(1))
     assert charts(page)[0]["names"] == list(names)
 
 

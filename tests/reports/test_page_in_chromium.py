@@ -1,4 +1,4 @@
-"""The page in a real browser: drawn, read by keyboard and mouse, narrow, dark, printed, misled."""
+"""The page in a real browser: charts, keyboard and mouse, colour schemes, printing, security."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[[Results], None]
 
 @pytest.fixture
 def show(browser: Chrome, tmp_path: Path) -> Iterator[Open]:
-    """Open the page of some results, at 1400 × 900 in the light; nothing may be complained of."""
+    """Open the page of results at 1400 × 900, light; fail if the browser logs errors."""
 
     def show(results: Results) -> None:
         write_page(experiment_page(results), tmp_path / "page.html")
@@ -190,7 +190,7 @@ def test_the_view_within_segments_restarts_at_a_change(
     show(make_results(points=50))
     before = drawing(browser)
     views = browser.find_elements(By.CSS_SELECTOR, ".views input")
-    views[0].send_keys(Keys.ARROW_LEFT)  # round to the last one
+    views[0].send_keys(Keys.ARROW_LEFT)  # wraps around to the last view
     assert "Mean regret within each segment" in readout(browser)
     assert drawing(browser) != before
     plot = one(browser, ".plot")

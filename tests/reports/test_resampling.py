@@ -1,4 +1,4 @@
-"""The bootstrap: against closed forms, against theory, against drawing rows one by one."""
+"""The bootstrap: closed forms, coverage, and comparison with explicit resampling."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ NAN = float("nan")
 
 def test_the_band_of_one_problem_has_zero_width() -> None:
     curve = [0.1, 0.7, 1 / 3]
-    found = band([1, 2, 3], [curve])
-    assert found.times.tolist() == [1, 2, 3]
-    assert found.low.tolist() == found.middle.tolist() == found.high.tolist() == curve
+    estimate = band([1, 2, 3], [curve])
+    assert estimate.times.tolist() == [1, 2, 3]
+    assert estimate.low.tolist() == estimate.middle.tolist() == estimate.high.tolist() == curve
 
 
 def test_an_interval_of_many_normal_rows_is_two_standard_errors_wide() -> None:
     rows = np.random.default_rng(1).normal(5.0, 2.0, size=1000)
-    found = interval(rows)
+    estimate = interval(rows)
     error = rows.std() / math.sqrt(len(rows))
-    assert found.middle == pytest.approx(rows.mean())
-    assert found.low == pytest.approx(rows.mean() - 1.96 * error, abs=0.25 * error)
-    assert found.high == pytest.approx(rows.mean() + 1.96 * error, abs=0.25 * error)
+    assert estimate.middle == pytest.approx(rows.mean())
+    assert estimate.low == pytest.approx(rows.mean() - 1.96 * error, abs=0.25 * error)
+    assert estimate.high == pytest.approx(rows.mean() + 1.96 * error, abs=0.25 * error)
 
 
 def test_intervals_cover_the_true_mean_about_95_percent_of_the_time() -> None:
     generator = np.random.default_rng(2)
-    held = 0
+    covered = 0
     for _ in range(400):
-        found = interval(generator.exponential(1.0, size=200), resamples=500)
-        held += found.low <= 1.0 <= found.high
-    assert 0.90 < held / 400 < 0.98
+        estimate = interval(generator.exponential(1.0, size=200), resamples=500)
+        covered += estimate.low <= 1.0 <= estimate.high
+    assert 0.90 < covered / 400 < 0.98
 
 
 def test_a_resample_draws_n_of_n_rows_uniformly() -> None:
@@ -59,24 +59,24 @@ def test_an_interval_depends_only_on_the_rows_and_the_seed() -> None:
 
 def test_columns_are_resampled_together() -> None:
     rows = np.random.default_rng(4).normal(size=(30, 1))
-    found = band([1, 2, 3], np.hstack([rows, 2 * rows, rows]))
-    assert found.low[0] == pytest.approx(found.low[2])
-    assert found.low[1] == pytest.approx(2 * found.low[0])
-    assert found.low[0] == pytest.approx(interval(rows[:, 0]).low)
+    estimate = band([1, 2, 3], np.hstack([rows, 2 * rows, rows]))
+    assert estimate.low[0] == pytest.approx(estimate.low[2])
+    assert estimate.low[1] == pytest.approx(2 * estimate.low[0])
+    assert estimate.low[0] == pytest.approx(interval(rows[:, 0]).low)
 
 
 def test_rows_with_a_nan_are_left_out() -> None:
     complete = [[1.0, 2.0], [3.0, 5.0]]
-    found = band([1, 2], [complete[0], [NAN, 9.0], complete[1], [9.0, NAN]])
+    estimate = band([1, 2], [complete[0], [NAN, 9.0], complete[1], [9.0, NAN]])
     expected = band([1, 2], complete)
-    assert found.middle.tolist() == expected.middle.tolist() == [2.0, 3.5]
-    assert found.high.tolist() == expected.high.tolist()
+    assert estimate.middle.tolist() == expected.middle.tolist() == [2.0, 3.5]
+    assert estimate.high.tolist() == expected.high.tolist()
 
 
 @pytest.mark.parametrize("rows", [[], [NAN], [NAN, NAN]])
 def test_without_rows_everything_is_nan(rows: list[float]) -> None:
-    found = interval(rows)
-    assert all(map(math.isnan, (found.middle, found.low, found.high)))
+    estimate = interval(rows)
+    assert all(map(math.isnan, (estimate.middle, estimate.low, estimate.high)))
     curve = band([1, 2], np.array([[row, row] for row in rows]).reshape(-1, 2))
     assert curve.middle.shape == (2,)
     assert np.isnan([curve.middle, curve.low, curve.high]).all()
@@ -84,9 +84,9 @@ def test_without_rows_everything_is_nan(rows: list[float]) -> None:
 
 def test_the_interval_of_equal_rows_contains_their_value() -> None:
     for value in (0.1, 1 / 3, -7.7, 1e9 / 7):
-        found = interval([value] * 37)
-        assert found.low <= found.middle <= found.high
-        assert found.high - found.low <= 1e-12 * abs(value)
+        estimate = interval([value] * 37)
+        assert estimate.low <= estimate.middle <= estimate.high
+        assert estimate.high - estimate.low <= 1e-12 * abs(value)
 
 
 def test_many_rows_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +101,11 @@ def test_many_rows_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
         return mean(counts, data)
 
     monkeypatch.setattr(resampling, "BLOCK", 1050)
-    found = interval(rows, watched, resamples=1999)
+    estimate = interval(rows, watched, resamples=1999)
     assert largest == 1000
-    assert len(seen) == 200 + 1  # the blocks, all different, and every row once for the middle
+    assert len(seen) == 200 + 1  # all blocks differ; one more call computes the estimate
     error = rows.std() / 10
-    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert estimate.high - estimate.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
 def test_a_resampled_interquartile_mean_matches_the_drawn_rows() -> None:
@@ -116,7 +116,7 @@ def test_a_resampled_interquartile_mean_matches_the_drawn_rows() -> None:
         counts = np.array([np.bincount(row, minlength=n) for row in drawn], dtype=float)
         expected = []
         for row in drawn:
-            # Each row four times: a quarter of them is then a whole number.
+            # Repeat each row four times, so that a quarter of the rows is a whole number.
             fine = np.sort(np.repeat(rows[row], 4))
             expected.append(fine[n : 3 * n].mean())
         assert interquartile_mean(counts, rows) == pytest.approx(np.array(expected))
@@ -133,7 +133,7 @@ def test_the_ratio_of_rows_to_themselves_is_exactly_one() -> None:
 
 
 def test_a_ratio_to_a_mean_that_may_not_be_positive_has_no_interval() -> None:
-    found = interval([[1.0, 3.0], [1.0, -1.0]], ratio_of_means)
-    assert found.middle == 1.0
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
+    estimate = interval([[1.0, 3.0], [1.0, -1.0]], ratio_of_means)
+    assert estimate.middle == 1.0
+    assert math.isnan(estimate.low)
+    assert math.isnan(estimate.high)

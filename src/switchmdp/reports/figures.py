@@ -102,6 +102,10 @@ class Panel:
 def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
     """Draw regret over time: curves with bands, and the change points.
 
+    Args:
+        panels: one pair of axes each; the `times` of a curve are time steps.
+        ylabel: the label of the y axis.
+
     >>> line = np.arange(3.0)
     >>> figure = regret_figure([Panel("one", {"a": Band(line, line, line, line)}, [1])])
     >>> figure.axes[0].get_title()
@@ -138,9 +142,14 @@ def parameter_figure(
     log: bool = False,
     marks: Mapping[str, float] = MappingProxyType({}),
 ) -> Figure:
-    """Draw regret against a parameter; the `times` of a curve are the parameter's values.
+    """Draw regret against a parameter.
 
-    `marks` are named vertical lines in every panel; a panel may add its own.
+    Args:
+        panels: one pair of axes each; the `times` of a curve are the parameter's values.
+        xlabel: the name of the parameter.
+        ylabel: the label of the y axis.
+        log: whether the x axis is logarithmic.
+        marks: named vertical lines in every panel; a panel may have its own.
 
     >>> regret = np.array([3.0, 1.0, 2.0])
     >>> scan = Band(np.array([100, 1000, 10_000]), regret, regret - 0.5, regret + 0.5)
@@ -171,7 +180,11 @@ def parameter_figure(
 def distribution_figure(
     panels: Sequence[tuple[str, Mapping[str, Sequence[float]]]], *, xlabel: str = "final regret"
 ) -> Figure:
-    """Draw quantiles as bars; a panel has a title and the 5, 25, 50, 75, 95 % quantiles by name.
+    """Draw quantiles as bars.
+
+    Args:
+        panels: pairs of a title and the 5, 25, 50, 75 and 95 % quantiles of each agent.
+        xlabel: the label of the x axis.
 
     >>> figure = distribution_figure([("two changes", {"SW-UCRL": [1.0, 2.0, 3.0, 4.0, 5.0]})])
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]

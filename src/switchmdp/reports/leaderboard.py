@@ -21,7 +21,7 @@ from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.suite import Suite
 from switchmdp.reports import figures, tables
 from switchmdp.reports.formatting import UNKNOWN, Table, count, number
-from switchmdp.reports.page import Block, Page, Picture, Prose, Section, write_page
+from switchmdp.reports.page import Block, Page, Picture, Section, write_page
 from switchmdp.reports.ranking import Place, overall, places, setting_of, yardstick
 from switchmdp.reports.report import SIDE_BY_SIDE, regret_panel, write_markdown
 from switchmdp.reports.sections import common_sections, how_to_read, setting_section
@@ -126,10 +126,8 @@ def document(leaderboard: Leaderboard, pictures: Sequence[str] = ()) -> str:
     origin = leaderboard.origin.provenance
     facts = [f"- {k}: {origin[k]}" for k in ("switchmdp", "numba", "platform") if k in origin]
     facts += [f"- to reproduce: `{leaderboard.rerun}`"] if leaderboard.rerun else []
-    parts = [
-        f"# {html.escape(leaderboard.suite.title, quote=False)}",
-        html.escape(_method(leaderboard), quote=False),
-    ]
+    prose = [f"# {leaderboard.suite.title}", *_method(leaderboard)]
+    parts = [html.escape(text, quote=False) for text in prose]
     parts += ["\n".join(facts)] if facts else []
     parts += [f"![{CAPTION}](figures/{picture}.svg)" for picture in pictures[:1]]
     parts += [table.markdown() for table in leaderboard.overview]
@@ -141,10 +139,11 @@ def document(leaderboard: Leaderboard, pictures: Sequence[str] = ()) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _method(leaderboard: Leaderboard) -> str:
+def _method(leaderboard: Leaderboard) -> list[str]:
+    """Explain the method in three paragraphs."""
     suite = leaderboard.suite
     complete, rows = len(leaderboard.standings), len(suite.rows)
-    return " ".join(part for part in (
+    problems = [
         suite.note,
         f"{len(suite.contenders)} agents, {rows} rows of problems"
         + (f", of which {complete} are complete." if complete < rows else "."),
@@ -152,19 +151,24 @@ def _method(leaderboard: Leaderboard) -> str:
         f"pseudo-regret on {suite.tuning_problems} problems (seed {suite.tuning_seed}), and then "
         f"fixed. The reported regret is measured on {suite.problems} other problems (seed "
         f"{suite.seed}).",
-        "RiverSwim is a single problem: there, tuning and reporting differ only in their random "
-        "numbers."
-        if any("riverswim" in row.problem for row in suite.rows) else "",
+    ]
+    if any("riverswim" in row.problem for row in suite.rows):
+        problems.append(
+            "RiverSwim is a single problem: there, tuning and reporting differ only in their "
+            "random numbers."
+        )
+    return [
+        " ".join(problems).lstrip(),
         "Relative regret is mean regret divided by that of the row's yardstick. The yardstick is "
         "the best agent that knows the change points and restarts at each of them or, where the "
         f"problem changes continually, {tables.best_rival(suite)}. Agents with known change "
         "points have no rank.",
         "P(less than the next) is the share of problems on which an agent has less regret than the "
-        "next in rank. Numbers in parentheses are 95 % bootstrap intervals over problems.",
+        "next in rank. Numbers in parentheses are 95 % bootstrap intervals over problems. "
         f"The curves are those of the {BEST_SHOWN} best agents of a row"
         + "".join(f", of {name}" for name in suite.ours)
         + " and of the yardstick; the tables contain all agents.",
-    ) if part)  # fmt: skip
+    ]
 
 
 def leaderboard_page(leaderboard: Leaderboard, heat_map: bytes) -> Page:
@@ -176,7 +180,7 @@ def leaderboard_page(leaderboard: Leaderboard, heat_map: bytes) -> Page:
         f"problems, with {count(suite.problems, 'problem')} per row."
     )
     overview: list[Block] = [
-        Prose(_method(leaderboard)),
+        *_method(leaderboard),
         Picture(heat_map, CAPTION),
         *leaderboard.overview,
     ]
@@ -185,7 +189,7 @@ def leaderboard_page(leaderboard: Leaderboard, heat_map: bytes) -> Page:
         Section("overview", "Overview", overview),
         how_to_read(),
         *(setting_section(results, setting, [table]) for setting, table in rows),
-        *common_sections(results, leaderboard.tuning_tables),
+        *common_sections(results, Section("tuning", "Tuning", leaderboard.tuning_tables)),
     ]
     return Page(suite.title, summary, sections)
 
@@ -212,7 +216,13 @@ def summary(leaderboard: Leaderboard) -> str:
         ours = [number(by_name[n].relative.middle) if n in by_name else UNKNOWN for n in suite.ours]
         best = (first.name, number(first.relative.middle)) if first else (UNKNOWN, UNKNOWN)
         lines.append((standing.row.name, yardstick(suite, standing), *best, *ours))
-    columns = ("row", "yardstick", "best", "relative regret", *(f"that of {n}" for n in suite.ours))
+    columns = (
+        "row",
+        "yardstick",
+        "best",
+        "relative regret",
+        *(f"{n}: relative" for n in suite.ours),
+    )
     note = f"{suite.note} Relative regret: divided by that of the yardstick.".lstrip()
     shown = [Table(suite.title, columns, tuple(lines), note)]
     shown += [table for table in leaderboard.overview if table.title == "All rows"]

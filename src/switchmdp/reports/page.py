@@ -38,13 +38,6 @@ BADGES = {
 
 
 @dataclass(frozen=True)
-class Prose:
-    """A paragraph."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class HowToRead:
     """An explanation of regret and intervals, which is part of the template."""
 
@@ -90,7 +83,7 @@ class Code:
     summary: str = ""
 
 
-Block = Prose | HowToRead | Facts | Table | Plot | Picture | Claims | Code
+Block = str | HowToRead | Facts | Table | Plot | Picture | Claims | Code  # str: a paragraph
 
 
 @dataclass(frozen=True)
@@ -175,8 +168,8 @@ def unbroken(text: str) -> str:
 def _block(block: Block, section: Section, charts: list[Chart]) -> dict[str, Any]:
     """Return the template's variables for a block; a chart is added to `charts`."""
     match block:
-        case Prose(text):
-            return {"kind": "prose", "text": unbroken(text)}
+        case str():
+            return {"kind": "prose", "text": unbroken(block)}
         case HowToRead():
             return {"kind": "how_to_read"}
         case Facts(items, title):

@@ -17,7 +17,7 @@ from switchmdp.reports.charts import (
 from switchmdp.reports.claims import Sentence, by_sentence, judge_all
 from switchmdp.reports.formatting import UNKNOWN, Table, count, number
 from switchmdp.reports.measures import swept_parameters
-from switchmdp.reports.page import Claims, Code, Facts, HowToRead, Page, Plot, Prose, Section
+from switchmdp.reports.page import Claims, Code, Facts, HowToRead, Page, Plot, Section
 
 MOST_FAILURES = 20
 LONGEST_TRACEBACK = 8000  # characters
@@ -39,17 +39,17 @@ def experiment_page(results: Results, further: Sequence[Table] = ()) -> Page:
             setting_section(results, setting, tables.setting_tables(setting, results.epsilon))
             for setting in results.settings.values()
         ),
-        *common_sections(results, further),
+        *common_sections(results, Section("further", "Further tables", further)),
     ]
     return Page(results.title, _summary(results, sentences), sections)
 
 
-def common_sections(results: Results, further: Sequence[Table]) -> list[Section]:
-    """Return the sections that follow the settings: problems, parameters, failures, origin."""
+def common_sections(results: Results, further: Section) -> list[Section]:
+    """Return the sections after the settings: problems, parameters, `further`, failures, origin."""
     return [
         Section("problems", "Problems", _problems(results)),
         Section("parameters", "Regret by parameter", list(_parameters(results))),
-        Section("further", "Further tables", further),
+        further,
         Section("failures", "Failed runs", list(_failures(results.failures))),
         Section("origin", "Reproducing these results", list(_origin(results))),
     ]
@@ -123,13 +123,11 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def _failures(failures: Sequence[Mapping[str, Any]]) -> Iterator[Prose | Code]:
+def _failures(failures: Sequence[Mapping[str, Any]]) -> Iterator[str | Code]:
     """Yield the failed runs; runs of an agent with the same traceback are grouped."""
     if failures:
         n = len(failures)
-        yield Prose(
-            f"{count(n, 'run')} failed and {'is' if n == 1 else 'are'} excluded from all numbers."
-        )
+        yield f"{count(n, 'run')} failed and {'is' if n == 1 else 'are'} excluded from all numbers."
     groups: dict[tuple[str, ...], list[str]] = {}
     for failure in failures:
         key = tuple(str(failure.get(k, "")) for k in ("agent", "setting", "error", "traceback"))
