@@ -1,4 +1,4 @@
-"""Agents put away and taken out again: how they live meanwhile, and whether they are the same."""
+"""Helpers for tests that save agents and load them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents show, what they refuse, and how components combine."""
+"""Properties of agents, invalid arguments, and combinations of components."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_only_available_actions_are_chosen() -> None:
     assert np.array_equal(taken, MASK)
 
 
-def test_an_agent_shows_what_it_believes() -> None:
+def test_properties_show_the_estimates_of_an_agent() -> None:
     agent = sm.agents.SWUCRL(3, 2, window=4, delta=0.1)
     assert (agent.t, agent.episode) == (1, 0)
     steps = [(0, 0, 0.5, 1), (1, 1, 1.0, 0), (0, 0, 0.25, 2), (2, 0, 0.0, 0), (0, 0, 1.0, 1)]
@@ -90,7 +90,7 @@ def test_an_agent_shows_what_it_believes() -> None:
     assert agent.sweeps >= 1
 
 
-def test_what_an_agent_shows_can_not_be_written() -> None:
+def test_the_arrays_of_agent_properties_are_read_only() -> None:
     agent = sm.agents.SWUCRL(3, 2, window=4)
     agent.act(0)
     for name in ("t", "episode", "policy", "gain", "sweeps", "visits", "reward_estimates",
@@ -103,7 +103,7 @@ def test_what_an_agent_shows_can_not_be_written() -> None:
     assert agent.policy.tolist() == [0, 0, 0]
 
 
-def test_looking_at_an_agent_changes_nothing_of_its_run() -> None:
+def test_reading_properties_does_not_change_a_run() -> None:
     problem = sm.problems.random_switching(4, 2, changes=1, horizon=2000, seed=0)
 
     class Looked(sm.agents.SWUCRL):
@@ -194,7 +194,7 @@ def test_the_cubic_schedule_equals_the_theorems(segments: int) -> None:
     assert times == sm.theory.restart_times(horizon=20_000, segments=segments).tolist()
 
 
-def test_numpy_scalars_are_welcome() -> None:
+def test_numpy_scalars_are_accepted() -> None:
     agent: Any = sm.agents.UCRL2(np.int64(4), np.int32(3))
     action = agent.act(np.int64(1))
     agent.observe(np.int32(1), np.int8(action), np.float32(0.5), np.uint8(2))
@@ -208,7 +208,7 @@ def test_numpy_scalars_are_welcome() -> None:
         ("plausible", Window(5)), ("restarts", None), ("episodes", 5),
     ],
 )  # fmt: skip
-def test_what_is_no_component_is_refused_by_name(name: str, component: Any) -> None:
+def test_a_value_that_is_not_a_component_is_refused_by_name(name: str, component: Any) -> None:
     parts: dict[str, Any] = {"memory": Window(5), "plausible": L1Ball(0.1), "restarts": Never()}
     with pytest.raises(InvalidParameter, match=name):
         Episodic(3, 2, **{**parts, name: component})
@@ -232,7 +232,7 @@ def test_restart_times_that_do_not_increase_are_refused(times: Any) -> None:
         sm.agents.OracleUCRL2(3, 2, change_points=times)
 
 
-def test_an_agent_believes_nothing_before_its_first_episode() -> None:
+def test_before_the_first_episode_there_is_no_gain() -> None:
     agent = sm.agents.UCRL2(3, 2)
     assert np.isnan(agent.gain)
     agent.act(0)

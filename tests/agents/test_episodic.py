@@ -12,7 +12,7 @@ from switchmdp.restarts import Cubic
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("restart", [2, 500, 1234])
-def test_after_a_restart_an_agent_is_as_good_as_new(restart: int, seed: int) -> None:
+def test_a_restarted_agent_acts_like_a_new_one(restart: int, seed: int) -> None:
     """Told to restart, it goes on as a new agent would: no counts, and t from 1 again."""
     mdp = sm.problems.random_mdp(3, 2, seed=seed)
     old = sm.agents.OracleUCRL2(3, 2, change_points=[restart], delta=0.3)
@@ -55,7 +55,7 @@ class Contrary(sm.agents.SWUCRL):
         return 1
 
 
-def test_a_verb_that_is_overridden_is_overridden_in_machine_code_too() -> None:
+def test_overridden_methods_are_overridden_in_machine_code() -> None:
     problem = sm.problems.random_switching(3, 2, changes=1, horizon=500, seed=0)
     for interpreted in (False, True):
         agent = Contrary(3, 2, window=50)

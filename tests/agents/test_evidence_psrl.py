@@ -24,7 +24,7 @@ def test_it_keeps_the_contract() -> None:
     sm.check_agent(lambda: EvidencePSRL(5, 3, gap=200), memory_steps=10_000, strict=True)
 
 
-def test_it_is_told_neither_horizon_nor_changes_nor_diameter_nor_a_window() -> None:
+def test_it_needs_no_horizon_changes_diameter_or_window() -> None:
     told = set(inspect.signature(EvidencePSRL).parameters)
     assert told == {"n_states", "n_actions", "delta", "gap", "seed", "available"}
 
@@ -64,7 +64,7 @@ def hidden(change: int) -> sm.SwitchingMDP:
     return sm.SwitchingMDP([sm.MDP(stay, before), sm.MDP(stay, after)], [change])
 
 
-def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
+def test_probes_find_a_change_that_the_policy_does_not_visit() -> None:
     found = []
     for seed in range(5):
         with_probes, without = EvidencePSRL(2, 2, gap=100), EvidencePSRL(2, 2, gap=10**9)
@@ -75,7 +75,7 @@ def test_a_change_that_hides_is_found_by_probes_and_not_without() -> None:
     assert sum(found) >= 4
 
 
-def test_what_a_probe_finds_changed_is_forgotten_and_nothing_else() -> None:
+def test_a_probe_makes_the_agent_forget_only_the_changed_pair() -> None:
     agent = EvidencePSRL(2, 2, gap=100)
     sm.simulate(agent, hidden(10_000), HORIZON, seed=0)
     assert agent.since > 10_000
@@ -85,7 +85,7 @@ def test_what_a_probe_finds_changed_is_forgotten_and_nothing_else() -> None:
     assert agent.reward_estimates[0, 1] == 1.0  # no reward from before the change is left
 
 
-def test_where_one_pair_has_changed_the_others_are_remembered() -> None:
+def test_if_one_pair_changes_the_others_keep_their_counts() -> None:
     first = sm.problems.random_mdp(5, 3, seed=3)
     policy = sm.optimal_gain(first).policy
     second = patched(first, [(0, int(policy[0]), None, 0.0)])
@@ -97,7 +97,7 @@ def test_where_one_pair_has_changed_the_others_are_remembered() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_probes_find_comes_at_the_same_step_however_the_run_is_cut(seed: int) -> None:
+def test_a_probe_raises_its_alarm_at_the_same_step_however_the_run_is_split(seed: int) -> None:
     def run(**how: Any) -> tuple[Any, ...]:
         agent = EvidencePSRL(2, 2, gap=20, seed=seed)
         record = sm.simulate(agent, hidden(3000), 9_000, seed=seed, episodes=True, **how)
@@ -176,7 +176,7 @@ def watched(visits: int, rewards: int) -> tuple[Pairs, Counts, Probes]:
     return pairs, counts, probes
 
 
-def test_a_sum_of_rewards_that_is_rounded_down_is_nothing_forgotten() -> None:
+def test_a_reward_sum_that_is_rounded_down_is_not_taken_for_forgetting() -> None:
     """(1/49)·49 is below 1, as (1/48)·48 is not; the successor is new, and the pair stays open."""
     pairs, counts, probes = watched(48, 1)
     counts.add(np.zeros(1, np.uint32), np.ones(1, np.uint32), np.zeros(1), 0, 1)
@@ -186,7 +186,7 @@ def test_a_sum_of_rewards_that_is_rounded_down_is_nothing_forgotten() -> None:
 
 
 @pytest.mark.parametrize("pair", [0, 3])
-def test_a_find_comes_before_the_next_round_whichever_pair_it_is(pair: int) -> None:
+def test_an_alarm_comes_before_the_next_round_for_any_pair(pair: int) -> None:
     pairs, counts, probes = watched(100, 0)
     n, quota = 12, np.array([9, 9])
     counts.add(np.full(n, pair, np.uint32), np.ones(n, np.uint32), np.ones(n), 0, n)
@@ -194,7 +194,7 @@ def test_a_find_comes_before_the_next_round_whichever_pair_it_is(pair: int) -> N
     assert (probes.found, probes.opened, quota.tolist()) == (pair, 10, [9, 9])
 
 
-def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_loaded_agent_continues_as_if_never_saved(tmp_path: Path) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=4000, seed=2)
     one = EvidencePSRL(5, 3, gap=100)
     first = sm.simulate(one, problem, 2000, seed=0)

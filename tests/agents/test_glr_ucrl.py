@@ -69,7 +69,7 @@ def test_the_policy_and_its_quota_are_put_back_after_a_probe() -> None:
     assert agent.turn.sum() == 699 // 7
 
 
-def test_started_over_by_hand_in_the_midst_of_a_probe_it_forgets_the_policy_too() -> None:
+def test_a_manual_restart_during_a_probe_discards_the_policy() -> None:
     agent, state = GLRUCRL(3, 2, explore=0.1), 0
     for t in range(1, 50):
         agent.observe(state, agent.act(state), 0.5, t % 3)
@@ -118,7 +118,7 @@ def test_probes_survive_growth() -> None:
     assert all(agent.act(s) in (0, 1, 2) for s in range(3))
 
 
-def test_what_a_file_could_do_to_probes_is_refused(tmp_path: Any) -> None:
+def test_hostile_values_of_probes_are_refused(tmp_path: Any) -> None:
     for field, bad in (("interval", 0), ("place", 5), ("held_quota", -1), ("held", 9),
                        ("turn", np.zeros(3, int))):  # fmt: skip
         agent = GLRUCRL(2, 2, explore=1.0)

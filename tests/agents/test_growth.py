@@ -1,4 +1,4 @@
-"""An agent that grows forgets nothing, and goes on like one that was as large from the start."""
+"""A growing agent forgets nothing, and equals one that had this size from the start."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def window_of(agent: Any) -> list[tuple[int, int, float]]:
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_grown_agent_remembers_and_forgets_like_one_that_was_as_large_from_the_start(
+def test_a_grown_agent_equals_one_that_had_this_size_from_the_start(
     name: str, sizes: tuple[tuple[int, int], tuple[int, int]], tmp_path: Path
 ) -> None:
     small, large = sizes
@@ -198,7 +198,7 @@ BAD: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_growth_that_makes_no_sense_is_refused_and_changes_nothing(what: str) -> None:
+def test_invalid_growth_is_refused_and_changes_nothing(what: str) -> None:
     agent = sm.agents.SWUCRL(3, 2, window=100)
     rng = np.random.default_rng(0)
     for step in steps_among(np.ones((3, 2), bool), 50, rng):
@@ -233,7 +233,7 @@ def test_growth_beyond_what_a_component_has_room_for_changes_nothing(
     assert agent.act(0) in (0, 1)
 
 
-def test_after_growth_the_door_lets_the_new_in() -> None:
+def test_after_growth_new_states_and_actions_are_accepted() -> None:
     agent = sm.agents.SWUCRL(2, 2, window=100)
     with pytest.raises(InvalidState):
         agent.observe(2, 0, 1.0, 0)

@@ -320,7 +320,7 @@ def test_every_field_of_every_class_is_declared() -> None:
 
 
 @pytest.mark.parametrize("name", ["sw-ucrl", "ucrl2-r", "oracle", "omniscient", "random"])
-def test_arrays_and_fields_too_many_or_missing_are_refused(
+def test_extra_and_missing_arrays_and_fields_are_refused(
     name: str, contents: dict[str, Content], tmp_path: Path
 ) -> None:
     fields, arrays = contents[name]
@@ -346,7 +346,7 @@ def test_arrays_and_fields_too_many_or_missing_are_refused(
         assert is_refused(({"version": 1, "agent": whole}, {}), path)
 
 
-def test_what_is_counted_twice_must_agree(contents: dict[str, Content], tmp_path: Path) -> None:
+def test_the_window_and_the_counts_must_agree(contents: dict[str, Content], tmp_path: Path) -> None:
     """Each of these lies inside all bounds, and only does not fit the rest."""
     for name in ("sw-ucrl", "sw-ucrl, lists"):
         fields, arrays = contents[name]
@@ -374,7 +374,7 @@ def test_what_is_counted_twice_must_agree(contents: dict[str, Content], tmp_path
             assert is_refused((replaced(fields, ("memory", "window"), window), arrays), path)
 
 
-def test_additions_that_overflow_do_not_slip_through(
+def test_values_whose_sums_overflow_are_refused(
     contents: dict[str, Content], tmp_path: Path
 ) -> None:
     """Differences and sums of these wrap around to something that looks right."""
@@ -451,7 +451,7 @@ def test_a_policy_of_actions_that_are_not_available_is_refused(tmp_path: Path) -
     assert is_refused((fields, arrays | {"change_points": np.array([5, 5])}), path)
 
 
-def test_a_small_file_can_not_make_much_memory_be_taken(
+def test_a_small_file_cannot_claim_much_memory(
     contents: dict[str, Content], tmp_path: Path
 ) -> None:
     path, large = tmp_path / "agent", []
@@ -473,7 +473,7 @@ def test_a_small_file_can_not_make_much_memory_be_taken(
         assert peak < 5_000_000
 
 
-def test_the_vectorised_halves_of_a_reward_are_those_of_the_memory() -> None:
+def test_vectorised_reward_parts_equal_the_scalar_ones() -> None:
     rng = np.random.default_rng(0)
     edges = [0.0, 1.0, 0.5, 2.0**-31, 2.0**-62, 2.0**-63, 5e-324, 1e-300, np.nextafter(1.0, 0.0),
              np.nextafter(2.0**-31, 0.0), np.nextafter(0.5, 1.0), 1 / 3]  # fmt: skip
@@ -485,7 +485,7 @@ def test_the_vectorised_halves_of_a_reward_are_those_of_the_memory() -> None:
     assert [low_part(r) for r in rewards[:500]] == low[:500].tolist()
 
 
-def test_the_vectorised_block_sizes_are_those_of_the_memory() -> None:
+def test_vectorised_block_sizes_equal_the_scalar_ones() -> None:
     used = np.array([*range(3000), 2**20 - 1, 2**20, 2**20 + 1, 2**31 - 1, 2**31])
     assert block_sizes(used).tolist() == [interpreted(block_size)(n) for n in used.tolist()]
 

@@ -93,7 +93,7 @@ def test_blocks_double_and_stay_as_long_as_the_last_order() -> None:
     assert begins == [1, 2, 4, 8, 16, 24, 32]
 
 
-def test_who_acts_is_as_if_the_whole_schedule_had_been_drawn_at_once() -> None:
+def test_drawing_the_schedule_step_by_step_equals_drawing_it_at_once() -> None:
     agent, state, rng = (
         MASTER(3, 2, horizon=4000, diameter=1.0, seed=7),
         0,
@@ -118,7 +118,7 @@ def test_who_acts_is_as_if_the_whole_schedule_had_been_drawn_at_once() -> None:
     assert len(set(expected)) > 5
 
 
-def test_an_instance_learns_from_its_own_steps_alone_and_resumes_where_it_paused() -> None:
+def test_an_instance_learns_only_from_its_own_steps_and_resumes_after_a_pause() -> None:
     agent, rng, state = live(), np.random.default_rng(0), 0
     agent.instances.rho = np.geomspace(1, 0.02, 12)
     own = np.zeros((12, 6), int)
@@ -299,7 +299,7 @@ def test_with_the_printed_constants_it_takes_the_lowest_action_for_a_thousand_vi
     assert (record.trajectory.actions == 0).all()
 
 
-def test_where_the_knobs_let_it_learn_it_learns() -> None:
+def test_it_learns_with_smaller_scale_and_confidence() -> None:
     mdp = sm.problems.random_mdp(3, 2, seed=3)
     regret = {}
     for confidence in (8.0, 0.2):

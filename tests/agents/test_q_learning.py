@@ -31,7 +31,7 @@ def test_two_updates_are_those_of_algorithm_1() -> None:
     assert agent.value[0] == pytest.approx(max(first, 0.75 * 4.0 + 0.2))
 
 
-def test_its_period_brings_all_hope_back() -> None:
+def test_a_restart_resets_the_estimates_to_optimistic_values() -> None:
     agent = QLearning(2, 2, period=3)
     for _ in range(2):
         agent.observe(0, 0, 0.0, 1)

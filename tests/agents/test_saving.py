@@ -1,4 +1,4 @@
-"""A loaded agent goes on exactly as if it had never been put away."""
+"""A loaded agent continues exactly as if it had never been saved."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.agents.saving_helpers import again, live, same, tree
+from tests.every_agent import new_agent
 
 import switchmdp as sm
+from switchmdp import storage
 from switchmdp.agents import AGENTS, Episodic, load
+from switchmdp.agents.saving import described
 from switchmdp.compiled import pack
-from switchmdp.errors import InvalidParameter
+from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.memory import Everything, Window
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
@@ -70,7 +73,7 @@ def listed() -> sm.SwitchingMDP:
 
 @pytest.mark.parametrize("size", ["small", "listed"])
 @pytest.mark.parametrize("name", MAKERS)
-def test_machine_code_goes_on_from_any_moment_as_if_never_stopped(
+def test_a_simulation_continues_bit_for_bit_after_saving_and_loading(
     name: str, size: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     problem = request.getfixturevalue(size)
@@ -92,7 +95,7 @@ def test_machine_code_goes_on_from_any_moment_as_if_never_stopped(
 
 @pytest.mark.parametrize(("size", "steps"), [("small", 60), ("listed", 40)])
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_two_verbs_go_on_from_any_moment_as_if_never_stopped(
+def test_act_and_observe_continue_bit_for_bit_after_saving_and_loading(
     name: str, size: str, steps: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     problem = request.getfixturevalue(size)
@@ -105,7 +108,7 @@ def test_the_two_verbs_go_on_from_any_moment_as_if_never_stopped(
     assert same(agent, control)
 
 
-def test_an_agent_that_plans_from_lists_of_successors_goes_on_too(tmp_path: Path) -> None:
+def test_an_agent_with_successor_lists_continues_after_loading(tmp_path: Path) -> None:
     """Only after many visits are the balls small enough for the lists to be looked at."""
     problem = sm.SwitchingMDP([sm.problems.random_mdp(70, 1, seed=2)])
     for make in (lambda: sm.agents.UCRL2(70, 1), lambda: sm.agents.SWUCRL(70, 1, window=300_000)):
@@ -117,6 +120,31 @@ def test_an_agent_that_plans_from_lists_of_successors_goes_on_too(tmp_path: Path
         sm.simulate(control, problem, 700_000, every=1000)
         assert live(agent, 200, 0) == live(control, 200, 0)
         assert same(agent, control)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_new_agent_comes_back_whole_with_its_scratch_fields(
+    name: str, small: sm.SwitchingMDP, tmp_path: Path
+) -> None:
+    agent = new_agent(name, small)
+    assert tree(pack(again(agent, tmp_path / "agent"))) == tree(pack(agent))
+
+
+def test_files_of_format_2_load_although_they_hold_scratch_fields(tmp_path: Path) -> None:
+    agent = sm.agents.SWUCRL(3, 2, window=20)
+    live(agent, 50, 0)
+    fields, arrays = described(agent)
+    plausible = fields["agent"]["fields"]["plausible"]
+    assert "radius" not in plausible["fields"]
+    for name in ("reward", "radius"):
+        arrays[f"plausible.{name}"] = np.full(6, np.nan)
+        plausible["fields"][name] = {"array": f"plausible.{name}"}
+    storage.save_arrays(tmp_path / "two", "agent", fields | {"version": 2}, arrays)
+    assert same(load(tmp_path / "two"), agent)
+    plausible["fields"]["radius"] = 5
+    storage.save_arrays(tmp_path / "bad", "agent", fields | {"version": 2}, arrays)
+    with pytest.raises(DamagedFile, match=r"L1Ball\.radius"):
+        load(tmp_path / "bad")
 
 
 def full_log() -> Any:
@@ -170,7 +198,7 @@ MOMENTS = [full_log, wrapped_ring, unprepared, just_restarted, growing_ring, for
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_special_moments_come_back(moment: Callable[[], Any], tmp_path: Path) -> None:
+def test_agents_in_special_states_are_restored(moment: Callable[[], Any], tmp_path: Path) -> None:
     agent = moment()
     found = again(agent, tmp_path / "agent")
     assert same(found, agent)
@@ -196,13 +224,13 @@ def test_a_loaded_agents_components_belong_to_it(tmp_path: Path) -> None:
         Episodic(3, 2, memory=found.memory, plausible=L1Ball(0.1), restarts=Never())
 
 
-def test_uneven_action_sets_come_back(tmp_path: Path) -> None:
+def test_unequal_action_sets_are_restored(tmp_path: Path) -> None:
     mask = np.array([[True, False, True], [False, True, False]])
     found = again(sm.agents.SWUCRL(2, 3, window=20, available=mask), tmp_path / "agent")
     assert np.array_equal(found.pairs.available, mask)
 
 
-def test_files_are_read_and_written_alike_without_machine_code(tmp_path: Path) -> None:
+def test_files_are_the_same_with_and_without_machine_code(tmp_path: Path) -> None:
     makers: dict[str, Callable[[], Any]] = {
         "sw-ucrl": lambda: sm.agents.SWUCRL(3, 2, window=50),
         "told": lambda: sm.agents.OracleUCRL2(70, 2, change_points=[30, 250]),
@@ -235,7 +263,7 @@ def test_files_are_read_and_written_alike_without_machine_code(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in GOLDEN.glob("*.npz")))
-def test_what_the_first_release_wrote_is_read_and_acts_as_it_did(name: str) -> None:
+def test_files_of_the_first_release_load_and_choose_the_same_actions(name: str) -> None:
     agent: Any = load(GOLDEN / f"{name}.npz")
     assert type(agent).__name__ == AGENTS[name].__name__
     assert agent.t == 3001

@@ -1,4 +1,4 @@
-"""Classes of the user's on disk: named, checked, never imported because a file says so."""
+"""Classes of the user in files: named, checked, and never imported because a file names them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def friday() -> Episodic:
     return Episodic(3, 2, memory=Faded(), plausible=L1Ball(0.1), restarts=rule)
 
 
-def test_classes_of_the_users_come_back_where_they_are_named(tmp_path: Path) -> None:
+def test_classes_of_the_user_are_restored_if_they_are_named(tmp_path: Path) -> None:
     for agent, classes in ((moody(0.5), [Moody]), (friday(), [Faded, Fridays])):
         live(agent, 33, 0)
         found = again(agent, tmp_path / "agent", classes)
@@ -126,7 +126,7 @@ def test_classes_of_the_users_come_back_where_they_are_named(tmp_path: Path) -> 
         assert live(found, 100, 1) == live(agent, 100, 1)
 
 
-def test_plain_classes_and_agents_of_agents_come_back(tmp_path: Path) -> None:
+def test_plain_classes_and_agents_that_hold_agents_are_restored(tmp_path: Path) -> None:
     plain = Plain()
     plain.table[1, 1] = 0.5
     save_agent(plain, tmp_path / "plain")
@@ -141,7 +141,7 @@ def test_plain_classes_and_agents_of_agents_come_back(tmp_path: Path) -> None:
     assert same(again.fast, pair.fast)
 
 
-def test_a_class_that_is_not_known_is_refused_by_name_and_not_taken_for_damage(
+def test_an_unknown_class_is_reported_by_name_and_not_as_damage(
     tmp_path: Path,
 ) -> None:
     sm.agents.SWUCRL(3, 2, window=20).save(tmp_path / "agent")
@@ -207,7 +207,7 @@ def test_declared_ranges_and_invariants_of_users_classes_are_checked(tmp_path: P
         load(tmp_path / "friday", [Faded, Fridays])
 
 
-def test_what_users_classes_hold_of_ours_is_checked(tmp_path: Path) -> None:
+def test_components_of_switchmdp_in_user_classes_are_checked(tmp_path: Path) -> None:
     friday().save(tmp_path / "agent")
     fields, arrays = storage.load_arrays(tmp_path / "agent", "agent")
     arrays["memory.counts.offset"][1] = 2**40
@@ -241,7 +241,7 @@ def test_an_agent_that_could_not_be_loaded_is_not_written(tmp_path: Path) -> Non
     assert not previous_of(path).exists()
 
 
-def test_a_field_is_made_what_its_annotation_says_or_refused(tmp_path: Path) -> None:
+def test_a_field_is_converted_to_its_annotated_type_or_refused(tmp_path: Path) -> None:
     plain: Any = Plain()
     plain.n_states, plain.best, plain.weight = 2.0, np.bool_(False), np.float32(0.5)
     plain.table = [[0, 1], [2, 3]]
@@ -258,7 +258,7 @@ def test_a_field_is_made_what_its_annotation_says_or_refused(tmp_path: Path) -> 
             save_agent(plain, tmp_path / "agent")
 
 
-def test_a_name_of_ours_can_not_be_taken(tmp_path: Path) -> None:
+def test_a_user_class_cannot_have_the_name_of_a_switchmdp_class(tmp_path: Path) -> None:
     impostor = compiled(type("SWUCRL", (sm.agents.SWUCRL,), {"__module__": __name__}))
     twin = type("Moody", (), {})
     with pytest.raises(InvalidParameter, match="name that no class of switchmdp has"):

@@ -17,7 +17,7 @@ from switchmdp.agents.saving import previous_of
 from switchmdp.errors import DamagedFile
 
 
-def test_the_generation_before_is_kept_and_found_where_the_newest_is_not(tmp_path: Path) -> None:
+def test_the_previous_file_is_kept_and_used_if_the_newest_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "agent"
     for steps in (10, 20, 30):
         aged(steps).save(path)
@@ -38,7 +38,7 @@ def test_the_generation_before_is_kept_and_found_where_the_newest_is_not(tmp_pat
         load(path)
 
 
-def test_a_damaged_file_never_becomes_the_generation_before(tmp_path: Path) -> None:
+def test_a_damaged_file_never_replaces_the_previous_one(tmp_path: Path) -> None:
     path = tmp_path / "agent"
     aged(10).save(path)
     aged(20).save(path)
@@ -47,7 +47,7 @@ def test_a_damaged_file_never_becomes_the_generation_before(tmp_path: Path) -> N
     assert (load(path).t, load(previous_of(path)).t) == (31, 11)
 
 
-def test_generations_are_kept_where_there_are_no_links(
+def test_the_previous_file_is_kept_on_file_systems_without_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def link(*_: Any) -> None:
@@ -106,7 +106,7 @@ BEFORE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_killed_between_any_two_operations_the_old_or_the_new_agent_is_there(
+def test_a_kill_between_any_two_operations_leaves_the_old_or_the_new_agent(
     before: str, tmp_path: Path
 ) -> None:
     make, old = BEFORE[before]
@@ -125,7 +125,7 @@ def test_killed_between_any_two_operations_the_old_or_the_new_agent_is_there(
     assert operation > 4
 
 
-def test_killed_time_and_again_an_agent_is_always_there(tmp_path: Path) -> None:
+def test_after_many_kills_an_agent_can_always_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "agent"
     rng = np.random.default_rng(0)
     agent = aged(1)

@@ -1,4 +1,4 @@
-"""Machine code on disk: found again, never stale, and never in the way when the disk fails."""
+"""Machine code on disk: reused, never stale, and harmless when the disk fails."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_damaged_files_are_compiled_again_and_healed(user: User) -> None:
 
 
 @needs_machine_code
-def test_a_folder_that_cannot_be_written_costs_one_warning_and_nothing_else(user: User) -> None:
+def test_an_unwritable_folder_costs_one_warning(user: User) -> None:
     user.cache.write_text("a file where the folder should be")
     result, said = user.python(f"{COUNT}; import switchmdp; switchmdp.MDP([[[1.0]]], [[0.5]])")
     assert result == "20.0"
@@ -249,9 +249,7 @@ def test_nothing_is_loaded_that_others_may_have_written(
 
 
 @needs_machine_code
-def test_what_is_planted_there_would_be_loaded_from_a_private_cache(
-    user: User, tmp_path: Path
-) -> None:
+def test_a_planted_file_in_a_private_cache_would_be_loaded(user: User, tmp_path: Path) -> None:
     """Else the test above would prove nothing."""
     user.python()
     user.stored()[0].write_bytes(signed(pickle.dumps(Planted(tmp_path / "loaded"))))

@@ -1,4 +1,4 @@
-"""The folder of machine code: where it lies, whose it is, what it may remove; and its digests."""
+"""The cache folder: its place, its owner, what it may remove, and its digests."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_folder_of_another_user_is_refused(root: Path, monkeypatch: pytest.Mon
         cache._read(cache_folder() / "file")
 
 
-def test_files_are_read_only_where_nobody_else_may_have_written_them(root: Path) -> None:
+def test_files_that_others_may_have_written_are_not_read(root: Path) -> None:
     file = make_folder() / "file"
     file.write_bytes(b"code")
     file.chmod(0o600)
@@ -133,7 +133,7 @@ def test_old_versions_are_removed_when_a_new_one_comes(root: Path) -> None:
     assert set(os.listdir(root)) == kept
 
 
-def test_folders_that_are_not_ours_are_never_removed(root: Path) -> None:
+def test_folders_of_others_are_never_removed(root: Path) -> None:
     names = {f"my_important_da{k}" for k in range(8)}
     for name in names:
         (root / name).mkdir()

@@ -143,7 +143,7 @@ def test_machine_code_does_what_the_python_class_does(piles: Any) -> None:
     assert (fast.step, fast.open, fast.pile.n) == (plain.step, plain.open, plain.pile.n)
 
 
-def test_an_array_grown_in_machine_code_comes_back_and_goes_on(piles: Any) -> None:
+def test_an_array_that_grew_in_machine_code_is_returned(piles: Any) -> None:
     box = piles.Box()
     for _ in range(3):
         run(piles.fill, box, 10)
@@ -240,12 +240,12 @@ def test_an_instance_that_holds_an_undecorated_component_is_not_taken_for_compil
     assert not is_compiled(piles.Box(piles.Undecorated()))
 
 
-def test_class_variables_are_no_fields(piles: Any) -> None:
+def test_class_variables_are_not_fields(piles: Any) -> None:
     assert pack(piles.Pile())._fields == ("n", "values")
     assert piles.Pile.kind == "pile"
 
 
-def test_python_passes_through_the_door_and_machine_code_does_not(piles: Any) -> None:
+def test_calls_from_python_are_checked_and_calls_from_machine_code_are_not(piles: Any) -> None:
     pile = piles.Pile()
     with pytest.raises(ValueError, match="too large"):
         pile.push(1000.0)
@@ -265,7 +265,7 @@ def test_specialised_functions_take_the_first_that_fits_in_machine_code_only(pil
     assert interpreted(piles.name)(box, 10) == 0
 
 
-def test_pickled_instances_go_on_where_they_were(piles: Any) -> None:
+def test_pickled_instances_continue_unchanged(piles: Any) -> None:
     box = piles.Box()
     run(piles.fill, box, 5)
     copy = pickle.loads(pickle.dumps(box))

@@ -137,7 +137,7 @@ def test_blocks_take_memory_for_the_successors_met_and_not_for_all_states() -> N
 
 
 @pytest.mark.parametrize("n_states", [3, 100])
-def test_a_cleared_memory_is_as_good_as_new(n_states: int) -> None:
+def test_a_cleared_memory_equals_a_new_one(n_states: int) -> None:
     rng = np.random.default_rng(0)
     steps = [(rng.integers(0, n_states, 500).astype(np.uint32),
               rng.integers(0, n_states, 500).astype(np.uint32), rng.random(500))

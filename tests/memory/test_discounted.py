@@ -1,4 +1,4 @@
-"""Weights that fade, against the sum written out; and every set and rule on top of them."""
+"""Weights that decay, compared with the written-out sum; and all sets and rules on top of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def table(memory: Discounted, n_states: int) -> Any:
 
 @pytest.mark.parametrize("n_states", [3, 70])
 @pytest.mark.parametrize("discount", [0.9, 0.99, 0.9995])
-def test_a_step_weighs_what_its_age_says_to_a_thirty_second_part(
+def test_a_weight_follows_the_age_of_its_step_up_to_one_part_in_32(
     discount: float, n_states: int
 ) -> None:
     pairs, nexts, rewards = log_of(4000, n_states, n_states)
@@ -60,7 +60,7 @@ def test_a_step_weighs_what_its_age_says_to_a_thirty_second_part(
             assert memory.counts.mean(pair) == pytest.approx(mean, abs=0.02)
 
 
-def test_up_to_31_parts_in_32_it_fades_at_every_step_as_the_formula_says() -> None:
+def test_discounts_up_to_31_32_decay_at_every_step() -> None:
     memory = Discounted(0.5)
     memory.allocate(Pairs.of(2, 1))
     for next_state, reward in ((0, 1.0), (1, 0.0), (1, 1.0)):
@@ -75,7 +75,7 @@ def test_up_to_31_parts_in_32_it_fades_at_every_step_as_the_formula_says() -> No
 
 
 @pytest.mark.parametrize("n_states", [3, 70])
-def test_it_makes_no_difference_when_the_log_is_absorbed(n_states: int) -> None:
+def test_the_result_does_not_depend_on_when_the_log_is_absorbed(n_states: int) -> None:
     states = []
     for piece in (1, 7, 500, 3000):
         memory = filled(0.995, n_states, 3000, piece)
@@ -85,7 +85,7 @@ def test_it_makes_no_difference_when_the_log_is_absorbed(n_states: int) -> None:
     assert states[0] == states[1] == states[2] == states[3]
 
 
-def test_visits_stay_the_sum_of_successors_and_what_is_faint_is_forgotten() -> None:
+def test_visits_equal_the_sum_of_successors_and_tiny_weights_are_dropped() -> None:
     memory = filled(0.99, 70, 20_000)  # so many that blocks move and close ranks
     counts = memory.counts
     np.testing.assert_allclose(table(memory, 70).sum(axis=1), counts.mass, rtol=1e-9)
@@ -118,7 +118,7 @@ def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) 
     assert record.regret[-1] == sm.simulate(control, problem, 2000, seed=1).regret[-1]
 
 
-def test_it_forgets_a_world_that_is_gone() -> None:
+def test_it_forgets_data_from_before_a_change() -> None:
     """Two states that swap their rewards: the faded estimates follow, those of everything don't."""
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
@@ -144,7 +144,7 @@ def test_a_bad_discount_is_refused(discount: Any) -> None:
 
 
 @pytest.mark.parametrize("n_states", [3, 70])
-def test_what_a_file_could_do_to_it_is_refused(n_states: int) -> None:
+def test_hostile_values_are_refused(n_states: int) -> None:
     fresh = filled(0.9, n_states, 100).counts
     validate(fresh, states=n_states, pairs=n_states)
     for field, bad in (

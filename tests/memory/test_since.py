@@ -1,4 +1,4 @@
-"""Since: every step since the last change, of which the last can be kept on their own."""
+"""Since: all steps since the last change of each pair, and dropping all but the last steps."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def same(a: Counts, b: Counts) -> None:
 
 @pytest.mark.parametrize("asked", [0, 1, 30, 49, 50, 51, 10**6])
 @pytest.mark.parametrize("pieces", [1, 7, 170])
-def test_what_is_kept_are_the_last_steps_as_many_as_there_is_room_for(
-    asked: int, pieces: int
-) -> None:
+def test_only_the_last_steps_are_kept_up_to_the_room(asked: int, pieces: int) -> None:
     lived, memory = steps(170), Since(room=50)
     memory.allocate(PAIRS)
     for first in range(0, 170, pieces):
@@ -55,7 +53,7 @@ def test_what_is_kept_are_the_last_steps_as_many_as_there_is_room_for(
     same(memory.counts, counted(lived, 170 - kept))
 
 
-def test_after_keeping_it_goes_on_from_there() -> None:
+def test_counting_continues_after_steps_were_dropped() -> None:
     lived, memory = steps(100), Since(room=50)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 60)
@@ -67,7 +65,7 @@ def test_after_keeping_it_goes_on_from_there() -> None:
 
 
 @pytest.mark.parametrize("asked", [0, 1, 30, 40, 10**6])
-def test_a_window_keeps_the_last_steps_of_those_that_are_in_it(asked: int) -> None:
+def test_a_window_keeps_the_last_of_its_steps(asked: int) -> None:
     lived, memory = steps(170), Window(40)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 170)
@@ -85,7 +83,7 @@ def lasting(lived: tuple[Any, ...], firsts: list[int]) -> Counts:
     return counts
 
 
-def test_who_is_not_suspected_is_spared_and_what_was_forgotten_stays_so() -> None:
+def test_unsuspected_pairs_keep_their_counts_and_forgotten_steps_stay_forgotten() -> None:
     lived, memory = steps(300), Since(room=300)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 200)
@@ -96,7 +94,7 @@ def test_who_is_not_suspected_is_spared_and_what_was_forgotten_stays_so() -> Non
     same(memory.counts, lasting(lived, [0, 150, 0, 0, 190, 0]))
 
 
-def test_of_pairs_not_met_since_the_last_visits_count_on_after_a_change_that_took_long() -> None:
+def test_after_a_slowly_detected_change_unvisited_pairs_keep_their_last_visits() -> None:
     """Literally: the j-th last visit, a steps ago, is kept if j <= 4 and j a <= m v / 4."""
     rng = np.random.default_rng(1)
     pairs = rng.integers(6, size=2000).astype(np.uint32)
@@ -120,7 +118,7 @@ def test_of_pairs_not_met_since_the_last_visits_count_on_after_a_change_that_too
 
 
 @pytest.mark.parametrize("make", [Everything, lambda: Discounted(0.999)])
-def test_memories_without_single_steps_forget_their_suspects_and_no_others(make: Any) -> None:
+def test_memories_without_single_steps_forget_only_the_suspected_pairs(make: Any) -> None:
     lived, memory = steps(200), make()
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 200)

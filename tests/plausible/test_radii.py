@@ -1,4 +1,4 @@
-"""What each set holds for plausible: its paper's numbers, by hand."""
+"""The radii of each plausible set, compared with its paper by hand."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_plan_is_that_of_extended_value_iteration_with_these_radii(
     assert ball.sweeps() == expected.sweeps
 
 
-def test_a_pair_never_visited_is_held_to_be_as_good_as_can_be_whatever_the_scale() -> None:
+def test_an_unvisited_pair_is_fully_optimistic_for_any_scale() -> None:
     ball = Widened(0.5, scale=1e-6, horizon=10)
     pairs = Pairs.of(3, 2)
     ball.allocate(pairs)
@@ -133,7 +133,7 @@ def test_a_span_that_no_widening_reaches_ends_in_balls_that_hold_everything() ->
     assert 2.0 <= ball.widening < 4.0
 
 
-def test_what_is_no_widening_is_refused() -> None:
+def test_invalid_widenings_are_refused() -> None:
     for bad in (-0.1, math.inf, math.nan, True, "1", None):
         with pytest.raises(InvalidParameter, match="widening"):
             Widened(0.1, horizon=10, widening=bad)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_its_weights_are_those_of_the_papers_recursion(n_symbols: int) -> None:
 
 @needs_speed
 @pytest.mark.parametrize("n_symbols", [2, 4])
-def test_what_it_finds_the_unpruned_one_finds_too_and_little_earlier(
+def test_pruning_delays_detection_only_a_little(
     n_symbols: int, first_visit: Callable[..., int]
 ) -> None:
     """Means of 60 runs on rewards, w = 0.05/30: what pruning loses is 2-4 visits or a fifth.
@@ -101,7 +101,7 @@ def test_what_it_finds_the_unpruned_one_finds_too_and_little_earlier(
 
 
 @needs_speed
-def test_rewards_are_watched_unless_told_not_to(first_visit: Callable[..., int]) -> None:
+def test_rewards_are_watched_unless_switched_off(first_visit: Callable[..., int]) -> None:
     rewards = np.repeat([0.0, 1.0], 200)
     assert 204 <= first_visit(BOCPD(), np.zeros(400), rewards) <= 216
     assert first_visit(BOCPD(rewards=False), np.zeros(400), rewards) == 400

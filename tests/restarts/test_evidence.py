@@ -95,7 +95,7 @@ def test_the_weight_of_a_change_is_the_one_defined() -> None:
 
 
 @pytest.mark.parametrize("n_pairs", [1, 15, 33, 45, 63, 98, 99])
-def test_what_is_compared_is_as_old_as_it_should_be_whatever_the_number_of_pairs(
+def test_snapshots_have_the_right_age_for_any_number_of_pairs(
     n_pairs: int,
 ) -> None:
     rule = detector(1, n_pairs)
@@ -114,7 +114,7 @@ def test_what_is_compared_is_as_old_as_it_should_be_whatever_the_number_of_pairs
 
 
 @pytest.mark.parametrize("changed", [1, 6])
-def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say(changed: int) -> None:
+def test_incremental_marginal_likelihoods_equal_those_of_the_counts(changed: int) -> None:
     rng = np.random.default_rng(5)
     rule, (rewards, rows) = detector(), world(rng)
     suspects = np.zeros(6, bool)
@@ -143,7 +143,7 @@ def test_what_is_carried_along_from_step_to_step_is_what_the_counts_say(changed:
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 64, 1000])
-def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(pieces: int) -> None:
+def test_the_result_does_not_depend_on_how_the_log_is_split(pieces: int) -> None:
     rng = np.random.default_rng(1)
     a, b = (steps_of(rng, 1500, *world(rng)) for _ in range(2))
     pairs, nexts, rewards = (np.concatenate([x, y]) for x, y in zip(a, b, strict=True))
@@ -219,7 +219,7 @@ def test_a_pair_not_met_since_is_suspected_where_many_others_have_changed(change
     assert suspects[3:].all() == (changed == 3)
 
 
-def test_what_another_has_found_changed_is_forgotten_in_all_snapshots_and_nothing_else() -> None:
+def test_a_pair_that_a_probe_found_changed_is_removed_from_all_snapshots() -> None:
     rng = np.random.default_rng(8)
     rule = detector()
     rule.watch(*steps_of(rng, 3000, *world(rng)), 3000)
@@ -236,7 +236,7 @@ def test_what_another_has_found_changed_is_forgotten_in_all_snapshots_and_nothin
 
 
 @pytest.mark.parametrize("factors", [[0.0], [-5.0, 3.0, 39.0], [60.0, 800.0, -3.0], [39.9] * 16])
-def test_products_that_no_double_would_hold_add_up_all_the_same(factors: list[float]) -> None:
+def test_products_beyond_the_range_of_doubles_add_up(factors: list[float]) -> None:
     products, sums = np.ones(5), np.zeros(5)
     for log_b in factors:
         multiply(products, sums, log_b)

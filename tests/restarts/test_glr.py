@@ -56,7 +56,7 @@ def test_the_threshold_shares_delta_among_rewards_and_successors_of_all_pairs() 
 
 
 @needs_speed
-def test_what_it_finds_the_test_at_every_split_finds_too_and_little_earlier(
+def test_the_grid_of_splits_delays_detection_only_a_little(
     first_visit: Callable[..., int],
 ) -> None:
     """Means of 60 runs in the last column: what the grid loses is 1-4 visits or a fifth.

@@ -54,7 +54,7 @@ def test_counts_are_kept_at_the_last_multiples_of_each_power_of_two() -> None:
 
 
 @EACH
-def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(name: str) -> None:
+def test_the_result_does_not_depend_on_how_the_log_is_split(name: str) -> None:
     pairs, nexts, rewards = log_of(3000, 6, 3)
     nexts[2000:] = 0  # a change
     states = []
@@ -74,7 +74,7 @@ def test_it_makes_no_difference_in_which_pieces_the_log_is_handed_over(name: str
 
 
 @EACH
-def test_an_alarm_comes_at_the_end_of_a_stretch_and_then_all_is_forgotten(name: str) -> None:
+def test_an_alarm_comes_at_the_end_of_a_stretch_and_resets_the_detector(name: str) -> None:
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(2, 1))
     steps = 0
@@ -113,7 +113,7 @@ def test_memory_is_bounded_whatever_the_number_of_states(name: str) -> None:
 
 
 @EACH
-def test_growing_watches_all_pairs_anew(name: str) -> None:
+def test_growth_resets_the_detector(name: str) -> None:
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
     detector.watch(*log_of(100, 6, 3), 100)
@@ -125,7 +125,7 @@ def test_growing_watches_all_pairs_anew(name: str) -> None:
     ("name", "other"),
     [("glr", "Window"), ("glr", "Posterior"), ("bocpd", "Everything"), ("bocpd", "Discounted")],
 )
-def test_any_memory_or_set_can_be_restarted_by_it(name: str, other: str) -> None:
+def test_detectors_work_with_any_memory_and_set(name: str, other: str) -> None:
     memory: Any = {"Window": lambda: Window(400), "Discounted": lambda: Discounted(0.995)}.get(
         other, lambda: Everything()
     )
@@ -146,9 +146,7 @@ def test_any_memory_or_set_can_be_restarted_by_it(name: str, other: str) -> None
 
 
 @EACH
-def test_an_agent_whose_detector_has_found_a_change_is_saved_and_goes_on(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_agent_with_a_pending_alarm_continues_after_loading(name: str, tmp_path: Path) -> None:
     agent = Episodic(
         2, 1, memory=Everything(), plausible=L1Ball(0.1), restarts=DETECTORS[name]()
     )  # fmt: skip
@@ -195,7 +193,7 @@ def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> 
 
 
 @EACH
-def test_with_many_states_the_contract_is_kept_too(name: str) -> None:
+def test_the_contract_holds_with_many_states(name: str) -> None:
     def make() -> Any:
         return Episodic(
             70, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=DETECTORS[name]()
@@ -210,7 +208,7 @@ def test_with_many_states_the_contract_is_kept_too(name: str) -> None:
 
 
 @EACH
-def test_what_a_file_could_do_to_it_is_refused(name: str) -> None:
+def test_hostile_values_are_refused(name: str) -> None:
     def fresh() -> Any:
         detector = DETECTORS[name]()
         detector.allocate(Pairs.of(3, 2))
