@@ -57,7 +57,7 @@ def fuzzed(folder: Path, n: int) -> str:
     """Send n requests, eight at a time, and check everything; an account of the answers."""
     decisions = Decisions(SWUCRL(3, 2, window=50), folder, sync=False)
     with (
-        patch.object(server, "PATIENCE", 0.2),  # many of these requests have no end
+        patch.object(server, "TIMEOUT", 0.2),  # many of these requests have no end
         decisions, serving(decisions, rate=1e6) as client,
         ThreadPoolExecutor(8) as pool,
     ):  # fmt: skip
