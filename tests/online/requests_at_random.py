@@ -1,4 +1,4 @@
-"""Requests as nobody sane would send them, mixed with sane ones.
+"""Random malformed requests, mixed with valid ones.
 
 Each is some bytes on a connection of its own, followed by a request that says good-bye. Whatever is
 answered must be HTTP, and no status may be 500 or above; in the end the log must tell exactly what

@@ -1,4 +1,4 @@
-"""Who may come in, and how often."""
+"""Authentication and rate limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning off the path of decisions: the old policy serves, and the swap is an event."""
+"""Planning in the background: the old policy is used meanwhile, and the swap is an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent believes is told as it is, in plain data, and telling it changes nothing."""
+"""The policy and estimates as plain data; reading them changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With answers at once it is the paper's agent; a folder belongs to one process and one agent."""
+"""Decisions with immediate feedback equal a simulation; a folder has one process and one agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that fail, Ctrl-C, and many threads: nothing is lost, and nothing counts twice."""
+"""Disk faults, Ctrl-C and many threads: nothing is lost, and nothing counts twice."""
 
 from __future__ import annotations
 

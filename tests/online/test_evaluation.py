@@ -1,4 +1,4 @@
-"""Another agent's statistics on logged steps: predicted from the past alone, by its own memory."""
+"""Predictions of other agents on logged steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is registered and can be served is served, shown and replayed."""
+"""Every servable agent of the registry is served, shown, replayed, and compared with a simulation."""
 
 from __future__ import annotations
 

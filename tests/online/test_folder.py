@@ -1,4 +1,4 @@
-"""The folder: for one owner and one process, checked where it can be, and readable for ever."""
+"""The folder: one owner, one process, damage is detected, and old formats stay readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States and actions that are added while decisions go on."""
+"""States and actions that are added between decisions."""
 
 from __future__ import annotations
 

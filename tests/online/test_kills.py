@@ -1,4 +1,4 @@
-"""A tenth of the campaign of `kills`; `make soak` runs it at full count."""
+"""A tenth of the runs of `kills`; `make soak` runs them all."""
 
 from __future__ import annotations
 

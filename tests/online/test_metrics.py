@@ -1,4 +1,4 @@
-"""The numbers for Prometheus: well formed, and true."""
+"""The metrics for Prometheus are well formed and correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change signal: what it compares, how seldom it cries wolf, and what it sees."""
+"""The change signal: its definition, false alarms and detections; the reward history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document and the service say the same: every route answers as it is documented."""
+"""The service answers as its OpenAPI document says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live page in a real browser, before the real service: it shows and follows what happens."""
+"""The live page in a real browser with the real service: content and updates."""
 
 from __future__ import annotations
 

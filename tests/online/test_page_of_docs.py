@@ -1,4 +1,4 @@
-"""The commands on the page about production do what the page says, in the order in which they come.
+"""The commands in docs/online.md work, in the order in which they appear.
 
 Its Python is run by `tests/test_docs.py`.
 """

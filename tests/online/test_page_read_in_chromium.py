@@ -1,4 +1,4 @@
-"""The live page is read by keyboard, pointer, on paper and in the dark, and can't be misled."""
+"""The live page: accessibility, printing, dark mode and security."""
 
 from __future__ import annotations
 

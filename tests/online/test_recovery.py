@@ -1,4 +1,4 @@
-"""The log is the whole truth: whatever happened, applying it again gives the same learner."""
+"""Replaying the log gives the same learner, whatever happened."""
 
 from __future__ import annotations
 

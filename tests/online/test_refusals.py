@@ -1,4 +1,4 @@
-"""What can't be taken is refused with a typed error, and has changed nothing."""
+"""Invalid arguments raise a typed error and change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log applied again gives the learner that made it, and says so when it does not."""
+"""`verify`: a replayed log gives the same learner, and differences are reported."""
 
 from __future__ import annotations
 

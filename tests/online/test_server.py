@@ -1,4 +1,4 @@
-"""The server as a process of its own: ready when it says so, stopped or killed without a loss."""
+"""The server as a process: it is stopped or killed without loss."""
 
 from __future__ import annotations
 

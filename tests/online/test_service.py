@@ -1,4 +1,4 @@
-"""The service: what is asked, what is answered, what is refused, and what is then in the log."""
+"""The service: requests, answers, errors, and the resulting log."""
 
 from __future__ import annotations
 

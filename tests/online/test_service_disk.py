@@ -1,4 +1,4 @@
-"""The service and its disk: shared syncs, back-pressure, and a disk that is full."""
+"""The service and its disk: shared syncs, back-pressure, and a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No request, however strange, is answered with a fault of the service; 5000 in `make soak`."""
+"""No random request causes an internal error; `make soak` sends 5000."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the agent's choice is not available, the best that is gets taken."""
+"""If the agent's choice is not available, the best available action is taken."""
 
 from __future__ import annotations
 
