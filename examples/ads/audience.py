@@ -1,13 +1,13 @@
-"""The visitors of a small shop's page. All numbers are our own, made up for the example.
+"""The visitors of a small shop's page. All numbers are invented for the example.
 
 A visitor is in one of six states: new, looking at sport, home or books, at the basket, or about to
 leave. The page shows one of four offers: sport, home, books, or a voucher. Each audience has, in
 every state, an offer that half of its visitors click on and one that a quarter do; anything else is
 clicked on by one in twelve. At the basket visitors click half as often again.
 
-A click on sport, home or books leads there, a click on the voucher to the basket. Who does not
-click stays, wanders on, or drifts towards leaving. Whoever leaves is followed by the next visitor,
-who is new. So an offer counts twice: for the click, and for where it leads.
+A click on sport, home or books leads there, a click on the voucher to the basket. Visitors who do
+not click stay, move on, or move towards leaving. A visitor who leaves is replaced by a new one. So
+an offer matters twice: for the click, and for the next state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAVOURITE, SECOND, OTHER, AT_BASKET = 0.5, 0.25, 1 / 12, 1.5
 
 @dataclass(frozen=True)
 class Audience:
-    """Who comes for a while: in each state, the favourite offer and the second."""
+    """An audience: in each state, the favourite offer and the second favourite."""
 
     name: str
     favourites: tuple[str, ...]
@@ -44,14 +44,14 @@ class Audience:
         return found
 
     def mdp(self) -> sm.MDP:
-        """The same as an MDP, whose best policy can be computed."""
+        """The audience as an MDP, whose optimal policy can be computed."""
         clicks = self.clicks()
         moves = clicks[:, :, None] * np.eye(len(STATES))[list(LEADS_TO)]
         moves += (1 - clicks)[:, :, None] * np.array(WITHOUT_CLICK)[:, None, :]
         return sm.MDP(moves, clicks)
 
 
-# Where visitors go who did not click, by where they are.
+# The next state of visitors who did not click, by state.
 WITHOUT_CLICK = (
     (0.40, 0.10, 0.10, 0.10, 0.00, 0.30),
     (0.00, 0.50, 0.05, 0.05, 0.10, 0.30),

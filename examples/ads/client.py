@@ -1,4 +1,4 @@
-"""The service as a page's backend sees it: start it, ask it, tell it what came of it."""
+"""A client of the service: start it, request decisions, report feedback."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-PATIENCE = 30  # seconds for the service to stop
+STOP_TIMEOUT = 30  # seconds for the service to stop
 
 
 class Client:
-    """One connection that is kept alive."""
+    """One persistent connection."""
 
     def __init__(self, address: str) -> None:
         place = urlsplit(address)
@@ -29,12 +29,12 @@ class Client:
         return found["id"], found["action"]
 
     def feedback(self, decision: str, reward: float, next_state: int) -> None:
-        """Whether it was clicked on, and where the visitor is now."""
+        """Report whether the visitor clicked, and the next state."""
         path = f"/decisions/{decision}/feedback"
         self.post(path, {"reward": reward, "next_state": next_state})
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """JSON there and back; an error of the service is one here."""
+        """Send and receive JSON. Raises an error if the service returns one."""
         headers = {"Content-Type": "application/json"}
         self._connection.request("POST", path, json.dumps(body).encode(), headers)
         answer = self._connection.getresponse()
@@ -44,13 +44,13 @@ class Client:
         return found
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 
 @contextmanager
 def serving(data: Path, options: Sequence[str]) -> Iterator[str]:
-    """`switchmdp serve` on a free port of the loopback: its address, until the block is left.
+    """Run `switchmdp serve` on a free port of the loopback during the block. Yields its address.
 
     Without `--no-sync` every answer would wait for the disk, and here there is one caller at a
     time: nobody to share that wait with. A simulation can be run again.
@@ -71,7 +71,7 @@ def serving(data: Path, options: Sequence[str]) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,11 +1,11 @@
-"""Which offer to show, when the audience shifts: three services, one stream of visitors each.
+"""Offers for a changing audience: three services, one stream of visitors each.
 
     python examples/ads/shop.py                  24 000 offers each: two minutes
     python examples/ads/shop.py --steps 4000     too short to learn much
 
 Starts `switchmdp serve` three times, for SW-UCRL, for UCRL2 and for a fixed policy (the best one
-for the first audience), and lets the same visitors (`audience`) come to each over HTTP. Prints a
-table and draws the click rate over time. README.md says what the numbers mean. Needs
+for the first audience), and sends the same visitors (`audience`) to each over HTTP. Prints a
+table and draws the click rate over time. README.md explains the numbers. Needs
 `switchmdp[serve,plot]`.
 """
 
@@ -34,10 +34,10 @@ FIXED = "fixed policy"
 
 
 def visited(client: Client, audiences: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Let visitors come to a service, several at once; whether each offer was clicked on.
+    """Send visitors to a service, several at once. Returns whether each offer was clicked.
 
-    In every round each session is shown an offer, and only then the clicks are told, so that as
-    many decisions are open at a time. One seed draws the same luck whatever is shown.
+    In every round all sessions get an offer before any click is reported, so that several decisions
+    are pending at a time. The random numbers depend on the seed only, not on the offers.
     """
     rng = np.random.default_rng(seed)
     clicks = [audience.clicks() for audience in AUDIENCES]
@@ -58,7 +58,7 @@ def visited(client: Client, audiences: NDArray[np.int64], seed: int) -> NDArray[
 
 
 def served(place: Path, name: str, window: int, audiences: Any, seed: int) -> NDArray[np.bool_]:
-    """Start a service, let the visitors come, stop it."""
+    """Start a service, send the visitors, stop it."""
     agent = ["--agent", "sw-ucrl", "--window", str(window)]
     options = agent if name == "SW-UCRL" else ["--agent", "ucrl2"]
     sizes = ["--states", str(len(STATES)), "--actions", str(len(OFFERS)), "--delta", str(DELTA)]
@@ -88,12 +88,12 @@ def table(found: dict[str, NDArray[np.bool_]], audiences: NDArray[np.int64]) -> 
 
 
 def best_rates() -> NDArray[np.float64]:
-    """What the best policy for each audience earns in the long run."""
+    """The gain of the optimal policy for each audience."""
     return np.array([sm.optimal_gain(audience.mdp()).gain for audience in AUDIENCES])
 
 
 def figure(found: dict[str, NDArray[np.bool_]], audiences: NDArray[np.int64]) -> Any:
-    """The click rate over time, averaged over a sixty-fourth of it."""
+    """The click rate over time, in 64 averages."""
     curves = {}
     for name, values in {**found, "the best policy": best_rates()[audiences]}.items():
         parts = np.array_split(np.arange(len(audiences)), min(POINTS, len(audiences)))
@@ -106,7 +106,7 @@ def figure(found: dict[str, NDArray[np.bool_]], audiences: NDArray[np.int64]) ->
 
 
 def told(place: Path, window: int, steps: int) -> str:
-    """How the window was chosen, and what else might have been."""
+    """How the window was chosen, and alternatives."""
     diameter = max(sm.diameter(audience.mdp()) for audience in AUDIENCES)
     theory = sm.theory.optimal_window(
         horizon=steps, diameter=diameter, n_states=len(STATES), n_actions=len(OFFERS),
@@ -124,7 +124,7 @@ def told(place: Path, window: int, steps: int) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Serve, print the table, save the figure."""
-    parser = argparse.ArgumentParser(description="offers for an audience that shifts, over HTTP")
+    parser = argparse.ArgumentParser(description="offers for a changing audience, over HTTP")
     parser.add_argument("--steps", type=int, default=24_000, help="offers shown by each service")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("ads.svg"), help="the figure")
@@ -145,5 +145,5 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service stops
     main()

@@ -32,7 +32,7 @@ def rows_of(said: str) -> dict[str, list[str]]:
     return {label: rest.split() for label, rest in lines}
 
 
-def test_windows_are_compared_beside_two_baselines(call: Any, log: Path) -> None:
+def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
     said = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
     assert said.code == 0
     assert "replayed 800 records from the beginning:" in said.out
@@ -51,7 +51,7 @@ def test_windows_are_compared_beside_two_baselines(call: Any, log: Path) -> None
     assert said.out.endswith("Agreement with the log is not an advantage.\n")
 
 
-def test_without_a_window_a_scale_of_them_is_tried(call: Any, log: Path) -> None:
+def test_by_default_several_windows_are_tried(call: Any, log: Path) -> None:
     rows = rows_of(call("replay", log).out)
     windows = [f"sw-ucrl, window {w}" for w in (6, 12, 25, 50, 100, 200, 400)]
     assert list(rows) == [*windows, "never forgets", "the last visit"]
@@ -59,7 +59,7 @@ def test_without_a_window_a_scale_of_them_is_tried(call: Any, log: Path) -> None
     assert numbers[-3] == numbers[-2]  # a window as long as the log never forgets
 
 
-def test_json_has_it_all(call: Any, log: Path) -> None:
+def test_json_output_contains_all_results(call: Any, log: Path) -> None:
     said = call("replay", log, "--window", 30, "--json")
     verified, *found, note = map(json.loads, said.out.splitlines())
     assert verified == {
@@ -86,7 +86,7 @@ def test_json_has_it_all(call: Any, log: Path) -> None:
         ("ucrl2-r", ("--changes", 2), "ucrl2-r, changes 2"),
     ],
 )
-def test_other_agents_are_evaluated_likewise(
+def test_other_agents_can_be_evaluated(
     call: Any, log: Path, agent: str, given: tuple[Any, ...], label: str
 ) -> None:
     said = call("replay", log, "--agent", agent, *given, "--json")
@@ -94,9 +94,7 @@ def test_other_agents_are_evaluated_likewise(
     assert json.loads(said.out.splitlines()[1])["agent"] == label
 
 
-def test_an_agent_that_predicts_nothing_is_compared_by_its_actions_alone(
-    call: Any, log: Path
-) -> None:
+def test_an_agent_without_predictions_is_compared_by_agreement_only(call: Any, log: Path) -> None:
     said = call("replay", log, "--agent", "random", "--set", "seed=3")
     assert said.code == 0
     row = re.search(r"^random +(.*)$", said.out, re.M)
@@ -113,7 +111,7 @@ def test_an_agent_that_predicts_nothing_is_compared_by_its_actions_alone(
     assert found["best_reward_error"] is False
 
 
-def test_a_log_that_gives_another_learner_is_damaged(call: Any, log: Path) -> None:
+def test_a_log_that_gives_a_different_learner_is_reported(call: Any, log: Path) -> None:
     (file,) = files_of(log).values()
     records = dict(read(log))
     records[800]["reward"] = 0.25
@@ -124,7 +122,7 @@ def test_a_log_that_gives_another_learner_is_damaged(call: Any, log: Path) -> No
     assert "sw-ucrl, window 30" in said.out
 
 
-def test_a_log_that_has_grown_is_evaluated_at_its_last_size(call: Any, log: Path) -> None:
+def test_a_log_with_growth_is_evaluated_at_its_final_size(call: Any, log: Path) -> None:
     with Decisions(None, log, sync=False) as decisions:
         state = decisions.add_state(available=[1])
         decisions.feedback(decisions.decide(state).id, 1.0, 0)
@@ -134,7 +132,7 @@ def test_a_log_that_has_grown_is_evaluated_at_its_last_size(call: Any, log: Path
     assert row["reward_estimates"][state] == [None, 1.0]
 
 
-def test_a_log_without_feedback_is_verified_all_the_same(call: Any) -> None:
+def test_a_log_without_feedback_is_verified(call: Any) -> None:
     with Decisions(SWUCRL(2, 2, window=50), "empty", sync=False) as decisions:
         decisions.decide(0)
     said = call("replay", "empty")
@@ -164,7 +162,7 @@ def test_a_log_without_feedback_is_verified_all_the_same(call: Any) -> None:
         (("--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
     ],
 )
-def test_what_the_agent_does_not_take_is_told(
+def test_invalid_parameters_are_reported(
     call: Any, log: Path, given: tuple[Any, ...], says: str
 ) -> None:
     said = call("replay", log, *given)
@@ -172,7 +170,7 @@ def test_what_the_agent_does_not_take_is_told(
     assert says in said.err
 
 
-def test_what_is_no_log_is_told(call: Any) -> None:
+def test_a_folder_without_a_log_is_reported(call: Any) -> None:
     said = call("replay", "nowhere")
     assert said.code == 4
     assert said.err == "error: nowhere is no folder of decisions: there is no decisions.json\n"

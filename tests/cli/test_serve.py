@@ -30,13 +30,13 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "serve", serve)
 
 
-def test_it_says_where_it_listens_and_what_it_does_meanwhile(call: Call) -> None:
+def test_serve_prints_its_address_and_progress(call: Call) -> None:
     said = call(*SW)
     assert said.code == 143
     assert said.out.startswith("listening on http://127.0.0.1:")
     lines = said.err.splitlines()
     assert lines[0] == "compiling the agent ..."
-    assert lines[-1] == "stopped; everything acknowledged is in data"
+    assert lines[-1] == "stopped; all acknowledged events are in data"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_it_says_where_it_listens_and_what_it_does_meanwhile(call: Call) -> None
         ("random", ["--set", "seed=7"], "Random"),
     ],
 )
-def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
+def test_every_servable_agent_can_be_served_and_continued(
     call: Call, agent: str, options: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "compile_agent", lambda decisions: None)  # once is enough, above
@@ -63,7 +63,7 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (GO_ON, "--agent must be given"),
+        (GO_ON, "--agent must be set"),
         ((*GO_ON, "--agent", "ucrl2"), "--states must be set together with --agent"),
         ((*NEW, "--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
         ((*NEW, "--agent", "oracle"), "(oracle needs the change points, so it can"),
@@ -76,7 +76,7 @@ def test_every_agent_that_is_not_told_the_truth_can_be_served_and_goes_on(
         ((*NEW, "--agent", "sw-ucrl", "--set", "window=wide"), "window must be an integer"),
         ((*SW, "--delta", "2"), "delta must be a number strictly between 0 and 1"),
         ((*SW, "--expiry", "-1"), "expiry must be a positive number"),
-        ((*SW, "--host", "0.0.0.0"), "host must be an address of the loopback"),
+        ((*SW, "--host", "0.0.0.0"), "host must be a loopback address"),
         ((*SW, "--token-file", "nothing"), "nothing: No such file"),
         ((*SW, "--warm-start", "nothing.csv"), "nothing.csv: No such file"),
     ],
@@ -90,15 +90,15 @@ def test_invalid_options_are_reported_before_anything_is_created(
     assert not Path("data").exists() or "expiry" in told
 
 
-def test_another_agent_than_the_one_in_the_folder_is_refused(call: Call) -> None:
+def test_an_agent_other_than_the_folders_is_rejected(call: Call) -> None:
     call(*SW)
     said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
     assert said.code == 2
-    assert "data was made for another agent" in said.err
-    assert "--agent must be given together with --states" in call(*NEW).err
+    assert "data was created with another agent" in said.err
+    assert "--agent must be set together with --states" in call(*NEW).err
 
 
-def test_a_folder_of_something_else_is_left_alone(call: Call, tmp_path: Path) -> None:
+def test_an_unrelated_folder_is_not_touched(call: Call, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "letter.txt").write_text("dear", "utf-8")
     assert call(*SW).code == 4
@@ -121,10 +121,10 @@ def test_the_token_is_in_a_file_or_the_environment(
     assert call(*GO_ON, "--token-file", "token").code == 2
 
 
-def test_a_token_file_that_others_can_read_is_warned_of(call: Call, tmp_path: Path) -> None:
+def test_a_token_file_readable_by_others_causes_a_warning(call: Call, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("sixteen-characters\n", "utf-8")
-    warning = "warning: other users can read token; to prevent that: chmod 600 token\n"
+    warning = "warning: other users can read token; to prevent this, run: chmod 600 token\n"
     for mode, warned in ((0o600, False), (0o640, True), (0o604, True), (0o644, True)):
         token.chmod(mode)
         said = call(*SW, "--token-file", "token")
@@ -136,7 +136,7 @@ def test_a_token_file_that_others_can_read_is_warned_of(call: Call, tmp_path: Pa
 TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"
 
 
-def test_it_learns_first_from_a_table(call: Call, tmp_path: Path) -> None:
+def test_a_warm_start_from_a_table(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
     said = call(*SW, "--warm-start", "steps.csv")
     assert said.code == 143
@@ -144,7 +144,7 @@ def test_it_learns_first_from_a_table(call: Call, tmp_path: Path) -> None:
     assert list(history("data")) == [(0, 1, 0.5, 2), (2, 0, 1.0, 0)]
 
 
-def test_it_learns_first_from_other_decisions(call: Call, tmp_path: Path) -> None:
+def test_a_warm_start_from_another_folder(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
     call(*SW, "--warm-start", "steps.csv")
     said = call(*SW, "--data", "other", "--warm-start", "data")
@@ -155,16 +155,16 @@ def test_it_learns_first_from_other_decisions(call: Call, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("table", "code", "told"),
     [
-        ("", 4, "steps.csv must begin with the line state,action,reward,next_state"),
-        ("a,b\n1,2\n", 4, "steps.csv must begin with the line"),
-        (TABLE + "1,1,x,1\n", 4, "steps.csv, line 4: no step: ['1', '1', 'x', '1']"),
-        (TABLE + "1,1\n", 4, "steps.csv, line 4: no step"),
+        ("", 4, "the first line of steps.csv must be state,action,reward,next_state"),
+        ("a,b\n1,2\n", 4, "the first line of steps.csv must be"),
+        (TABLE + "1,1,x,1\n", 4, "steps.csv, line 4: not a step: ['1', '1', 'x', '1']"),
+        (TABLE + "1,1\n", 4, "steps.csv, line 4: not a step"),
         (TABLE + "1,1,2,1\n", 2, "steps.csv, step 3: reward must be a finite number in [0, 1]"),
         (TABLE + "7,1,1,1\n", 2, "steps.csv, step 3: state must be an integer from 0 to 2"),
         (TABLE + "1,1,nan,1\n", 2, "steps.csv, step 3: reward must be"),
     ],
 )
-def test_a_table_with_a_fault_in_it_makes_no_folder(
+def test_an_invalid_table_creates_no_folder(
     call: Call, tmp_path: Path, table: str, code: int, told: str
 ) -> None:
     (tmp_path / "steps.csv").write_text(table, "utf-8")
@@ -174,17 +174,17 @@ def test_a_table_with_a_fault_in_it_makes_no_folder(
     assert not (tmp_path / "data").exists()
 
 
-def test_only_a_new_folder_can_be_warmed_up(call: Call, tmp_path: Path) -> None:
+def test_a_warm_start_needs_a_new_folder(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
     call(*SW)
     said = call(*SW, "--warm-start", "steps.csv")
     assert said.code == 2
-    assert "--warm-start must be left out: the folder is not new" in said.err
+    assert "--warm-start must be omitted: the folder is not new" in said.err
     assert list(history("data")) == []
 
 
 @pytest.mark.parametrize(("package", "module"), [("uvicorn", "server"), ("starlette", "service")])
-def test_without_the_extra_it_says_what_to_install(
+def test_a_missing_extra_is_named(
     call: Call, monkeypatch: pytest.MonkeyPatch, package: str, module: str
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package]:

@@ -1,4 +1,4 @@
-"""A folder that was lived in, decisions that are served, and their page in a browser."""
+"""Fixtures: a folder with history, served decisions, and their page in a browser."""
 
 from __future__ import annotations
 

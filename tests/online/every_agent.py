@@ -1,7 +1,7 @@
-"""Every agent that can be served: served over HTTP, looked at, reopened, replayed and killed.
+"""Every servable agent: served over HTTP, shown, reopened, replayed, killed, and simulated.
 
 Run as a program without machine code (`NUMBA_DISABLE_JIT=1`), because compiling all agents takes
-minutes. It prints one line of JSON for each agent: what was seen, or the traceback.
+minutes. It prints one line of JSON per agent: the results, or the traceback.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ VALUES: dict[str, Any] = {
 
 
 def needed(name: str) -> dict[str, Any]:
-    """A value for each parameter that the agent needs."""
+    """A value for each required parameter."""
     takes = parameters_of(name)
     return {key: VALUES[key] for key, kind in takes.items() if kind.default is kind.empty}
 
 
 def served_as_simulated(name: str, folder: Path) -> dict[str, Any]:
-    """Serve the trajectory of a simulation, feedback before the next decision; what differs."""
+    """Serve the trajectory of a simulation with immediate feedback. Returns what differs."""
     problem = sm.problems.random_switching(4, 3, changes=3, horizon=SIMULATED, seed=7)
     parameters = (
         needed(name) | {"horizon": SIMULATED} if "horizon" in needed(name) else needed(name)
@@ -74,7 +74,7 @@ def _position(agent: Any) -> dict[str, int]:
 
 
 def lived(name: str, folder: Path) -> dict[str, Any]:
-    """Serve the agent for a while, then go on with its folder and replay it; what was seen."""
+    """Serve the agent, reopen its folder and replay it. Returns the results."""
     kind: Any = AGENTS[name]
     decisions = Decisions(kind(3, 2, **needed(name)), folder, sync=False, snapshot_every=50)
     with decisions, serving(decisions) as client:
@@ -95,7 +95,7 @@ def lived(name: str, folder: Path) -> dict[str, Any]:
 
 
 def survives(name: str, scratch: Path) -> None:
-    """Whatever may happen to decisions, at random, planned both ways; the log tells all of it."""
+    """Apply random events with both kinds of planning. The log must give the same learner."""
     for seed, replan in enumerate(("inline", "background")):
         clock, folder = Clock(), scratch / f"{name}-{replan}"
         life, kind = Life(seed, clock, 8), cast(Any, AGENTS[name])
@@ -118,7 +118,7 @@ def _live(client: Client, first: int, last: int) -> None:
 
 
 def main(scratch: Path) -> None:
-    """One line of JSON for each agent."""
+    """Print one line of JSON per agent."""
     assert not JIT
     for name in servable_agents():
         try:

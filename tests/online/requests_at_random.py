@@ -1,4 +1,4 @@
-"""Requests as nobody sane would send them, mixed with sane ones.
+"""Random malformed requests, mixed with valid ones.
 
 Each is some bytes on a connection of its own, followed by a request that says good-bye. Whatever is
 answered must be HTTP, and no status may be 500 or above; in the end the log must tell exactly what
@@ -57,7 +57,7 @@ def fuzzed(folder: Path, n: int) -> str:
     """Send n requests, eight at a time, and check everything; an account of the answers."""
     decisions = Decisions(SWUCRL(3, 2, window=50), folder, sync=False)
     with (
-        patch.object(server, "PATIENCE", 0.2),  # many of these requests have no end
+        patch.object(server, "TIMEOUT", 0.2),  # many of these requests have no end
         decisions, serving(decisions, rate=1e6) as client,
         ThreadPoolExecutor(8) as pool,
     ):  # fmt: skip

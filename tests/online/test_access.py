@@ -1,4 +1,4 @@
-"""Who may come in, and how often."""
+"""Authentication and rate limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from switchmdp.online import access
 from switchmdp.online.access import RateLimit, checked_token
 
 
-def test_a_client_comes_in_as_often_as_its_rate_and_one_second_at_once() -> None:
+def test_a_client_may_use_its_rate_plus_a_burst_of_one_second() -> None:
     times = [step / 128 for step in range(1280)]
     limit = RateLimit(4, clock=iter(times).__next__)
     came = sum(limit.wait("a") == 0 for _ in times)
     assert came == 4 + 4 * 10 - 1  # what the tenth second's end would allow is not yet due
 
 
-def test_who_waits_as_long_as_told_comes_in() -> None:
+def test_a_client_that_waits_as_told_is_accepted() -> None:
     now = 0.0
     limit = RateLimit(0.5, clock=lambda: now)
     assert limit.wait("a") == 0
@@ -25,14 +25,14 @@ def test_who_waits_as_long_as_told_comes_in() -> None:
     assert limit.wait("a") == 0
 
 
-def test_clients_that_come_no_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_stored_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MOST_CLIENTS", 2)
     limit = RateLimit(1, clock=lambda: 0.0)
     assert [limit.wait(name) for name in "aabca"] == [0, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("token", ["", "short", "x" * 15, "with a space in it", "ünïcödé-täken-éh"])
-def test_a_token_that_can_be_guessed_or_not_sent_is_refused_without_being_shown(token: str) -> None:
+def test_a_weak_or_malformed_token_is_rejected_without_being_shown(token: str) -> None:
     with pytest.raises(InvalidParameter, match="token must be") as found:
         checked_token(token)
     assert not token or token not in str(found.value)

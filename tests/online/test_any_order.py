@@ -1,4 +1,4 @@
-"""Decisions under any sequence of calls, crashes, reopenings and restored backups.
+"""Decisions under random sequences of calls, crashes, reopenings and restored backups.
 
 The machine keeps what was acknowledged in plain dictionaries, and checks the service against them:
 nothing acknowledged is lost, nothing counts twice, and no answer is credited to another decision.

@@ -1,4 +1,4 @@
-"""Planning off the path of decisions: the old policy serves, and the swap is an event."""
+"""Planning in the background: the old policy is used meanwhile, and the swap is an event."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def swapped(decisions: Decisions, planner: Planner) -> None:
         thread.join()
 
 
-def test_the_old_policy_serves_while_a_plan_is_made(decisions: Decisions, planner: Planner) -> None:
+def test_the_old_policy_is_used_during_background_planning(
+    decisions: Decisions, planner: Planner
+) -> None:
     until_planning(decisions, planner)
     agent: Any = decisions.learner.agent
     policy, episode = agent.policy.tolist(), agent.episode
@@ -86,7 +88,7 @@ def test_the_old_policy_serves_while_a_plan_is_made(decisions: Decisions, planne
     decisions.close()
 
 
-def test_only_one_plan_is_made_at_a_time_and_each_swap_is_logged(
+def test_only_one_plan_runs_at_a_time_and_each_swap_is_logged(
     decisions: Decisions, planner: Planner
 ) -> None:
     for _ in range(4):
@@ -100,9 +102,7 @@ def test_only_one_plan_is_made_at_a_time_and_each_swap_is_logged(
     assert bits(rebuild(decisions.folder)) == bits(decisions.learner)
 
 
-def test_the_plan_is_the_one_of_what_was_known_when_it_began(
-    decisions: Decisions, planner: Planner
-) -> None:
+def test_a_plan_uses_the_data_from_when_it_started(decisions: Decisions, planner: Planner) -> None:
     until_planning(decisions, planner)
     path = decisions.folder / "then"
     decisions.look(lambda learner: learner.agent.save(path))
@@ -140,7 +140,7 @@ def test_a_process_killed_between_plan_and_swap_loses_neither(
     assert bits(rebuild(left)) == bits(again.learner)
 
 
-def test_closing_gives_a_plan_up_at_once(decisions: Decisions, planner: Planner) -> None:
+def test_closing_cancels_a_plan_at_once(decisions: Decisions, planner: Planner) -> None:
     until_planning(decisions, planner)
     decisions.close()
     assert events(decisions.folder)[-1] == "cancel"
@@ -154,7 +154,7 @@ def test_closing_gives_a_plan_up_at_once(decisions: Decisions, planner: Planner)
         swapped(again, planner)
 
 
-def test_a_restart_gives_a_plan_up(decisions: Decisions, planner: Planner) -> None:
+def test_a_restart_cancels_a_plan(decisions: Decisions, planner: Planner) -> None:
     until_planning(decisions, planner)
     decisions.start_over()
     episode = decisions.learner.agent.episode
@@ -167,7 +167,7 @@ def test_a_restart_gives_a_plan_up(decisions: Decisions, planner: Planner) -> No
     assert bits(rebuild(decisions.folder)) == bits(decisions.learner)
 
 
-def test_no_snapshot_is_taken_while_a_plan_is_made(tmp_path: Path, planner: Planner) -> None:
+def test_no_snapshot_is_taken_during_planning(tmp_path: Path, planner: Planner) -> None:
     decisions = Decisions(sw_ucrl(), tmp_path, replan="background", snapshot_every=10)
     until_planning(decisions, planner)
     saved = decisions._journal._saved
@@ -182,7 +182,7 @@ def test_no_snapshot_is_taken_while_a_plan_is_made(tmp_path: Path, planner: Plan
         assert bits_of(again) == bits(rebuild(tmp_path))
 
 
-def test_a_plan_that_fails_is_given_up_and_the_old_policy_serves_on(
+def test_a_failed_plan_is_cancelled_and_the_old_policy_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: list[Any] = []
@@ -204,7 +204,7 @@ def test_a_plan_that_fails_is_given_up_and_the_old_policy_serves_on(
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
 
 
-def test_inline_planning_begins_no_thread(
+def test_inline_planning_starts_no_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planner: Planner
 ) -> None:
     with Decisions(sm.agents.UCRL2(S, A), tmp_path) as decisions:
@@ -214,7 +214,7 @@ def test_inline_planning_begins_no_thread(
     assert not {"plan", "swap", "cancel"} & set(events(tmp_path))
 
 
-def test_without_interruptions_background_planning_only_comes_later(tmp_path: Path) -> None:
+def test_background_plans_take_effect_at_the_next_decision(tmp_path: Path) -> None:
     """Where every plan is swapped in before the next decision, it is followed from there on."""
     with Decisions(sw_ucrl(), tmp_path, replan="background") as decisions:
         for seed in range(300):

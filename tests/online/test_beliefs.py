@@ -1,4 +1,4 @@
-"""What the agent believes is told as it is, in plain data, and telling it changes nothing."""
+"""The policy and estimates as plain data; reading them changes nothing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def pair(data: dict[str, Any], state: int, action: int) -> dict[str, Any]:
     return dict(found)
 
 
-def test_looking_does_not_change_the_learner_by_a_bit(tmp_path: Path) -> None:
+def test_reading_beliefs_does_not_change_the_learner(tmp_path: Path) -> None:
     with Decisions(SWUCRL(3, 2, window=20), tmp_path, sync=False) as decisions:
         live(decisions, 50)
         assert decisions.learner.agent.logged > 0, "or there is nothing that looking could absorb"
@@ -97,7 +97,7 @@ def test_looking_does_not_change_the_learner_by_a_bit(tmp_path: Path) -> None:
         assert told(decisions) == first
 
 
-def test_it_tells_what_the_agent_itself_would_say(tmp_path: Path) -> None:
+def test_beliefs_equal_the_agents_own_tables(tmp_path: Path) -> None:
     with Decisions(SWUCRL(3, 2, window=20), tmp_path, sync=False) as decisions:
         live(decisions, 50)
         agent = copy.deepcopy(decisions.learner.agent)
@@ -119,7 +119,7 @@ def test_it_tells_what_the_agent_itself_would_say(tmp_path: Path) -> None:
                     assert found["high"] == min(1.0, estimates[s, a] + radii[s, a])
 
 
-def test_what_was_never_tried_may_be_anything(tmp_path: Path) -> None:
+def test_untried_pairs_have_the_interval_from_0_to_1(tmp_path: Path) -> None:
     with Decisions(SWUCRL(2, 2, window=20), tmp_path, sync=False) as decisions:
         data = told(decisions)
         assert data["gain"] is None
@@ -133,7 +133,7 @@ def test_what_was_never_tried_may_be_anything(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
-def test_staleness_is_told_in_feedbacks_and_in_seconds(tmp_path: Path) -> None:
+def test_ages_are_given_in_feedback_events_and_seconds(tmp_path: Path) -> None:
     clock = Clock()
     with Decisions(UCRL2(2, 2), tmp_path, sync=False, clock=clock, timer=clock) as decisions:
         for action, wait in ((0, 5.0), (1, 30.0), (1, 60.0)):
@@ -147,7 +147,7 @@ def test_staleness_is_told_in_feedbacks_and_in_seconds(tmp_path: Path) -> None:
     assert data["at"] == 1095.0
 
 
-def test_counters_modes_and_shadow_are_told(tmp_path: Path) -> None:
+def test_counters_mode_and_shadow_agreement_are_reported(tmp_path: Path) -> None:
     clock = Clock()
     with Decisions(
         UCRL2(2, 2), tmp_path, sync=False, clock=clock, timer=clock, expiry=10.0
@@ -168,7 +168,7 @@ def test_counters_modes_and_shadow_are_told(tmp_path: Path) -> None:
     assert data["shadow"] == {"compared": 4, "agreed": agreed, "agreement": agreed / 4}
 
 
-def test_the_reward_rate_covers_every_feedback(tmp_path: Path) -> None:
+def test_the_reward_rate_includes_every_feedback(tmp_path: Path) -> None:
     with Decisions(Random(2, 2), tmp_path, sync=False) as decisions:
         live(decisions, 700, reward=lambda asked: asked.action)
         data = told(decisions)
@@ -178,7 +178,7 @@ def test_the_reward_rate_covers_every_feedback(tmp_path: Path) -> None:
     assert all(bucket["from"] <= bucket["to"] for bucket in data["rewards"])
 
 
-def test_a_change_is_told_with_what_has_changed(tmp_path: Path) -> None:
+def test_an_alert_names_what_changed(tmp_path: Path) -> None:
     with Decisions(Random(1, 2), tmp_path, sync=False, signal_window=100) as decisions:
         live(decisions, 200, reward=lambda asked: asked.action)
         quiet = told(decisions)
@@ -195,7 +195,7 @@ def test_a_change_is_told_with_what_has_changed(tmp_path: Path) -> None:
     assert alert["now"] < alert["before"] == 1.0
 
 
-def test_of_many_states_the_most_visited_are_told(tmp_path: Path) -> None:
+def test_only_the_most_visited_of_many_states_are_reported(tmp_path: Path) -> None:
     with Decisions(UCRL2(7, 2), tmp_path, sync=False) as decisions:
         decisions.learn_from([(s, 0, 0.5, 0) for s in (5, 2, 5, 2, 6, 5)])
         data = told(decisions, limit=2)
@@ -206,13 +206,13 @@ def test_of_many_states_the_most_visited_are_told(tmp_path: Path) -> None:
             beliefs(decisions, limit=0)
 
 
-def test_of_an_agent_that_does_not_count_the_states_met_last_are_told(tmp_path: Path) -> None:
+def test_without_visit_counts_the_latest_states_are_reported(tmp_path: Path) -> None:
     with Decisions(Random(7, 2), tmp_path, sync=False) as decisions:
         decisions.learn_from([(s, 0, 0.5, 0) for s in (5, 5, 5, 2, 6)])
         assert [row["state"] for row in told(decisions, limit=2)["states"]] == [2, 6]
 
 
-def test_only_actions_that_a_state_has_are_told(tmp_path: Path) -> None:
+def test_only_existing_actions_are_reported(tmp_path: Path) -> None:
     mask = np.array([[True, False, True], [False, True, False]])
     with Decisions(UCRL2(2, 3, available=mask), tmp_path, sync=False) as decisions:
         data = told(decisions)
@@ -231,7 +231,7 @@ def test_only_actions_that_a_state_has_are_told(tmp_path: Path) -> None:
         (Random(2, 2), {}),
     ],
 )
-def test_class_and_parameters_are_told(agent: Any, parameters: Any, tmp_path: Path) -> None:
+def test_class_and_parameters_are_reported(agent: Any, parameters: Any, tmp_path: Path) -> None:
     with Decisions(agent, tmp_path, sync=False) as decisions:
         data = told(decisions)["agent"]
     assert data["class"] == type(agent).__name__
@@ -239,7 +239,7 @@ def test_class_and_parameters_are_told(agent: Any, parameters: Any, tmp_path: Pa
     assert (data["states"], data["actions"], data["pairs"]) == (2, 2, 4)
 
 
-def test_components_are_told_by_name(tmp_path: Path) -> None:
+def test_components_are_reported_by_name(tmp_path: Path) -> None:
     agent = Episodic(2, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=Never())
     with Decisions(agent, tmp_path, sync=False) as decisions:
         data = told(decisions)["agent"]
@@ -249,7 +249,7 @@ def test_components_are_told_by_name(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_an_agent_without_estimates_tells_what_it_has(tmp_path: Path) -> None:
+def test_missing_estimates_are_reported_as_none(tmp_path: Path) -> None:
     mdp = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     with Decisions(Omniscient(mdp), tmp_path, sync=False) as decisions:
         live(decisions, 3)
@@ -261,7 +261,7 @@ def test_an_agent_without_estimates_tells_what_it_has(tmp_path: Path) -> None:
     assert pair(data, 0, 1)["visits"] is pair(data, 0, 1)["low"] is None
 
 
-def test_agents_of_others_tell_what_they_have(tmp_path: Path) -> None:
+def test_custom_agents_report_what_they_have(tmp_path: Path) -> None:
     for agent, visits, estimate in ((Stubborn(2, 2), None, None), (Counting(2, 2), 4, 0.75)):
         folder = tmp_path / type(agent).__name__
         with Decisions(agent, folder, sync=False, classes=[type(agent)]) as decisions:
@@ -276,7 +276,7 @@ def test_agents_of_others_tell_what_they_have(tmp_path: Path) -> None:
         assert pair(data, 1, 0)["estimate"] is None
 
 
-def test_all_that_is_told_is_of_one_moment(tmp_path: Path) -> None:
+def test_beliefs_are_a_consistent_snapshot(tmp_path: Path) -> None:
     with Decisions(SWUCRL(3, 2, window=10_000), tmp_path, sync=False) as decisions:
         live(decisions, 10)
         thread = threading.Thread(target=live, args=(decisions, 600))

@@ -1,4 +1,4 @@
-"""With answers at once it is the paper's agent; a folder belongs to one process and one agent."""
+"""Decisions with immediate feedback equal a simulation; a folder has one process and one agent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def settings_in(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("name", MAKERS)
-def test_with_feedback_at_once_the_actions_are_those_of_a_simulation(name: str, sync: bool) -> None:
+def test_with_immediate_feedback_the_actions_equal_a_simulations(name: str, sync: bool) -> None:
     problem = sm.problems.random_switching(4, 3, changes=2, horizon=STEPS, seed=7)
     simulated: Any = MAKERS[name](problem)
     record = sm.simulate(simulated, problem, STEPS, seed=3, trajectory=True)
@@ -80,7 +80,7 @@ def test_with_feedback_at_once_the_actions_are_those_of_a_simulation(name: str, 
         decisions.close()
 
 
-def test_the_log_alone_tells_the_steps(tmp_path: Path) -> None:
+def test_the_steps_can_be_read_from_the_log_alone(tmp_path: Path) -> None:
     rng, told = np.random.default_rng(0), []
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         warm = [(0, 1, 0.25, 2), (2, 0, 1, 3)]
@@ -94,7 +94,7 @@ def test_the_log_alone_tells_the_steps(tmp_path: Path) -> None:
     assert list(history(tmp_path)) == [(0, 1, 0.25, 2), (2, 0, 1.0, 3), *told]
 
 
-def test_beliefs_are_read_without_a_trace(tmp_path: Path) -> None:
+def test_reading_beliefs_writes_nothing(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         for seed in range(5):
             live(decisions, 33, seed)
@@ -104,7 +104,7 @@ def test_beliefs_are_read_without_a_trace(tmp_path: Path) -> None:
     assert bits(rebuild(tmp_path)) == before
 
 
-def test_ids_can_neither_be_guessed_nor_written_otherwise(tmp_path: Path) -> None:
+def test_ids_cannot_be_guessed_and_have_one_spelling(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         ids = [decisions.decide(0).id for _ in range(20)]
         assert len(set(ids)) == 20
@@ -114,7 +114,7 @@ def test_ids_can_neither_be_guessed_nor_written_otherwise(tmp_path: Path) -> Non
 # The folder.
 
 
-def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) -> None:
+def test_a_second_process_is_rejected_while_the_first_runs(tmp_path: Path) -> None:
     program = (
         "import sys; from switchmdp.online import Decisions\n"
         "try:\n    Decisions(None, sys.argv[1]).close()\n"
@@ -134,14 +134,14 @@ def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) ->
     assert other() == ""
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(ForeignFolder, match=r"holds 'thesis.txt'"):
         Decisions(sw_ucrl(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_folder_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
+def test_an_interrupted_creation_is_repeated(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path / "whole"):
         pass
     begun = copied(tmp_path / "whole", tmp_path / "begun")
@@ -157,7 +157,7 @@ def test_a_folder_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None
     [b"", b"{}", b"[]", b"null", b'{"format": 2, "key": "00"}', b'{"format": 1, "key": "xyz"}',
      b'{"format": 1, "key": "00ff"}', b'{"format": 1, "key": 5}', b"\xff\xfe"],
 )  # fmt: skip
-def test_a_damaged_description_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_description_is_rejected(content: bytes, tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path):
         pass
     (tmp_path / "decisions.json").write_bytes(content)
@@ -182,7 +182,7 @@ def test_a_folder_is_not_opened_with_another_agent(which: str, tmp_path: Path) -
         live(decisions, 30)
         decisions.add_state()
         before = bits_of(decisions)
-    with pytest.raises(Mismatch, match="made for another agent"):
+    with pytest.raises(Mismatch, match="created with another agent"):
         Decisions(OTHERS[which](), tmp_path)
     for same in (None, sw_ucrl()):
         with Decisions(same, tmp_path) as decisions:
@@ -197,7 +197,7 @@ def test_a_new_folder_needs_an_agent(agent: Any, tmp_path: Path) -> None:
         pass
 
 
-def test_settings_that_change_on_opening_are_logged_and_the_others_stay(tmp_path: Path) -> None:
+def test_changed_settings_are_logged_and_others_keep_their_values(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, expiry=50, most_pending=7) as decisions:
         live(decisions, 10)
         assert decisions.learner.settings.signal_window == 60
@@ -225,7 +225,7 @@ BAD_SETTINGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bad", BAD_SETTINGS, ids=str)
-def test_bad_settings_are_refused_and_the_folder_stays_as_it_was(
+def test_invalid_settings_are_rejected_and_change_nothing(
     bad: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidParameter):
@@ -238,7 +238,7 @@ def test_bad_settings_are_refused_and_the_folder_stays_as_it_was(
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()}
 
 
-def test_a_closed_one_does_nothing_more_and_closes_twice(tmp_path: Path) -> None:
+def test_closed_decisions_accept_nothing_and_can_be_closed_twice(tmp_path: Path) -> None:
     decisions = Decisions(sw_ucrl(), tmp_path)
     decision = decisions.decide(0)
     decisions.close()
@@ -274,16 +274,16 @@ class Sulking(Agent):
         self.steps[next_state] += 1
 
 
-def test_an_agent_that_breaks_its_contract_stops_everything_until_opened_anew(
+def test_after_a_contract_violation_the_folder_must_be_reopened(
     tmp_path: Path,
 ) -> None:
     decisions = Decisions(Sulking(4, 3), tmp_path)
     for _ in range(9):
         last = decisions.decide(0)
     before = bits_of(decisions)
-    with pytest.raises(ContractViolation, match="chosen 99"):
+    with pytest.raises(ContractViolation, match="chose 99"):
         decisions.decide(0)
-    with pytest.raises(LogFailed, match="must be opened anew"):
+    with pytest.raises(LogFailed, match="must be reopened"):
         decisions.feedback(last.id, 1.0, 0)
     decisions.close()
     with Decisions(None, tmp_path, classes=[Sulking]) as decisions:
@@ -303,7 +303,7 @@ class Contrary(sm.agents.SWUCRL):
         return 2
 
 
-def test_an_agent_whose_verb_is_its_own_is_asked_by_it(tmp_path: Path) -> None:
+def test_an_overridden_act_is_used_by_the_service(tmp_path: Path) -> None:
     with Decisions(Contrary(4, 3, window=10), tmp_path) as decisions:
         for _ in range(30):
             decision = decisions.decide(1)
@@ -316,7 +316,7 @@ def test_an_agent_whose_verb_is_its_own_is_asked_by_it(tmp_path: Path) -> None:
         assert bits_of(decisions) == after
 
 
-def test_an_alert_is_told_once_when_the_signal_fires(tmp_path: Path) -> None:
+def test_on_alert_is_called_once_when_the_signal_fires(tmp_path: Path) -> None:
     told: list[Any] = []
     clock = Clock()
     with Decisions(
@@ -334,3 +334,15 @@ def test_an_alert_is_told_once_when_the_signal_fires(tmp_path: Path) -> None:
         assert told[0].next_state is None
         assert (told[0].before, told[0].now) == (1.0, pytest.approx(0.6, abs=0.4))
         assert d.learner.alerts == told
+
+
+def test_reprs_are_one_informative_line(tmp_path: Path) -> None:
+    with Decisions(sw_ucrl(), tmp_path / ("long-name" * 20)) as decisions:
+        decision = decisions.decide(2, session="ann")
+        reprs = [repr(decisions), repr(decisions.learner), repr(decision)]
+    assert all(len(text) < 200 and "\n" not in text for text in reprs)
+    assert reprs[1] == (
+        "Learner(SWUCRL, 4 states, 3 actions, mode 'agent', 1 decisions, 1 pending)"
+    )
+    assert "name', Learner(SWUCRL, " in reprs[0]
+    assert "state=2, session='ann'" in reprs[2]

@@ -1,4 +1,4 @@
-"""Disks that fail, Ctrl-C, and many threads: nothing is lost, and nothing counts twice."""
+"""Disk faults, Ctrl-C and many threads: nothing is lost, and nothing counts twice."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def kill_anyway(decisions: Decisions) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
-def test_whatever_operation_fails_what_is_repeated_counts_once(
+def test_after_any_disk_fault_repeated_feedback_counts_once(
     error: int | None, tmp_path: Path
 ) -> None:
     refused = Counter[str]()
@@ -79,7 +79,7 @@ def test_whatever_operation_fails_what_is_repeated_counts_once(
     assert refused["write"] >= 10
 
 
-def test_nothing_happens_while_the_disk_is_full(
+def test_no_event_is_accepted_while_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: Any) -> int:
@@ -105,7 +105,7 @@ def test_nothing_happens_while_the_disk_is_full(
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
 
 
-def test_an_event_that_is_cut_off_in_the_middle_never_was(
+def test_an_interrupted_event_has_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decisions = Decisions(sw_ucrl(), tmp_path)
@@ -121,7 +121,7 @@ def test_an_event_that_is_cut_off_in_the_middle_never_was(
         with pytest.raises(KeyboardInterrupt):
             decisions.feedback(decision.id, 1.0, 1)
     assert bits_of(decisions) != before  # it had begun
-    with pytest.raises(LogFailed, match="must be opened anew"):
+    with pytest.raises(LogFailed, match="must be reopened"):
         decisions.feedback(decision.id, 1.0, 1)
     decisions.close()
     with Decisions(None, tmp_path) as decisions:
@@ -130,7 +130,7 @@ def test_an_event_that_is_cut_off_in_the_middle_never_was(
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
 
 
-def test_sixteen_threads_are_promised_what_is_on_disk(
+def test_sixteen_threads_get_answers_only_for_synced_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LARGEST_FILE", 5000)
@@ -159,7 +159,7 @@ def test_sixteen_threads_are_promised_what_is_on_disk(
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
 
 
-def test_threads_that_add_at_once_get_numbers_of_their_own(tmp_path: Path) -> None:
+def test_threads_that_add_states_concurrently_get_distinct_numbers(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, sync=False) as decisions:
         found: list[int] = []
         threads = [

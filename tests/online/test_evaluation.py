@@ -1,4 +1,4 @@
-"""Another agent's statistics on logged steps: predicted from the past alone, by its own memory."""
+"""Predictions of other agents on logged steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def predictions(
 
 
 @pytest.mark.parametrize("window", [1, 7, 50, 1000])
-def test_a_window_predicts_what_its_definition_says(window: int) -> None:
+def test_window_predictions_match_their_definition(window: int) -> None:
     rows = drawn(300)
     found = evaluate(rows, SWUCRL(3, 2, window=window))
     errors, losses, seen = predictions(rows, window, 3)
@@ -61,7 +61,7 @@ def test_a_window_predicts_what_its_definition_says(window: int) -> None:
     assert found.unseen == seen.count(0) / 300
 
 
-def test_many_states_are_predicted_like_few() -> None:
+def test_predictions_are_correct_with_many_states() -> None:
     """Beyond a number of states successors are kept in slots, which are searched."""
     rows = drawn(400, n_states=300)
     found = evaluate(rows, SWUCRL(300, 2, window=100), plan=False)
@@ -70,14 +70,14 @@ def test_many_states_are_predicted_like_few() -> None:
     assert found.log_losses == pytest.approx(losses)
 
 
-def test_a_window_longer_than_the_log_never_forgets() -> None:
+def test_a_window_longer_than_the_log_forgets_nothing() -> None:
     rows = drawn(300)
     long, ever = evaluate(rows, SWUCRL(3, 2, window=300)), evaluate(rows, UCRL2(3, 2))
     assert np.array_equal(long.squared_errors, ever.squared_errors)
     assert np.array_equal(long.log_losses, ever.log_losses)
 
 
-def test_an_agent_that_starts_over_predicts_from_what_came_since() -> None:
+def test_after_a_restart_predictions_use_newer_steps_only() -> None:
     rows = drawn(300)
     found = evaluate(rows, UCRL2RW(3, 2, period=100))
     fresh = [evaluate(rows[i : i + 100], UCRL2(3, 2)) for i in (0, 100, 200)]
@@ -85,7 +85,7 @@ def test_an_agent_that_starts_over_predicts_from_what_came_since() -> None:
     assert np.array_equal(found.visits, fresh[-1].visits)
 
 
-def test_a_combination_of_the_users_is_evaluated_like_any_other() -> None:
+def test_custom_component_combinations_can_be_evaluated() -> None:
     rows = drawn(300)
     parts = {"plausible": L1Ball(0.05), "restarts": Periodic(100)}
     own = Episodic(3, 2, memory=Everything(), **parts)
@@ -93,7 +93,7 @@ def test_a_combination_of_the_users_is_evaluated_like_any_other() -> None:
     assert evaluate(rows, own).reward_error == evaluate(rows, named).reward_error
 
 
-def test_the_last_visit_predicts_what_happened_there_last() -> None:
+def test_the_last_visit_baseline_predicts_the_previous_outcome() -> None:
     rows: list[Step] = [(0, 0, 1.0, 1), (1, 0, 0.0, 0), (0, 0, 0.5, 1), (1, 0, 1.0, 1)]
     agent = Episodic(2, 1, memory=LastVisit(), plausible=L1Ball(0.05), restarts=Never())
     found = evaluate(rows, agent, plan=False)
@@ -104,7 +104,7 @@ def test_the_last_visit_predicts_what_happened_there_last() -> None:
     assert found.reward_estimates.tolist() == [[0.5], [1.0]]
 
 
-def test_the_agent_that_chose_the_actions_agrees_with_all_of_them() -> None:
+def test_the_agent_that_made_the_log_agrees_with_all_actions() -> None:
     agent = SWUCRL(3, 2, window=200)
     rng = np.random.default_rng(1)
     rows, state = [], 0
@@ -122,7 +122,7 @@ def test_the_agent_that_chose_the_actions_agrees_with_all_of_them() -> None:
     assert evaluate(rows, SWUCRL(3, 2, window=20)).agreement < 1.0
 
 
-def test_the_policy_is_the_one_that_all_the_steps_lead_to() -> None:
+def test_the_final_policy_uses_all_steps() -> None:
     """Both actions stay; in each state the second alone is rewarded."""
     rows: list[Step] = [(i % 2, a, float(a), i % 2) for i in range(4000) for a in (0, 1)]
     found = evaluate(rows, SWUCRL(2, 2, window=8000))
@@ -136,7 +136,7 @@ def test_without_a_plan_there_is_no_agreement() -> None:
     assert found.episodes == 0
 
 
-def test_the_agent_that_is_given_stays_as_it_is() -> None:
+def test_evaluate_does_not_change_the_given_agent() -> None:
     agent = SWUCRL(3, 2, window=20)
     for row in drawn(30):
         agent.observe(*row)
@@ -147,7 +147,7 @@ def test_the_agent_that_is_given_stays_as_it_is() -> None:
     assert all(np.array_equal(now[name], arrays[name]) for name in arrays)
 
 
-def test_calibration_is_the_gap_between_what_is_said_and_what_comes() -> None:
+def test_calibration_is_the_gap_between_predictions_and_rewards() -> None:
     """One pair, right on average: no gap, although each single reward is off by a half."""
     coin = np.random.default_rng(0).random(10_000) < 0.45
     assert evaluate([(0, 0, float(r), 0) for r in coin], UCRL2(1, 1)).calibration < 0.01
@@ -156,7 +156,7 @@ def test_calibration_is_the_gap_between_what_is_said_and_what_comes() -> None:
     assert evaluate(turned, SWUCRL(1, 1, window=10)).calibration < 0.01
 
 
-def test_rewards_that_left_the_interval_are_not_covered() -> None:
+def test_rewards_outside_the_interval_are_not_covered() -> None:
     turned: list[Step] = [(0, 0, float(i >= 50 * BLOCK), 0) for i in range(100 * BLOCK)]
     ever, window = evaluate(turned, UCRL2(1, 1)), evaluate(turned, SWUCRL(1, 1, window=50))
     assert ever.covered < 0.8
@@ -164,7 +164,7 @@ def test_rewards_that_left_the_interval_are_not_covered() -> None:
     assert math.isnan(evaluate(turned[: BLOCK - 1], UCRL2(1, 1)).covered)
 
 
-def test_a_difference_is_told_with_its_standard_error() -> None:
+def test_difference_returns_the_mean_and_its_standard_error() -> None:
     rng = np.random.default_rng(2)
     noise = rng.random(30_000)
     gap, error = difference(noise + 0.5, noise)
@@ -175,7 +175,7 @@ def test_a_difference_is_told_with_its_standard_error() -> None:
     assert math.isnan(difference(np.ones(1), np.ones(1))[1])
 
 
-def test_the_steps_are_told_as_they_are_done() -> None:
+def test_evaluate_reports_progress() -> None:
     told: list[int] = []
     evaluate(drawn(5), SWUCRL(3, 2, window=20), tell=told.append)
     assert told == [1, 2, 3, 4, 5]
@@ -190,12 +190,12 @@ def test_the_steps_are_told_as_they_are_done() -> None:
         ((0, 0, 0.5, -1), InvalidState),
     ],
 )
-def test_a_step_that_does_not_fit_the_agent_is_refused(step: Any, error: type) -> None:
+def test_a_step_that_does_not_fit_the_agent_is_rejected(step: Any, error: type) -> None:
     with pytest.raises(error):
         evaluate([*drawn(3), step], SWUCRL(3, 2, window=20))
 
 
-def test_of_an_agent_without_episodes_only_the_agreement_is_known() -> None:
+def test_without_episodes_only_the_agreement_is_measured() -> None:
     found = evaluate(drawn(400), Random(3, 2))
     assert 0.3 < found.agreement < 0.7
     assert (found.policy == -1).all()
@@ -210,7 +210,7 @@ def test_of_an_agent_without_episodes_only_the_agreement_is_known() -> None:
     assert learning.episodes == 0
 
 
-def test_the_last_visits_are_forgotten_where_the_agent_starts_over() -> None:
+def test_the_last_visit_baseline_forgets_at_restarts() -> None:
     """Pair by pair where a detector suspects some, and all of them on a schedule."""
     rows: list[Step] = [(0, 0, 1.0, 1), (1, 0, 0.0, 0)] * 4
     agent = Episodic(2, 1, memory=LastVisit(), plausible=L1Ball(0.05), restarts=Periodic(4))
@@ -225,7 +225,7 @@ def test_the_last_visits_are_forgotten_where_the_agent_starts_over() -> None:
     assert memory.counts.visits.tolist() == [0, 1]
 
 
-def test_what_is_no_agent_or_has_no_steps_is_refused() -> None:
+def test_evaluate_requires_an_agent_and_steps() -> None:
     with pytest.raises(InvalidParameter, match="agent must be an Agent"):
         evaluate(drawn(3), object())
     with pytest.raises(InvalidParameter, match="history must be at least one step"):

@@ -1,4 +1,4 @@
-"""Whatever is registered and can be served is served, shown and replayed."""
+"""Every servable agent of the registry is served, shown, replayed, and compared with a simulation."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def test_only_agents_that_need_to_know_the_problem_or_its_changes_cannot_be_serv
 
 
 @pytest.mark.parametrize("name", servable_agents())
-def test_every_agent_that_can_be_served_is_served_shown_and_replayed(
-    name: str, seen: dict[str, Any]
-) -> None:
+def test_every_servable_agent_is_served_shown_and_replayed(name: str, seen: dict[str, Any]) -> None:
     found = seen[name]
     assert "failure" not in found, found["failure"]
     assert found["statuses"] == [200] * 4

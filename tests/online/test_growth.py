@@ -1,4 +1,4 @@
-"""States and actions that are added while decisions go on."""
+"""States and actions that are added between decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AGENTS: dict[str, Callable[[], Agent]] = {
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_what_was_known_stays_known_and_the_new_is_there(name: str, tmp_path: Path) -> None:
+def test_growth_keeps_old_estimates_and_adds_the_new_pairs(name: str, tmp_path: Path) -> None:
     with Decisions(AGENTS[name](), tmp_path, sync=False) as decisions:
         live(decisions, 100)
         learner, open_one = decisions.learner, decisions.decide(1)
@@ -59,7 +59,7 @@ def test_what_was_known_stays_known_and_the_new_is_there(name: str, tmp_path: Pa
         assert decisions.learner.agent.n_states == S + 2
 
 
-def test_growth_comes_back_from_the_log(tmp_path: Path) -> None:
+def test_growth_is_replayed_from_the_log(tmp_path: Path) -> None:
     decisions = Decisions(sw_ucrl(), tmp_path, sync=False)
     for i in range(4):
         live(decisions, 40, i)
@@ -81,7 +81,7 @@ def test_a_fixed_policy_takes_the_first_action_of_a_new_state(tmp_path: Path) ->
         assert decisions.decide(S).action == 1
 
 
-def test_growth_gives_up_a_plan_that_is_under_way(tmp_path: Path) -> None:
+def test_growth_cancels_a_plan(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         live(decisions, 40)
         decisions._journal._happen({"event": "plan"})
@@ -92,7 +92,7 @@ def test_growth_gives_up_a_plan_that_is_under_way(tmp_path: Path) -> None:
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
 
 
-def test_an_agent_that_can_not_grow_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_grow_is_unchanged(tmp_path: Path) -> None:
     problem = sm.problems.random_switching(S, A, changes=1, horizon=100, seed=0)
     with Decisions(sm.agents.Omniscient(problem), tmp_path) as decisions:
         live(decisions, 5)
@@ -104,7 +104,7 @@ def test_an_agent_that_can_not_grow_is_left_as_it_is(tmp_path: Path) -> None:
     assert not any(record["event"] == "grow" for _, record in read(tmp_path))
 
 
-def test_a_window_across_growth_forgets_as_if_it_had_always_been_as_large(tmp_path: Path) -> None:
+def test_a_window_forgets_correctly_after_growth(tmp_path: Path) -> None:
     """Small rows are full, large ones lists: the steps in between must all be taken along."""
     rng = np.random.default_rng(0)
     rows = [

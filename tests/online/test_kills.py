@@ -1,4 +1,4 @@
-"""A tenth of the campaign of `kills`; `make soak` runs it at full count."""
+"""A tenth of the runs of `kills`; `make soak` runs them all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from tests.faults.workbench import scratch_folder
 from tests.online.kills import kill_deciders
 
 
-def test_a_killed_process_loses_nothing_that_it_has_acknowledged() -> None:
+def test_a_killed_process_loses_nothing_acknowledged() -> None:
     with scratch_folder() as scratch:
         assert kill_deciders(scratch, 20).startswith("20 deciding processes killed")

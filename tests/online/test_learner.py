@@ -38,7 +38,7 @@ def decisions(tmp_path: Path, clock: Clock) -> Iterator[Decisions]:
 # Feedback.
 
 
-def test_feedback_counts_once_however_often_it_is_given(decisions: Decisions) -> None:
+def test_repeated_feedback_counts_once(decisions: Decisions) -> None:
     decision = decisions.decide(0)
     assert decisions.feedback(decision.id, 0.5, 1)
     before = bits_of(decisions)
@@ -49,9 +49,7 @@ def test_feedback_counts_once_however_often_it_is_given(decisions: Decisions) ->
 
 
 @pytest.mark.parametrize("other", [(0.5, 2), (0.25, 1), (1, 1), ("0.5", 1), (None, None)])
-def test_feedback_that_contradicts_the_first_is_refused(
-    other: tuple[Any, Any], decisions: Decisions
-) -> None:
+def test_conflicting_feedback_is_rejected(other: tuple[Any, Any], decisions: Decisions) -> None:
     decision = decisions.decide(0)
     decisions.feedback(decision.id, 0.5, 1)
     before = bits_of(decisions)
@@ -60,9 +58,7 @@ def test_feedback_that_contradicts_the_first_is_refused(
     assert bits_of(decisions) == before
 
 
-def test_feedback_for_what_was_never_decided_here_is_refused(
-    decisions: Decisions, tmp_path: Path
-) -> None:
+def test_feedback_for_unknown_decisions_is_rejected(decisions: Decisions, tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path / "foreign") as others:
         foreign = others.decide(0).id
     mine = decisions.decide(0).id
@@ -80,13 +76,13 @@ def test_feedback_for_what_was_never_decided_here_is_refused(
     assert decisions.feedback(mine, 0.5, 1)
 
 
-def test_the_key_alone_does_not_make_a_decision(decisions: Decisions) -> None:
+def test_a_forged_id_without_a_decision_is_rejected(decisions: Decisions) -> None:
     decisions.decide(0)
-    with pytest.raises(UnknownDecision, match="never made"):
+    with pytest.raises(UnknownDecision, match="there is no decision"):
         decisions.feedback(decisions._id(2), 0.5, 1)
 
 
-def test_out_of_order_feedback_is_learned_in_the_order_it_comes(tmp_path: Path) -> None:
+def test_out_of_order_feedback_is_learned_in_order_of_arrival(tmp_path: Path) -> None:
     steps = {0: (1.0, 1), 1: (0.0, 2), 2: (0.5, 3), 3: (0.25, 0)}
     for i, order in enumerate(permutations(range(4))):
         with Decisions(sw_ucrl(), tmp_path / f"{i}", sync=False) as decisions:
@@ -98,14 +94,14 @@ def test_out_of_order_feedback_is_learned_in_the_order_it_comes(tmp_path: Path) 
             assert [agent.visits[d.state, d.action] for d in made] == [1] * 4
 
 
-def test_missing_feedback_leaves_time_where_it_is(decisions: Decisions) -> None:
+def test_missing_feedback_does_not_advance_the_agents_time(decisions: Decisions) -> None:
     for _ in range(50):
         decisions.decide(0)
     assert decisions.learner.agent.t == 1
     assert len(decisions.learner.pending) == 50
 
 
-def test_feedback_after_expiry_is_refused_even_if_nothing_happened_meanwhile(
+def test_feedback_after_expiry_is_rejected_without_other_events(
     decisions: Decisions, clock: Clock
 ) -> None:
     early, late = decisions.decide(0), decisions.decide(1)
@@ -122,9 +118,7 @@ def test_feedback_after_expiry_is_refused_even_if_nothing_happened_meanwhile(
     assert len(decisions.learner.pending) == 1
 
 
-def test_a_clock_that_goes_back_neither_revives_nor_expires(
-    decisions: Decisions, clock: Clock
-) -> None:
+def test_setting_the_clock_back_does_not_affect_expiry(decisions: Decisions, clock: Clock) -> None:
     first = decisions.decide(0)
     clock.now -= 500
     second = decisions.decide(0)
@@ -134,7 +128,7 @@ def test_a_clock_that_goes_back_neither_revives_nor_expires(
         decisions.feedback(second.id, 1, 0)
 
 
-def test_the_oldest_of_too_many_open_decisions_are_forgotten(tmp_path: Path) -> None:
+def test_the_oldest_of_too_many_pending_decisions_expire(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, most_pending=5, sync=False) as decisions:
         made = [decisions.decide(0) for _ in range(8)]
         assert decisions.learner.expired == 3
@@ -147,7 +141,7 @@ def test_the_oldest_of_too_many_open_decisions_are_forgotten(tmp_path: Path) -> 
             assert decisions.feedback(decision.id, 1, 0)
 
 
-def test_answers_are_remembered_for_a_bounded_time_and_never_counted_again(tmp_path: Path) -> None:
+def test_old_feedback_is_forgotten_but_never_counted_again(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, most_pending=5, sync=False) as decisions:
         made = [decisions.decide(0) for _ in range(5)]
         made += [decisions.decide(0) for d in made if decisions.feedback(d.id, 1, 0)]
@@ -160,7 +154,7 @@ def test_answers_are_remembered_for_a_bounded_time_and_never_counted_again(tmp_p
         assert decisions.learner.counted == 10
 
 
-def test_tables_shrink_at_once_where_the_limits_do(tmp_path: Path) -> None:
+def test_lower_limits_apply_at_once(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, sync=False) as decisions:
         for i in range(10):
             decisions.feedback(decisions.decide(0, session=f"{i}").id, 1, 0)
@@ -179,7 +173,7 @@ def test_tables_shrink_at_once_where_the_limits_do(tmp_path: Path) -> None:
 # Time.
 
 
-def test_a_clock_that_jumps_expires_nothing_and_keeps_nothing_alive(tmp_path: Path) -> None:
+def test_jumps_of_the_wall_clock_do_not_affect_expiry(tmp_path: Path) -> None:
     clock, timer = Clock(1e9), Clock(0.0)
     with Decisions(
         sw_ucrl(), tmp_path, expiry=100, sync=False, clock=clock, timer=timer
@@ -205,7 +199,7 @@ def test_a_clock_that_jumps_expires_nothing_and_keeps_nothing_alive(tmp_path: Pa
         assert bits_of(decisions) == after
 
 
-def test_time_stands_still_while_nobody_has_the_folder_open(tmp_path: Path) -> None:
+def test_time_stops_while_the_folder_is_closed(tmp_path: Path) -> None:
     timer = Clock()
     for _ in range(3):
         with Decisions(sw_ucrl(), tmp_path, expiry=100, sync=False, timer=timer) as decisions:
@@ -217,7 +211,7 @@ def test_time_stands_still_while_nobody_has_the_folder_open(tmp_path: Path) -> N
     assert decisions.learner.now == 120.0
 
 
-def test_time_passes_however_short_the_steps_and_whatever_happens(tmp_path: Path) -> None:
+def test_short_steps_add_up_to_the_elapsed_time(tmp_path: Path) -> None:
     timer = Clock(0.0)
     with Decisions(sw_ucrl(), tmp_path, sync=False, timer=timer) as decisions:
         for _ in range(1000):
@@ -249,7 +243,7 @@ def test_each_session_has_its_own_state_and_all_teach_one_agent(decisions: Decis
     assert decisions.learner.agent.t == 5
 
 
-def test_a_session_is_where_it_decided_last_until_that_is_answered(decisions: Decisions) -> None:
+def test_a_sessions_state_is_that_of_its_latest_decision(decisions: Decisions) -> None:
     first = decisions.decide(1, session="a")
     assert decisions.decide(session="a").state == 1
     last = decisions.decide(2, session="a")
@@ -266,12 +260,12 @@ def test_late_feedback_does_not_move_a_session_back(decisions: Decisions) -> Non
     assert decisions.decide(session="a").state == 2
 
 
-def test_the_session_unused_longest_is_forgotten_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_session_is_forgotten_first(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path, most_sessions=3, sync=False) as decisions:
         for name in ("a", "b", "c", "a", "d"):
             decisions.decide(1, session=name)
         assert decisions.decide(session="a").state == 1
-        with pytest.raises(InvalidState, match="this session has none yet"):
+        with pytest.raises(InvalidState, match="this session has no state yet"):
             decisions.decide(session="b")
 
 
@@ -294,7 +288,7 @@ def test_a_fixed_policy_chooses_and_the_agent_learns_from_it(decisions: Decision
     assert decisions.decide(0).action == decisions.learner.agent.policy[0]
 
 
-def test_a_shadow_records_what_the_agent_would_have_done(decisions: Decisions) -> None:
+def test_shadow_mode_records_the_agents_own_choice(decisions: Decisions) -> None:
     policy = [2, 1, 0, 1]
     decisions.set_mode("shadow", np.array(policy))
     rng, agreed = np.random.default_rng(1), 0
@@ -317,7 +311,7 @@ def test_an_action_taken_elsewhere_is_learned_from(decisions: Decisions) -> None
     assert decisions.learner.agent.visits[1].tolist() == [0, 0, 1]
 
 
-def test_a_warm_start_teaches_what_observing_would(decisions: Decisions) -> None:
+def test_a_warm_start_equals_observing_the_steps(decisions: Decisions) -> None:
     rng = np.random.default_rng(0)
     rows = [
         (int(rng.integers(S)), int(rng.integers(A)), float(rng.random()), int(rng.integers(S)))
@@ -335,7 +329,7 @@ def test_a_warm_start_teaches_what_observing_would(decisions: Decisions) -> None
 
 
 @pytest.mark.parametrize("how", ["history", "fixed", "late"])
-def test_an_agent_starts_over_on_time_however_its_steps_come_in(how: str, tmp_path: Path) -> None:
+def test_restarts_are_on_time_for_decisions_and_history(how: str, tmp_path: Path) -> None:
     agent = sm.agents.UCRL2RW(S, A, period=100)
     with Decisions(agent, tmp_path, sync=False) as decisions:
         if how == "history":
@@ -352,7 +346,7 @@ def test_an_agent_starts_over_on_time_however_its_steps_come_in(how: str, tmp_pa
         assert decisions.learner.agent.since == 201
 
 
-def test_starting_over_forgets_what_was_learned_and_nothing_that_is_open(
+def test_a_restart_forgets_estimates_but_not_pending_decisions(
     decisions: Decisions,
 ) -> None:
     live(decisions, 50)
@@ -364,7 +358,7 @@ def test_starting_over_forgets_what_was_learned_and_nothing_that_is_open(
     assert decisions.learner.counted == 51
 
 
-def test_an_agent_without_episodes_can_not_start_over(tmp_path: Path) -> None:
+def test_an_agent_without_episodes_cannot_start_over(tmp_path: Path) -> None:
     with Decisions(sm.agents.Random(S, A), tmp_path) as decisions:
         decisions.decide(0)
         before = bits_of(decisions)

@@ -1,4 +1,4 @@
-"""The numbers for Prometheus: well formed, and true."""
+"""The metrics for Prometheus are well formed and correct."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _told(client: Client) -> dict[str, float]:
     return found
 
 
-def test_what_happened_is_counted(client: Client) -> None:
+def test_metrics_count_events(client: Client) -> None:
     waiting, *answered = (client.decide(state=0)["id"] for _ in range(4))
     for decision in answered:
         client.feedback(decision, 1, 0)
@@ -87,7 +87,7 @@ def test_what_happened_is_counted(client: Client) -> None:
     assert told["switchmdp_snapshot_age_seconds"] >= 0
 
 
-def test_a_histogram_only_rises(client: Client) -> None:
+def test_histogram_buckets_are_cumulative(client: Client) -> None:
     client.decide(state=0)
     told = _told(client)
     buckets = [

@@ -1,4 +1,4 @@
-"""The change signal: what it compares, how seldom it cries wolf, and what it sees."""
+"""The change signal: its definition, false alarms and detections; the reward history."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def random_steps(rng: np.random.Generator, n: int, n_states: int, n_actions: int
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_signal_is_that_of_its_definition(seed: int) -> None:
+def test_the_signal_matches_its_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_states, n_actions = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     window = int(rng.choice([1, 2, 7, 40, 90]))
@@ -105,7 +105,7 @@ def alarms(signal: ChangeSignal, steps: list[Step], n_states: int, n_actions: in
 
 
 @pytest.mark.parametrize(("delta", "most"), [(0.5, 400), (0.05, 40), (0.01, 10)])
-def test_without_a_change_it_hardly_ever_fires(delta: float, most: int) -> None:
+def test_the_signal_rarely_fires_without_a_change(delta: float, most: int) -> None:
     """Thirty runs of ten windows: 6000 comparisons, of which a share δ may fire at most; far fewer
     do, for the bound is crude. Neighbours share most of their steps, so that they come in rows."""
     fired = 0
@@ -119,9 +119,7 @@ def test_without_a_change_it_hardly_ever_fires(delta: float, most: int) -> None:
 
 @pytest.mark.parametrize("what", ["rewards", "transitions"])
 @pytest.mark.parametrize("seed", range(8))
-def test_after_a_change_it_fires_within_a_window_and_is_quiet_again_after_two(
-    what: str, seed: int
-) -> None:
+def test_the_signal_fires_within_one_window_and_stops_after_two(what: str, seed: int) -> None:
     rng, window = np.random.default_rng([seed, 1]), 2000
     means, rows = rng.random((4, 2)), rng.dirichlet([1.0] * 4, (4, 2))
     others = 1.0 - means if what == "rewards" else means
@@ -137,7 +135,7 @@ def test_after_a_change_it_fires_within_a_window_and_is_quiet_again_after_two(
     assert signal.latest.strength < 1.0
 
 
-def test_it_says_what_has_changed() -> None:
+def test_the_signal_names_what_changed() -> None:
     signal = ChangeSignal(1000)
     for i in range(1000):
         signal.add(0, 1, 0.25, 0)
@@ -148,7 +146,7 @@ def test_it_says_what_has_changed() -> None:
     assert {found.before, found.now} == {0.0, 1.0}
 
 
-def test_what_is_visited_in_one_half_only_says_nothing() -> None:
+def test_pairs_visited_in_one_window_only_are_not_compared() -> None:
     signal = ChangeSignal(50)
     for i in range(100):
         signal.add(0, int(i >= 50), float(i >= 50), 0)
@@ -158,7 +156,7 @@ def test_what_is_visited_in_one_half_only_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 600, 700, 5000])
-def test_its_memory_is_bounded_by_two_windows(window: int) -> None:
+def test_the_signals_memory_is_bounded_by_two_windows(window: int) -> None:
     signal = ChangeSignal(window)
     for i in range(12_000):
         signal.add(0, 0, 0.5, 0)
@@ -168,7 +166,7 @@ def test_its_memory_is_bounded_by_two_windows(window: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 5, 1023, 1024, 1025, 3000])
-def test_it_goes_on_from_what_it_was(steps: int) -> None:
+def test_a_restored_signal_continues_identically(steps: int) -> None:
     rng = np.random.default_rng(steps)
     signal = ChangeSignal(1200, 0.1)
     taken = random_steps(rng, steps + 500, 3, 2)
@@ -184,12 +182,12 @@ def test_it_goes_on_from_what_it_was(steps: int) -> None:
 
 
 @pytest.mark.parametrize(("window", "delta"), [(0, 0.1), (1.5, 0.1), (10, 0.0), (10, 1.0)])
-def test_parameters_that_make_no_sense_are_refused(window: Any, delta: Any) -> None:
+def test_invalid_signal_parameters_are_rejected(window: Any, delta: Any) -> None:
     with pytest.raises(InvalidParameter):
         ChangeSignal(window, delta)
 
 
-def test_alerts_are_kept_up_to_a_hundred_and_survive(tmp_path: Path) -> None:
+def test_the_last_hundred_alerts_survive_reopening(tmp_path: Path) -> None:
     """Ten steps of each kind, over and over: it fires, is quiet, and fires again."""
     agent = sm.agents.Random(1, 1)
     with Decisions(agent, tmp_path, sync=False, signal_window=10, signal_delta=0.9) as decisions:
@@ -210,7 +208,7 @@ def test_alerts_are_kept_up_to_a_hundred_and_survive(tmp_path: Path) -> None:
 # The reward rate beside it.
 
 
-def test_the_reward_history_is_bounded_and_loses_no_reward() -> None:
+def test_the_reward_history_is_bounded_and_counts_every_reward() -> None:
     history, rng, total = RewardHistory(), np.random.default_rng(0), 0.0
     for i in range(5000):
         reward = float(rng.integers(0, 2))

@@ -1,4 +1,4 @@
-"""The document and the service say the same: every route answers as it is documented."""
+"""The service answers as its OpenAPI document says."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_operation_answers_as_documented(
 
 
 @every_operation
-def test_every_operation_refuses_as_documented(
+def test_every_operation_returns_its_documented_errors(
     client: Client, method: str, path: str, operation: dict[str, Any]
 ) -> None:
     name, answers = operation["operationId"], []
@@ -104,7 +104,7 @@ def test_every_operation_refuses_as_documented(
         _must_fit(answer.json, refusal["content"]["application/json"]["schema"])
 
 
-def test_every_field_of_a_body_is_documented_with_what_it_means() -> None:
+def test_every_field_of_a_body_has_a_description() -> None:
     for _, _, operation in OPERATIONS:
         content = operation.get("requestBody", {}).get("content", {})
         for schema in (found["schema"] for found in content.values()):
@@ -113,5 +113,5 @@ def test_every_field_of_a_body_is_documented_with_what_it_means() -> None:
             assert all(field["description"] for field in schema["properties"].values())
 
 
-def test_the_service_hands_out_this_document(client: Client) -> None:
+def test_the_service_returns_the_openapi_document(client: Client) -> None:
     assert client.ask("GET", "/openapi.json", headers=AUTHORIZED).json == DOCUMENT

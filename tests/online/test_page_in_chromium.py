@@ -1,4 +1,4 @@
-"""The live page in a real browser, before the real service: it shows and follows what happens."""
+"""The live page in a real browser with the real service: content and updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from switchmdp.online.beliefs import beliefs
 TOKEN = "a-token-of-some-length"
 
 
-def test_the_page_says_what_the_agent_believes(
+def test_the_page_shows_the_agents_policy_and_estimates(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 150)
@@ -56,7 +56,7 @@ def test_the_curve_grows_as_feedback_arrives(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     serve(decisions)
-    until_says(browser, "#curve", "No feedback has come in yet.")
+    until_says(browser, "#curve", "No feedback yet.")
     seen = []
     for total in (10, 30):
         live(decisions, total - decisions.learner.counted)
@@ -87,7 +87,7 @@ def test_an_alert_appears_after_a_change(browser: Chrome, serve: Open, tmp_path:
         assert len(browser.find_elements(By.CSS_SELECTOR, "#curve line.alert")) == 1
 
 
-def test_an_agent_without_policy_or_estimates_can_be_looked_at(
+def test_the_page_shows_an_agent_without_policy_or_estimates(
     browser: Chrome, serve: Open, tmp_path: Path
 ) -> None:
     with Decisions(Random(2, 2), tmp_path, sync=False) as decisions:
@@ -95,11 +95,11 @@ def test_an_agent_without_policy_or_estimates_can_be_looked_at(
         serve(decisions)
         until_counted(browser, 5)
     assert set(chosen(browser)) == {" | "}
-    assert "does not tell what it remembers" in text(browser, "#window-text")
+    assert "does not report its memory" in text(browser, "#window-text")
     assert fact(browser, "Gain of the plan") == "–"
 
 
-def test_a_fixed_policy_stands_beside_the_agents_own(
+def test_the_page_shows_the_fixed_policy_and_the_agents(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 20)
@@ -124,7 +124,7 @@ def test_new_states_and_actions_appear(browser: Chrome, serve: Open, decisions: 
     assert "not available" in text(browser, "tbody tr:last-child")
 
 
-def test_a_token_is_asked_for_and_kept_in_the_tab(
+def test_the_page_asks_for_the_token_and_stores_it_in_the_tab(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 5)
@@ -147,16 +147,16 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(
     assert all("401" in complaint for complaint in complaints(browser))
 
 
-def test_a_service_that_is_gone_is_said_to_be_and_found_again(
+def test_the_page_reports_a_lost_service_and_reconnects_on_request(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 5)
     service = serve(decisions)
     until_counted(browser, 5)
     service.stop()
-    until_says(browser, "#status-text", "can’t be reached since")
+    until_says(browser, "#status-text", "cannot be reached since")
     assert one(browser, "#retry").is_displayed()
-    assert fact(browser, "Feedbacks counted") == "5", "what was known is still shown"
+    assert fact(browser, "Feedback counted") == "5", "what was known is still shown"
     live(decisions, 5)
     service.start()
     one(browser, "#retry").send_keys(Keys.ENTER)
@@ -166,27 +166,25 @@ def test_a_service_that_is_gone_is_said_to_be_and_found_again(
     assert all("ERR_" in complaint for complaint in complaints(browser))
 
 
-def test_it_finds_the_service_again_by_itself(
-    browser: Chrome, serve: Open, decisions: Decisions
-) -> None:
+def test_the_page_reconnects_by_itself(browser: Chrome, serve: Open, decisions: Decisions) -> None:
     service = serve(decisions)
     until_counted(browser, 0)
     service.stop()
-    until_says(browser, "#status-text", "can’t be reached since")
+    until_says(browser, "#status-text", "cannot be reached since")
     service.start()
     until_says(browser, "#status-text", "live")
     complaints(browser)
 
 
-def test_an_answer_that_is_an_error_or_nonsense_is_said_plainly(
+def test_the_page_reports_errors_and_invalid_answers(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     serve(decisions)
     until_counted(browser, 0)
     for status, body, words in (
-        (503, "{}", "answers with an error (503)"),
-        (200, "no JSON", "answer can’t be read"),
-        (200, "[]", "answer can’t be read"),
+        (503, "{}", "returned an error (503)"),
+        (200, "no JSON", "answer of the service is not valid"),
+        (200, "[]", "answer of the service is not valid"),
     ):
         browser.execute_script(
             "window.fetch = async () => new Response(arguments[1], { status: arguments[0] })",
@@ -195,7 +193,9 @@ def test_an_answer_that_is_an_error_or_nonsense_is_said_plainly(
         until_says(browser, "#status-text", words)
 
 
-def test_it_rests_while_nobody_looks(browser: Chrome, serve: Open, decisions: Decisions) -> None:
+def test_a_hidden_page_sends_no_requests(
+    browser: Chrome, serve: Open, decisions: Decisions
+) -> None:
     serve(decisions)
     until_counted(browser, 0)
     for hidden in ("true", "false"):

@@ -1,4 +1,4 @@
-"""The commands on the page about production do what the page says, in the order in which they come.
+"""The commands in docs/online.md work, in the order in which they appear.
 
 Its Python is run by `tests/test_docs.py`.
 """
@@ -63,7 +63,7 @@ def test_the_first_decision_is_made_and_answered(address: str, tmp_path: Path) -
     assert json.loads(health) == {"status": "ok"}
 
 
-def test_the_replay_of_the_page_reads_what_was_served(address: str, tmp_path: Path) -> None:
+def test_the_documented_replay_commands_work(address: str, tmp_path: Path) -> None:
     for block in BLOCKS:
         subprocess.run(
             ["sh", "-c", block.replace("localhost:8000", address)], capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""The live page is read by keyboard, pointer, on paper and in the dark, and can't be misled."""
+"""The live page: accessibility, printing, dark mode and security."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from switchmdp.online.page import page
 HOSTILE = "<img src=x onerror='window.ran=1'></script><script>window.ran=1</script>"
 
 
-def test_names_are_shown_as_they_are_and_run_nothing(
-    browser: Chrome, serve: Open, tmp_path: Path
-) -> None:
+def test_names_are_escaped(browser: Chrome, serve: Open, tmp_path: Path) -> None:
     def act(self: Any, state: int) -> int:
         return 0
 
@@ -47,7 +45,7 @@ def test_names_are_shown_as_they_are_and_run_nothing(
     assert ask(browser, "window.ran === undefined")
 
 
-def test_a_script_or_style_that_was_not_put_there_is_refused(
+def test_injected_scripts_and_styles_are_blocked(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     serve(decisions)
@@ -65,13 +63,13 @@ def test_a_script_or_style_that_was_not_put_there_is_refused(
     assert all("Content Security Policy" in complaint for complaint in found)
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
+def test_the_page_loads_nothing_from_other_servers() -> None:
     assert "http://www.w3.org/2000/svg" in page()
     rest = page().replace("http://www.w3.org/2000/svg", "")
     assert not any(word in rest for word in ("http:", "https:", "//cdn", "@import", "innerHTML"))
 
 
-def test_the_curve_is_read_by_keyboard_and_by_pointing(
+def test_the_curve_can_be_read_by_keyboard_and_pointer(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 70)
@@ -140,7 +138,7 @@ def test_the_page_follows_light_and_dark(
     assert ask(browser, shown) == light
 
 
-def test_it_prints_with_the_curve_at_the_width_of_the_paper(
+def test_the_printed_curve_fits_the_paper(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     live(decisions, 50)
@@ -156,12 +154,12 @@ def test_it_prints_with_the_curve_at_the_width_of_the_paper(
     assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
 
 
-def test_without_scripts_it_says_where_the_data_is(
+def test_without_javascript_the_page_links_to_the_data(
     browser: Chrome, serve: Open, decisions: Decisions
 ) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         serve(decisions)
-        assert "This page is drawn by a script." in one(browser, "main").text
+        assert "This page needs JavaScript." in one(browser, "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

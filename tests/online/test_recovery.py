@@ -1,4 +1,4 @@
-"""The log is the whole truth: whatever happened, applying it again gives the same learner."""
+"""Replaying the log gives the same learner, whatever happened."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MAKERS: list[tuple[Callable[[], Agent], int]] = [
 
 
 @pytest.mark.parametrize("seed", range(36))
-def test_the_log_gives_the_learner_again_bit_for_bit_whatever_happened(
+def test_random_event_sequences_replay_bit_for_bit(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "LARGEST_FILE", 5000)
@@ -75,7 +75,7 @@ def test_the_log_gives_the_learner_again_bit_for_bit_whatever_happened(
     decisions.close()
 
 
-def test_the_lives_above_hold_whatever_may_happen(tmp_path: Path) -> None:
+def test_the_random_sequences_contain_every_kind_of_event(tmp_path: Path) -> None:
     """One long life on its own, lest the ones above miss something by chance."""
     clock, events, kinds = Clock(), Counter[str](), Counter[str]()
     life = Life(0, clock, 8)
@@ -103,14 +103,14 @@ def test_a_log_torn_at_any_byte_of_its_last_records_is_opened(lived: tuple[Path,
         assert learner.decided + learner.counted == number
 
 
-def test_damage_in_the_middle_of_the_log_is_refused(lived: tuple[Path, Any]) -> None:
+def test_damage_in_the_middle_of_the_log_is_detected(lived: tuple[Path, Any]) -> None:
     path = max(files_of(lived[0]).values())
     spoil(path)
     with pytest.raises(DamagedFile, match=r"record \d+, which begins at byte \d+, is damaged"):
         reopened(lived[0])
 
 
-def test_a_record_that_makes_no_sense_is_refused(lived: tuple[Path, Any]) -> None:
+def test_an_inapplicable_record_is_rejected(lived: tuple[Path, Any]) -> None:
     folder = lived[0]
     path, number = max(files_of(folder).values()), recover(folder)[1]
     whole = path.read_bytes()
@@ -120,11 +120,11 @@ def test_a_record_that_makes_no_sense_is_refused(lived: tuple[Path, Any]) -> Non
     ]  # fmt: skip
     for record in bad:
         path.write_bytes(whole + encoded(number + 1, record))
-        with pytest.raises(DamagedFile, match=f"record {number + 1} of the log can't be applied"):
+        with pytest.raises(DamagedFile, match=f"cannot apply record {number + 1} of the log"):
             reopened(folder)
 
 
-def test_actions_that_come_out_otherwise_count_as_they_were_logged(tmp_path: Path) -> None:
+def test_logged_actions_win_over_differing_replayed_ones(tmp_path: Path) -> None:
     """As on another processor, whose logarithm rounds the other way."""
     with Decisions(sw_ucrl(), tmp_path / "one", sync=False) as decisions:
         decision = decisions.decide(0)
@@ -136,10 +136,10 @@ def test_actions_that_come_out_otherwise_count_as_they_were_logged(tmp_path: Pat
     (_, record), changed = next(read(other)), (decision.action + 1) % A
     assert encoded(1, record) == first
     path.write_bytes(b"".join([encoded(1, record | {"action": changed}), *rest]))
-    with pytest.warns(UserWarning, match="1 actions come out otherwise"):
+    with pytest.warns(UserWarning, match="1 replayed actions differ from the log"):
         again = reopened(other)
     assert again.feedback(decision.id, 1.0, 1)
     assert again.learner.agent.visits[0, changed] == 1 + decisions.learner.agent.visits[0, changed]
     again.close()
-    with pytest.raises(DamagedFile, match="1 actions come out otherwise"):
+    with pytest.raises(DamagedFile, match="1 replayed actions differ from the log"):
         rebuild(other)

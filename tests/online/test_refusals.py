@@ -1,4 +1,4 @@
-"""What can't be taken is refused with a typed error, and has changed nothing."""
+"""Invalid arguments raise a typed error and change nothing."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decisions]:
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_can_not_be_taken_is_refused_and_changes_nothing(what: str, lived: Decisions) -> None:
+def test_invalid_arguments_are_rejected_and_change_nothing(what: str, lived: Decisions) -> None:
     call, error = BAD[what]
     before, number = bits_of(lived), lived._journal.log.number
     with pytest.raises(error) as refused:
@@ -122,7 +122,7 @@ def test_what_can_not_be_taken_is_refused_and_changes_nothing(what: str, lived: 
     assert lived._journal.log.number == number
 
 
-def test_numbers_of_numpy_and_any_collection_can_be_taken(lived: Any) -> None:
+def test_numpy_numbers_and_any_collection_are_accepted(lived: Any) -> None:
     collections: list[Any] = [
         [np.int64(1)], (0, 1), {0, 1}, frozenset([1]), range(2), np.arange(2, dtype=np.uint8),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A log applied again gives the learner that made it, and says so when it does not."""
+"""`verify`: a replayed log gives the same learner, and differences are reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def changed(folder: Path, number: int, **fields: Any) -> None:
     file.write_bytes(b"".join(encoded(n, record) for n, record in records.items()))
 
 
-def test_a_log_gives_the_same_learner_bit_for_bit(tmp_path: Path) -> None:
+def test_verify_gives_the_same_learner_bit_for_bit(tmp_path: Path) -> None:
     lived(tmp_path)
     with Decisions(None, tmp_path, sync=False) as decisions:
         decisions.add_state()
@@ -51,7 +51,7 @@ def test_a_log_gives_the_same_learner_bit_for_bit(tmp_path: Path) -> None:
     assert len(list(history(tmp_path))) == 61
 
 
-def test_a_tail_behind_the_newest_snapshot_is_applied_too(tmp_path: Path) -> None:
+def test_verify_applies_records_after_the_newest_snapshot(tmp_path: Path) -> None:
     lived(tmp_path / "here")
     newest = max(snapshots.snapshots_of(tmp_path / "here"))
     snapshots.snapshots_of(tmp_path / "here")[newest].unlink()
@@ -60,7 +60,7 @@ def test_a_tail_behind_the_newest_snapshot_is_applied_too(tmp_path: Path) -> Non
     assert found.learner.counted == 60
 
 
-def test_a_snapshot_in_the_middle_is_compared_where_it_was_made(tmp_path: Path) -> None:
+def test_verify_compares_a_snapshot_at_its_own_record(tmp_path: Path) -> None:
     lived(tmp_path, snapshot_every=50)
     numbers = list(snapshots.snapshots_of(tmp_path))
     snapshots.snapshots_of(tmp_path)[numbers[0]].unlink()
@@ -69,7 +69,7 @@ def test_a_snapshot_in_the_middle_is_compared_where_it_was_made(tmp_path: Path) 
     assert found.same
 
 
-def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
+def test_verify_skips_a_damaged_snapshot(tmp_path: Path) -> None:
     lived(tmp_path)
     newest, *_ = snapshots.snapshots_of(tmp_path).values()
     newest.write_bytes(newest.read_bytes()[:-100])
@@ -77,7 +77,7 @@ def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
     assert (found.snapshot, found.same, found.learner.counted) == (0, True, 60)
 
 
-def test_a_reward_that_was_altered_in_the_log_is_noticed(tmp_path: Path) -> None:
+def test_verify_detects_an_altered_reward(tmp_path: Path) -> None:
     lived(tmp_path)
     changed(tmp_path, 120, reward=0.25)
     found = verify(tmp_path)
@@ -85,7 +85,7 @@ def test_a_reward_that_was_altered_in_the_log_is_noticed(tmp_path: Path) -> None
     assert found.differing == 0
 
 
-def test_an_action_that_was_altered_in_the_log_is_counted(tmp_path: Path) -> None:
+def test_verify_counts_altered_actions(tmp_path: Path) -> None:
     lived(tmp_path)
     _, first = next(read(tmp_path))
     changed(tmp_path, 1, action=1 - first["action"])
@@ -94,7 +94,7 @@ def test_an_action_that_was_altered_in_the_log_is_counted(tmp_path: Path) -> Non
     assert found.differing >= 1
 
 
-def test_looking_changes_nothing(tmp_path: Path) -> None:
+def test_verify_writes_nothing(tmp_path: Path) -> None:
     lived(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     verify(tmp_path)
@@ -109,20 +109,20 @@ def test_a_folder_in_use_can_be_verified(tmp_path: Path) -> None:
     assert (found.records, found.snapshot, found.same) == (122, 120, True)
 
 
-def test_records_are_told_as_they_are_applied(tmp_path: Path) -> None:
+def test_verify_reports_progress(tmp_path: Path) -> None:
     told: list[int] = []
     verify(lived(tmp_path, steps=3), tell=told.append)
     assert told == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_holds_no_decisions_is_refused(tmp_path: Path) -> None:
+def test_verify_rejects_a_folder_without_decisions(tmp_path: Path) -> None:
     with pytest.raises(ForeignFolder, match="there is no decisions"):
         verify(tmp_path)
     with pytest.raises(ForeignFolder, match="there is no decisions"):
         verify(tmp_path / "nowhere")
 
 
-def test_a_record_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
+def test_verify_rejects_a_damaged_record(tmp_path: Path) -> None:
     lived(tmp_path)
     (file,) = files_of(tmp_path).values()
     content = bytearray(file.read_bytes())

@@ -1,4 +1,4 @@
-"""The server as a process of its own: ready when it says so, stopped or killed without a loss."""
+"""The server as a process: it is stopped or killed without loss."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _visit(client: Client, told: dict[str, bool], tries: int = 10**9) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_after_the_last_answer(
+def test_a_signal_stops_the_server_after_open_requests(
     start: Start, tmp_path: Path, number: int, code: int
 ) -> None:
     process, client = start(*NEW)
@@ -75,7 +75,7 @@ def test_a_signal_ends_it_after_the_last_answer(
     for visitor in visitors:
         visitor.join()
     assert process.returncode == code
-    assert err.splitlines()[-1] == "stopped; everything acknowledged is in data"
+    assert err.splitlines()[-1] == "stopped; all acknowledged events are in data"
     assert "Traceback" not in err
     _must_hold(tmp_path / "data", told)
     # Everybody who was let in was answered: nothing was learned that nobody was told of.
@@ -112,7 +112,7 @@ def _must_hold(folder: Path, told: dict[str, bool]) -> None:
     assert rebuild(folder).counted == learner.counted
 
 
-def test_it_goes_on_with_what_is_there(start: Start) -> None:
+def test_serve_continues_an_existing_folder(start: Start) -> None:
     first, client = start(*NEW, "--delta", "0.1")
     decision = client.decide(state=1)["id"]
     first.terminate()
@@ -132,25 +132,25 @@ def test_an_alert_is_one_line_on_standard_error(start: Start) -> None:
     process.terminate()
     _, err = process.communicate(timeout=60)
     [alert] = [line for line in err.splitlines() if line.startswith("alert: ")]
-    assert "in state 0 with action 0, the mean reward was " in alert
+    assert "in state 0 with action 0, the mean reward changed from " in alert
 
 
-def test_beyond_the_loopback_a_token_is_needed(tmp_path: Path) -> None:
+def test_other_hosts_require_a_token(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::"):
-        with pytest.raises(InvalidParameter, match="host must be an address of the loopback"):
+        with pytest.raises(InvalidParameter, match="host must be a loopback address"):
             listen(host, 0)
     with listen("0.0.0.0", 0, "a-token-long-enough") as bound:
         assert bound.getsockname()[0] == "0.0.0.0"
-    with pytest.raises(InvalidParameter, match="an address or a name of this machine"):
+    with pytest.raises(InvalidParameter, match="an address or host name of this machine"):
         listen("no.such.host.invalid", 0)
     asked = [*PROGRAM, *NEW, "--data", str(tmp_path / "data"), "--host", "0.0.0.0", "--port", "0"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: host must be an address of the loopback, unless")
+    assert done.stderr.startswith("error: host must be a loopback address, unless")
     assert not (tmp_path / "data").exists()
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as bound:
         bound.listen()
         port = bound.getsockname()[1]
@@ -158,7 +158,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
             listen("127.0.0.1", port)
 
 
-def test_an_address_can_be_typed_into_a_browser() -> None:
+def test_the_printed_address_is_a_valid_url() -> None:
     with listen("localhost", 0) as bound:
         assert address_of(bound) in (
             f"http://127.0.0.1:{bound.getsockname()[1]}", f"http://[::1]:{bound.getsockname()[1]}",

@@ -1,4 +1,4 @@
-"""The service: what is asked, what is answered, what is refused, and what is then in the log."""
+"""The service: requests, answers, errors, and the resulting log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from switchmdp.agents import Random
 from switchmdp.online import Decisions, history, rebuild
 
 
-def test_a_decision_and_its_feedback_are_learned_from_once(
-    client: Client, decisions: Decisions
-) -> None:
+def test_a_decision_with_feedback_is_counted_once(client: Client, decisions: Decisions) -> None:
     decision = client.decide(state=1)
     assert decision.keys() == {"id", "action", "state", "session", "would"}
     assert (decision["state"], decision["session"], decision["would"]) == (1, "", None)
@@ -27,21 +25,21 @@ def test_a_decision_and_its_feedback_are_learned_from_once(
     assert list(history(decisions.folder)) == [(1, decision["action"], 0.5, 2)]
 
 
-def test_each_session_goes_on_from_its_own_state(client: Client) -> None:
+def test_each_session_continues_from_its_own_state(client: Client) -> None:
     first, second = client.decide(state=0, session="a"), client.decide(state=1, session="b")
     client.feedback(first["id"], 1, 2)
     client.feedback(second["id"], 0, 0)
     assert [client.decide(session=name)["state"] for name in "ab"] == [2, 0]
 
 
-def test_an_action_may_be_restricted_or_taken_elsewhere(client: Client) -> None:
+def test_actions_can_be_restricted_or_taken_elsewhere(client: Client) -> None:
     assert client.decide(state=0, available=[1])["action"] == 1
     own = client.decide(state=0, taken=1)
     assert own["action"] == 1
     assert own["would"] in (0, 1)
 
 
-def test_null_is_as_good_as_nothing(client: Client) -> None:
+def test_null_counts_as_a_missing_value(client: Client) -> None:
     decision = client.decide(state=2, session=None, available=None, taken=None)
     assert (decision["state"], decision["session"]) == (2, "")
 
@@ -78,7 +76,7 @@ REFUSED: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("content", "status", "name"), REFUSED)
-def test_what_is_no_request_for_a_decision_is_refused_and_changes_nothing(
+def test_invalid_decision_requests_are_rejected_and_change_nothing(
     client: Client, decisions: Decisions, content: Any, status: int, name: str
 ) -> None:
     answer = client.ask("POST", "/decisions", content)
@@ -99,7 +97,7 @@ def test_what_is_no_request_for_a_decision_is_refused_and_changes_nothing(
         (b"", 415, "UnsupportedMediaType"),
     ],
 )
-def test_feedback_that_makes_no_sense_can_be_given_again_rightly(
+def test_invalid_feedback_can_be_corrected(
     client: Client, content: Any, status: int, name: str
 ) -> None:
     decision = client.decide(state=0)["id"]
@@ -109,7 +107,7 @@ def test_feedback_that_makes_no_sense_can_be_given_again_rightly(
     assert client.feedback(decision, 1, 1).json == {"counted": True}
 
 
-def test_feedback_may_not_change_and_not_come_too_late(tmp_path: Path) -> None:
+def test_conflicting_and_expired_feedback_is_rejected(tmp_path: Path) -> None:
     hours = itertools.count(step=3600.0)
     agent = Random(3, 2, seed=0)
     with (
@@ -125,7 +123,7 @@ def test_feedback_may_not_change_and_not_come_too_late(tmp_path: Path) -> None:
     assert set(found[2:]) == {(404, "UnknownDecision")}
 
 
-def test_only_json_that_says_so_is_read(client: Client) -> None:
+def test_the_content_type_must_be_json(client: Client) -> None:
     """A page of another site can send anything without asking, but not with this header."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"):
         answer = client.ask("POST", "/decisions", {"state": 1}, {"Content-Type": kind})
@@ -162,7 +160,7 @@ def test_modes_sizes_and_restarts_are_set_and_logged(client: Client, decisions: 
         ("/actions", {"states": [3]}),
     ],
 )
-def test_what_can_not_be_set_is_refused(
+def test_invalid_changes_are_rejected(
     client: Client, decisions: Decisions, path: str, content: Any
 ) -> None:
     assert client.ask("POST", path, content).status == 422
@@ -170,7 +168,7 @@ def test_what_can_not_be_set_is_refused(
     assert (learner.mode, learner.agent.n_states, learner.agent.n_actions) == ("agent", 3, 2)
 
 
-def test_unknown_paths_and_methods_are_told_so(client: Client) -> None:
+def test_unknown_paths_and_methods_are_reported(client: Client) -> None:
     for path in ("/nowhere", "/decisions/", "/decisions/1/feedback/", "//", "/%2e%2e/etc/passwd"):
         answer = client.ask("GET", path)
         assert (answer.status, answer.json["error"]) == (404, "NotFound")
@@ -183,7 +181,7 @@ def test_unknown_paths_and_methods_are_told_so(client: Client) -> None:
     assert client.ask("HEAD", "/healthz").body == b""
 
 
-def test_a_fault_of_the_service_tells_callers_nothing_of_its_insides(
+def test_internal_errors_reveal_no_details(
     client: Client, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(**given: Any) -> None:
@@ -195,7 +193,7 @@ def test_a_fault_of_the_service_tells_callers_nothing_of_its_insides(
     assert b"secret" not in answer.body
 
 
-def test_the_page_is_locked_down(client: Client) -> None:
+def test_the_page_has_a_strict_content_security_policy(client: Client) -> None:
     answer = client.ask("GET", "/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; ")
@@ -207,7 +205,7 @@ def test_the_page_is_locked_down(client: Client) -> None:
         assert "server" not in found.headers
 
 
-def test_what_the_agent_believes_can_be_asked_of_every_agent(tmp_path: Path) -> None:
+def test_the_agent_route_works_for_different_agents(tmp_path: Path) -> None:
     with (
         Decisions(Random(3, 2, seed=0), tmp_path / "data") as decisions,
         serving(decisions) as client,

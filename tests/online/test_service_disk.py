@@ -1,4 +1,4 @@
-"""The service and its disk: shared syncs, back-pressure, and a disk that is full."""
+"""The service and its disk: shared syncs, back-pressure, and a full disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _wait(for_what: Any) -> None:
     raise AssertionError("waited in vain")
 
 
-def test_all_who_wait_for_the_disk_share_one_sync(
+def test_requests_that_wait_for_the_disk_share_one_sync(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(decisions, monkeypatch)
@@ -53,7 +53,7 @@ def test_all_who_wait_for_the_disk_share_one_sync(
     assert disk.commits == 2
 
 
-def test_when_too_many_wait_for_the_disk_others_are_sent_away(
+def test_requests_are_rejected_when_too_many_wait_for_the_disk(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MOST_WAITING", 3)
@@ -71,7 +71,7 @@ def test_when_too_many_wait_for_the_disk_others_are_sent_away(
     assert decisions.learner.decided == 4
 
 
-def test_a_full_disk_is_told_and_survived(
+def test_a_full_disk_is_reported_and_survived(
     client: Client, decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decision = client.decide(state=0)["id"]

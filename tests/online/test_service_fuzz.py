@@ -1,4 +1,4 @@
-"""No request, however strange, is answered with a fault of the service; 5000 in `make soak`."""
+"""No random request causes an internal error; `make soak` sends 5000."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 from tests.online.requests_at_random import fuzzed
 
 
-def test_no_request_is_answered_with_a_fault_of_the_service(tmp_path: Path) -> None:
+def test_no_request_causes_an_internal_error(tmp_path: Path) -> None:
     print(fuzzed(tmp_path / "data", 500))

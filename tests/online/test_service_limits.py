@@ -29,7 +29,7 @@ def test_a_body_that_is_too_large_is_not_read(decisions: Decisions) -> None:
         assert client.raw(announced % (b"0" * 15)).startswith(b"HTTP/1.1 413")
 
 
-def test_requests_may_come_in_chunks_and_before_the_last_one_is_answered(client: Client) -> None:
+def test_requests_may_be_chunked_and_pipelined(client: Client) -> None:
     request = (
         b"POST /decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b'Transfer-Encoding: chunked\r\n%s\r\n4\r\n{"st\r\n8\r\nate": %d}\r\n0\r\n\r\n'
@@ -54,7 +54,7 @@ def test_requests_may_come_in_chunks_and_before_the_last_one_is_answered(client:
         b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000,
     ],
 )
-def test_what_is_not_http_ends_the_connection(client: Client, sent: bytes) -> None:
+def test_invalid_http_closes_the_connection(client: Client, sent: bytes) -> None:
     received = client.raw(sent)
     assert received.startswith(b"HTTP/1.1 400 Bad Request")
     assert json.loads(received.partition(b"\r\n\r\n")[2])["error"] == "BadRequest"
@@ -70,10 +70,10 @@ def test_what_is_not_http_ends_the_connection(client: Client, sent: bytes) -> No
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /",
     ],
 )
-def test_nobody_is_waited_for_for_ever(
+def test_incomplete_requests_time_out(
     client: Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.05)
+    monkeypatch.setattr(server, "TIMEOUT", 0.05)
     client.raw(sent)  # returns, because the server closes the connection
 
 
@@ -116,7 +116,9 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_900_idle_strangers_lock_nobody_out_who_has_the_token(decisions: Decisions) -> None:
+def test_900_idle_unauthenticated_connections_do_not_block_a_client_with_the_token(
+    decisions: Decisions,
+) -> None:
     with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
         early = stack.enter_context(connected(client.port))
         assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
@@ -126,14 +128,14 @@ def test_900_idle_strangers_lock_nobody_out_who_has_the_token(decisions: Decisio
             assert client.ask("POST", "/decisions", {"state": 0}, right).status == 201
         assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
         left = sum(map(is_open, idle))
-        assert 0 < left <= server.MOST_STRANGERS_FROM_ADDRESS
+        assert 0 < left <= server.MOST_UNAUTHENTICATED_FROM_ADDRESS
         assert is_open(idle[-1])  # whoever has waited longest has gone first
 
 
-def test_strangers_are_limited_in_all_and_those_who_are_known_do_not_count(
+def test_unauthenticated_connections_are_limited_in_total(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MOST_STRANGERS", 5)
+    monkeypatch.setattr(server, "MOST_UNAUTHENTICATED", 5)
     with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
         known = [stack.enter_context(connected(client.port)) for _ in range(4)]
         assert {asked(one, TOKEN) for one in known} == {b"HTTP/1.1 200 OK"}
@@ -147,7 +149,7 @@ def test_strangers_are_limited_in_all_and_those_who_are_known_do_not_count(
         assert {asked(one, TOKEN) for one in known} == {b"HTTP/1.1 200 OK"}
 
 
-def test_one_address_has_so_many_connections_and_the_one_that_idled_longest_goes(
+def test_connections_per_address_are_limited_and_the_longest_idle_is_closed(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MOST_FROM_ADDRESS", 4)
@@ -160,7 +162,7 @@ def test_one_address_has_so_many_connections_and_the_one_that_idled_longest_goes
         assert [is_open(one) for one in known] == [True, False, True, True]
 
 
-def test_who_is_busy_is_not_closed_for_somebody_new(
+def test_a_busy_connection_is_not_closed_for_a_new_one(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
@@ -178,10 +180,10 @@ def test_who_is_busy_is_not_closed_for_somebody_new(
             assert one.recv(12) == b"HTTP/1.1 201"
 
 
-def test_a_stranger_may_idle_for_less_time_than_who_is_known(
+def test_unauthenticated_connections_have_a_shorter_idle_timeout(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.2)
+    monkeypatch.setattr(server, "TIMEOUT", 0.2)
     with serving(decisions, token=TOKEN) as client, ExitStack() as stack:
         stranger, known = (stack.enter_context(connected(client.port)) for _ in range(2))
         assert asked(known, TOKEN) == b"HTTP/1.1 200 OK"
@@ -194,9 +196,7 @@ def test_a_stranger_may_idle_for_less_time_than_who_is_known(
 
 
 @pytest.mark.parametrize("size", [100, 1460, 4096, 65536, 10**7])
-def test_requests_that_follow_each_other_closely_are_all_answered(
-    client: Client, size: int
-) -> None:
+def test_pipelined_requests_are_all_answered(client: Client, size: int) -> None:
     """However they are cut into packets, and wherever a packet ends."""
     padding = "x" * 300
     request = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n".encode()
@@ -215,9 +215,7 @@ def test_requests_that_follow_each_other_closely_are_all_answered(
 
 
 @pytest.mark.parametrize("sent_in", [100, 1460, 10**6])
-def test_a_head_may_be_as_large_as_the_limit_and_not_much_larger(
-    client: Client, sent_in: int
-) -> None:
+def test_heads_are_limited(client: Client, sent_in: int) -> None:
     before = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
     for size, status in ((server.LARGEST_HEAD, b"200"), (server.LARGEST_HEAD + 10_000, b"400")):
         head = before + b"x" * (size - len(before) - 4) + b"\r\n\r\n"
@@ -238,17 +236,17 @@ def test_a_head_may_be_as_large_as_the_limit_and_not_much_larger(
         (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n", 200),
     ],
 )
-def test_a_request_names_its_host_once(client: Client, head: bytes, status: int) -> None:
+def test_a_request_must_have_one_host_header(client: Client, head: bytes, status: int) -> None:
     received = client.raw(head + b"Connection: close\r\n\r\n")
     assert received.startswith(b"HTTP/1.1 %d" % status)
     if status == 400:
         told = json.loads(received.partition(b"\r\n\r\n")[2])
-        assert told["message"].startswith("a request must have one Host header, got ")
+        assert told["message"].startswith("a request must have exactly one Host header, got ")
         body = b"POST /restart HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
         assert client.raw(body).startswith(b"HTTP/1.1 400")
 
 
-def test_with_a_token_nobody_is_told_anything_without_it(decisions: Decisions) -> None:
+def test_requests_without_the_token_are_rejected(decisions: Decisions) -> None:
     with serving(decisions, token=TOKEN) as client:
         for given in (None, TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer", "Bearer é"):
             headers = {} if given is None else {"Authorization": given}
@@ -262,7 +260,7 @@ def test_with_a_token_nobody_is_told_anything_without_it(decisions: Decisions) -
         assert client.ask("POST", "/decisions", {"state": 0}, right).status == 201
 
 
-def test_without_a_token_pages_of_other_sites_are_kept_out(client: Client) -> None:
+def test_without_a_token_pages_of_other_sites_are_rejected(client: Client) -> None:
     for headers in (
         {"Host": "rebound.example"}, {"Host": "127.0.0.1.example:80"}, {"Host": ""},
         {"Origin": "http://other.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},
@@ -274,7 +272,7 @@ def test_without_a_token_pages_of_other_sites_are_kept_out(client: Client) -> No
         assert client.ask("POST", "/restart", headers=origin).status == 200
 
 
-def test_who_asks_too_often_is_told_when_to_come_again(decisions: Decisions) -> None:
+def test_too_many_requests_get_retry_after(decisions: Decisions) -> None:
     with serving(decisions, rate=0.01) as client:
         assert client.ask("GET", "/healthz").status == 200
         answer = client.ask("GET", "/healthz")

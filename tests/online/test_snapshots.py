@@ -45,13 +45,11 @@ from switchmdp.storage.log import files_of, read
 
 
 @pytest.mark.parametrize("spoilt", [1, 2])
-def test_where_a_snapshot_is_damaged_an_older_one_serves(
-    spoilt: int, lived: tuple[Path, Any]
-) -> None:
+def test_an_older_snapshot_replaces_a_damaged_one(spoilt: int, lived: tuple[Path, Any]) -> None:
     folder, before = lived
     for path in [*snapshots.snapshots_of(folder).values()][:spoilt]:
         spoil(path)
-    with pytest.warns(UserWarning, match="going on with an older one") as told:
+    with pytest.warns(UserWarning, match="using an older snapshot") as told:
         decisions = reopened(folder)
     assert len(told) == spoilt
     assert bits_of(decisions) == before
@@ -62,7 +60,7 @@ def test_where_a_snapshot_is_damaged_an_older_one_serves(
         live(decisions, 1)
 
 
-def test_without_snapshots_but_the_first_the_log_serves(lived: tuple[Path, Any]) -> None:
+def test_the_initial_snapshot_and_the_log_are_sufficient(lived: tuple[Path, Any]) -> None:
     folder, before = lived
     for number, path in snapshots.snapshots_of(folder).items():
         if number:
@@ -71,14 +69,14 @@ def test_without_snapshots_but_the_first_the_log_serves(lived: tuple[Path, Any])
         assert bits_of(decisions) == before
 
 
-def test_where_all_snapshots_are_damaged_the_folder_is_refused(lived: tuple[Path, Any]) -> None:
+def test_a_folder_without_a_valid_snapshot_is_rejected(lived: tuple[Path, Any]) -> None:
     for path in snapshots.snapshots_of(lived[0]).values():
         spoil(path)
     with pytest.raises(DamagedFile):
         reopened(lived[0])
 
 
-def test_a_log_that_lacks_what_a_snapshot_holds_is_refused(lived: tuple[Path, Any]) -> None:
+def test_a_log_shorter_than_a_snapshot_is_rejected(lived: tuple[Path, Any]) -> None:
     with reopened(lived[0]) as decisions:
         live(decisions, 1)
     path = max(files_of(lived[0]).values())
@@ -87,7 +85,7 @@ def test_a_log_that_lacks_what_a_snapshot_holds_is_refused(lived: tuple[Path, An
         reopened(lived[0])
 
 
-def test_only_the_first_and_the_two_newest_snapshots_are_kept(lived: tuple[Path, Any]) -> None:
+def test_only_the_initial_and_the_two_newest_snapshots_are_kept(lived: tuple[Path, Any]) -> None:
     assert [*snapshots.snapshots_of(lived[0])][-1] == 0
     with reopened(lived[0]) as decisions:
         live(decisions, 1)
@@ -97,7 +95,7 @@ def test_only_the_first_and_the_two_newest_snapshots_are_kept(lived: tuple[Path,
     assert numbers[0] == last
 
 
-def test_a_snapshot_is_of_its_record_though_life_goes_on_while_it_is_written(
+def test_events_during_the_writing_do_not_change_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, save = threading.Event(), snapshots.save
@@ -137,7 +135,7 @@ def all_of(value: Any) -> Any:
     return all_of(vars(value)) if hasattr(value, "__dict__") else repr(value)
 
 
-def test_a_snapshot_lacks_nothing_that_a_learner_has(tmp_path: Path) -> None:
+def test_a_snapshot_contains_every_field_of_a_learner(tmp_path: Path) -> None:
     clock = Clock()
     decisions = Decisions(
         sw_ucrl(),
@@ -272,7 +270,7 @@ def save_with_nan(path: Path, fields: Any, arrays: Any) -> None:
 
 
 @pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_snapshot_with_hostile_content_is_refused_or_harmless(
+def test_a_snapshot_with_hostile_content_is_rejected_or_harmless(
     share: int, rich: tuple[dict[str, Any], Any], tmp_path: Path
 ) -> None:
     found = hostile_snapshots(tmp_path, rich, share)
@@ -280,7 +278,7 @@ def test_a_snapshot_with_hostile_content_is_refused_or_harmless(
     assert found[True] < found[False] / 4
 
 
-def test_a_snapshot_that_is_not_of_an_agent_is_refused(
+def test_a_snapshot_without_an_agent_is_rejected(
     rich: tuple[dict[str, Any], Any], tmp_path: Path
 ) -> None:
     fields, arrays = rich
@@ -292,9 +290,7 @@ def test_a_snapshot_that_is_not_of_an_agent_is_refused(
         snapshots.load(tmp_path / "bad.npz")
 
 
-def test_a_snapshot_that_can_not_be_written_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_snapshot_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: Any) -> None:
         raise OSError(errno.ENOSPC, "full")
 
@@ -311,7 +307,7 @@ def test_a_snapshot_that_can_not_be_written_costs_nothing(
         assert bits_of(again) == bits(decisions.learner)
 
 
-def test_what_a_killed_one_left_half_written_is_removed(lived: tuple[Path, Any]) -> None:
+def test_incomplete_files_of_a_killed_process_are_removed(lived: tuple[Path, Any]) -> None:
     (lived[0] / ".snapshot-000000000999.npz.0123456789ab").write_bytes(b"half")
     with reopened(lived[0]) as decisions:
         assert bits_of(decisions) == lived[1]

@@ -1,4 +1,4 @@
-"""Where the agent's choice is not available, the best that is gets taken."""
+"""If the agent's choice is not available, the best available action is taken."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def brute_force(agent: Any, state: int, available: list[int]) -> int:
 
 
 @pytest.mark.parametrize("n_states", [4, 70])
-def test_where_the_choice_is_not_available_the_best_that_is_gets_taken(
+def test_the_best_available_action_replaces_an_unavailable_choice(
     n_states: int, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(n_states)
@@ -73,7 +73,7 @@ def test_where_the_choice_is_not_available_the_best_that_is_gets_taken(
     assert other > 10
 
 
-def test_what_an_action_is_worth_to_extended_value_iteration(tmp_path: Path) -> None:
+def test_worth_equals_the_value_in_extended_value_iteration(tmp_path: Path) -> None:
     """The chosen pair's worth is its state's next value, and no other pair's is more."""
     agent: Any = sm.agents.UCRL2(5, 3, delta=0.3)
     problem = sm.problems.random_switching(5, 3, changes=0, horizon=20_000, seed=1)
@@ -87,7 +87,7 @@ def test_what_an_action_is_worth_to_extended_value_iteration(tmp_path: Path) -> 
         assert max(worth[3 * s : 3 * s + 3]) == pytest.approx(value[s], abs=1e-12)
 
 
-def test_an_agent_without_episodes_takes_the_first_that_is_available(tmp_path: Path) -> None:
+def test_an_agent_without_episodes_takes_the_lowest_available_action(tmp_path: Path) -> None:
     with Decisions(sm.agents.Random(S, 3, seed=1), tmp_path) as decisions:
         found = {decisions.decide(0, available=[2, 1]).action for _ in range(40)}
         assert found == {1, 2}

@@ -68,7 +68,7 @@ def until_says(browser: Chrome, selector: str, words: str) -> None:
 
 def until_counted(browser: Chrome, n: int) -> None:
     """Until the page has heard of the n-th feedback."""
-    wait(browser, lambda: fact(browser, "Feedbacks counted") == str(n))
+    wait(browser, lambda: fact(browser, "Feedback counted") == str(n))
 
 
 def fact(browser: Chrome, name: str) -> str:

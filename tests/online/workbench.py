@@ -1,4 +1,4 @@
-"""Agents, a clock that stands still, and all that a learner is, to the bit."""
+"""Helpers: agents, a manual clock, and the complete state of a learner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sw_ucrl() -> sm.agents.SWUCRL:
 
 
 class Clock:
-    """Shows what it is set to."""
+    """A clock that shows `now`."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -40,27 +40,27 @@ class Clock:
 
 
 def bits(learner: Learner) -> tuple[str, dict[str, Any]]:
-    """All of a learner."""
+    """The complete state of a learner."""
     fields, arrays = parts_of(learner)
     shown = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
     return json.dumps(fields, sort_keys=True), shown
 
 
 def bits_of(decisions: Decisions) -> tuple[str, dict[str, Any]]:
-    """All of the learner behind."""
+    """The complete state of the learner of these decisions."""
     found: tuple[str, dict[str, Any]] = decisions.look(bits)
     return found
 
 
 def answer(decisions: Decisions, rng: np.random.Generator, decision: str) -> tuple[float, int]:
-    """Feedback at random; what was said."""
+    """Give random feedback, and return it."""
     said = float(rng.integers(0, 4) / 3), int(rng.integers(decisions.learner.agent.n_states))
     assert decisions.feedback(decision, *said)
     return said
 
 
 def live(decisions: Decisions, steps: int, seed: int = 0) -> None:
-    """Decide and answer, one after the other."""
+    """Alternate decisions and feedback."""
     rng = np.random.default_rng(seed)
     state = 0
     for _ in range(steps):
@@ -68,25 +68,25 @@ def live(decisions: Decisions, steps: int, seed: int = 0) -> None:
 
 
 def kill(decisions: Decisions) -> None:
-    """End without the last snapshot and without a word to the log, as after `kill -9`."""
+    """End without the last snapshot and log record, as after `kill -9`."""
     decisions._journal._over = "was killed"
     decisions.close()
 
 
 def reopened(folder: Path, **given: Any) -> Decisions:
-    """What is left in a folder."""
+    """Reopen a folder."""
     return Decisions(None, folder, sync=False, **given)
 
 
 def spoil(path: Path) -> None:
-    """One bit of a file is flipped."""
+    """Flip one bit of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """The folder as it is on disk right now."""
+    """Copy the folder as it is on disk now."""
     to.mkdir()
     for path in folder.iterdir():
         (to / path.name).write_bytes(path.read_bytes())
@@ -94,7 +94,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 
 class Life:
-    """Whatever may happen to decisions, at random."""
+    """Random events of every kind."""
 
     def __init__(self, seed: int, clock: Clock, most_states: int) -> None:
         self.rng, self.clock, self.most_states = np.random.default_rng(seed), clock, most_states
@@ -102,7 +102,7 @@ class Life:
         self.events: Counter[str] = Counter()
 
     def goes_on(self, decisions: Decisions, steps: int) -> None:
-        """So many events, most of them decisions and answers."""
+        """Apply this many events, most of them decisions and feedback."""
         rare = ("late", "warm", "mode", "state", "action", "restart", "refused", "look")
         for _ in range(steps):
             kind = self.rng.choice(["decide", "answer", *rare], p=[0.45, 0.47, *[0.01] * 8])
@@ -126,7 +126,7 @@ class Life:
         self.clock.now += float(self.rng.exponential())
 
     def _answer(self, decisions: Decisions) -> None:
-        """Mostly the newest; some are never answered, and some too late."""
+        """Usually for the newest decision; some get none, and some get it too late."""
         if self.open:
             last = len(self.open) - 1
             which = last if self.rng.random() < 0.7 else int(self.rng.integers(last + 1))

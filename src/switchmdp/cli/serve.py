@@ -1,4 +1,4 @@
-"""serve: an agent behind HTTP, from its options to its last answer."""
+"""serve: run the decision service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serve_folder(
     parameters: dict[str, Any], host: str, port: int, token_file: Path | None,
     warm_start: Path | None, rate: float, max_body: int, sync: bool, **settings: Any,
 ) -> int:  # fmt: skip
-    """Serve the decisions of a folder until a signal comes."""
+    """Serve the decisions of a folder until a signal arrives."""
     from switchmdp.online.server import address_of, compile_agent, listen, serve
     from switchmdp.online.service import application
 
@@ -35,10 +35,10 @@ def serve_folder(
     made = None if agent is None else _new_agent(agent, states, actions, parameters)
     new = not (data / NAME).exists()
     if new and made is None:
-        allowed = f"given, with --states and --actions: {data} holds no agent yet"
+        allowed = f"set, with --states and --actions: {data} contains no agent yet"
         raise InvalidParameter("--agent", None, allowed)
     if made is None and (states, actions, parameters) != (None, None, {}):
-        allowed = "given together with --states, --actions and parameters of the agent"
+        allowed = "set together with --states, --actions and parameters of the agent"
         raise InvalidParameter("--agent", None, allowed)
     rows = [] if warm_start is None else list(_warm(warm_start, made, new))
     bound = listen(host, port, token)
@@ -49,15 +49,15 @@ def serve_folder(
         compile_agent(decisions)
         app = application(decisions, token=token, rate=rate, max_body=max_body)
         asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
-    tell(f"stopped; everything acknowledged is in {data}")
+    tell(f"stopped; all acknowledged events are in {data}")
     return TERMINATED if asked == signal.SIGTERM else INTERRUPTED
 
 
 def _token(file: Path | None) -> str | None:
-    """The token in a file or in SWITCHMDP_TOKEN; other users could see it on a command line."""
+    """The token from a file or from SWITCHMDP_TOKEN. Other users can see command lines."""
     if file is not None:
         if os.name == "posix" and file.stat().st_mode & 0o044:
-            tell(f"warning: other users can read {file}; to prevent that: chmod 600 {file}")
+            tell(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
         return file.read_text("utf-8", errors="replace").strip()
     return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
 
@@ -75,27 +75,27 @@ def _new_agent(
 
 
 def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
-    """NAME=VALUE, where the value is JSON or else a text.
+    """Parse NAME=VALUE, where the value is JSON or a string.
 
     >>> parsed(("changes=4", "delta=0.1"))
     {'changes': 4, 'delta': 0.1}
     """
-    found = {}
+    values = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
             raise InvalidParameter("--set", text, "NAME=VALUE")
         try:
-            found[name] = json.loads(value)
+            values[name] = json.loads(value)
         except (ValueError, RecursionError):
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _warm(source: Path, agent: Any, new: bool) -> Iterator[Row]:
-    """Steps from elsewhere, all checked before anything is made of them."""
+    """Read and check the steps of a warm start."""
     if not new or agent is None:
-        raise InvalidParameter("--warm-start", str(source), "left out: the folder is not new")
+        raise InvalidParameter("--warm-start", str(source), "omitted: the folder is not new")
     rows = history(source) if source.is_dir() else _table(source)
     for number, row in enumerate(rows, 1):
         try:
@@ -109,19 +109,20 @@ def _table(source: Path) -> Iterator[tuple[Any, ...]]:
     with open(source, newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(file)
         if next(lines, None) != COLUMNS:
-            raise DamagedFile(f"{source} must begin with the line {','.join(COLUMNS)}")
+            raise DamagedFile(f"the first line of {source} must be {','.join(COLUMNS)}")
         for line in lines:
             try:
                 state, action, reward, next_state = line
                 yield int(state), int(action), float(reward), int(next_state)
             except ValueError:
-                raise DamagedFile(f"{source}, line {lines.line_num}: no step: {line}") from None
+                raise DamagedFile(f"{source}, line {lines.line_num}: not a step: {line}") from None
 
 
-def _alert(found: Signal) -> None:
-    to = found.next_state
+def _alert(change: Signal) -> None:
+    to = change.next_state
     what = "the mean reward" if to is None else f"the share of moves to state {to}"
     tell(
-        f"alert: in state {found.state} with action {found.action}, {what} was {found.before:.3f} "
-        f"and is {found.now:.3f} (signal {found.strength:.2f} at step {found.step})"
+        f"alert: in state {change.state} with action {change.action}, {what} changed from "
+        f"{change.before:.3f} to {change.now:.3f} (signal {change.strength:.2f} at step "
+        f"{change.step})"
     )

@@ -1,8 +1,8 @@
-"""What the agent believes right now, as plain data for `GET /agent` and the live page.
+"""The current policy and estimates of the agent, as plain data for `GET /agent` and the live page.
 
-Looking must not change anything: an agent that is asked for its counts first absorbs its log. So it
-is copied while nothing happens, and the copy is asked. Whatever it does not tell is None: an agent
-need not learn in episodes, nor have a policy or estimates.
+Reading must not change anything, but an agent absorbs its log when its counts are read. So it is
+copied while no event is applied, and the copy is read. Values that an agent does not have are
+None: not every agent has episodes, a policy or estimates.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from switchmdp.online.learner import Learner
 from switchmdp.online.monitoring import Signal
 from switchmdp.validation import check_integer, is_number
 
-THRESHOLD = 1.0  # where the change signal fires
+THRESHOLD = 1.0  # at which the change signal fires
 
 Data = dict[str, Any]
 
 
 class Copied(NamedTuple):
-    """What of a learner may change as soon as the look at it is over."""
+    """Copies of the parts of a learner that later events change."""
 
     told: Data
     agent: Any
@@ -41,9 +41,9 @@ class Copied(NamedTuple):
 
 
 def beliefs(decisions: Decisions, limit: int = 100) -> Data:
-    """All of it, ready for JSON; of more than `limit` states, the most visited ones.
+    """The data, ready for JSON; at most `limit` states, the most visited ones.
 
-    How long ago something was, is counted up to the last event (`at`, in seconds since 1970).
+    Ages are relative to the last event (`at`, in seconds since 1970).
 
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
@@ -107,7 +107,7 @@ def _signal(signal: Signal) -> Data:
 
 
 def _described(agent: Any) -> Data:
-    """Class and sizes; its components, and those parameters that can be read back from them."""
+    """Class, sizes, components, and the parameters that can be read from them."""
     components = {name: getattr(agent, name) for name in PARTS if hasattr(agent, name)}
     parameters = {
         name: getattr(part, name)
@@ -126,7 +126,7 @@ def _described(agent: Any) -> Data:
 
 
 def _number(value: Any) -> int | float | None:
-    """A number as JSON has it, of which NaN and the infinities are none."""
+    """A number for JSON; None for NaN and infinities."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if isinstance(value, (int, np.integer)) else float(value)
@@ -138,11 +138,11 @@ def _episode(agent: Any) -> Data | None:
 
 
 def _by_pair(agent: Any, name: str) -> NDArray[Any] | None:
-    """A table over states and actions, if the agent has one; it may list available pairs only."""
-    found = getattr(agent, name, None)
-    if found is None:
+    """A table over states and actions, if the agent has one. It may list available pairs only."""
+    given = getattr(agent, name, None)
+    if given is None:
         return None
-    values, pairs = np.asarray(found), agent.pairs
+    values, pairs = np.asarray(given), agent.pairs
     if values.shape != (pairs.n_pairs,):
         return values
     table = np.zeros((pairs.n_states, pairs.n_actions), values.dtype)
@@ -151,7 +151,7 @@ def _by_pair(agent: Any, name: str) -> NDArray[Any] | None:
 
 
 def _visits(weight: Any) -> int | float:
-    """A number of visits; a memory that fades has fractions of them, shown to a tenth.
+    """A number of visits. A fading memory has fractions of visits, rounded to a tenth.
 
     >>> _visits(np.int64(3)), _visits(np.float64(0.123)), _visits(0.0)
     (3, 0.1, 0)
@@ -161,7 +161,7 @@ def _visits(weight: Any) -> int | float:
 
 def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list[Data]:
     agent = seen.agent
-    # Before its first episode an agent follows no policy yet.
+    # Before its first episode an agent has no policy.
     policy = None if getattr(agent, "episode", None) == 0 else getattr(agent, "policy", None)
     reward_of = _rewards(agent)
     counted, at = seen.told["counters"]["counted"], seen.told["at"]
@@ -190,9 +190,9 @@ def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list
 
 
 def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | None]]:
-    """The estimate of a mean reward, and its radius; None for what the agent does not have."""
+    """The estimated mean reward and its radius; None if the agent has none."""
     if isinstance(agent, Episodic):
-        # Its own tables are of all pairs, which of a large problem takes long.
+        # The agent's own tables contain all pairs, which is slow for large problems.
         counts, t = agent.memory.counts, agent.clock - agent.since + 1
         radius_of = getattr(agent.plausible, "reward_radius", None)  # not every set has radii
 
@@ -210,5 +210,5 @@ def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | Non
 
 
 def _interval(mean: float | None, radius: float) -> tuple[float, float]:
-    """Where the mean reward may lie: anywhere, if nothing is known of it."""
+    """The confidence interval of the mean reward; [0, 1] if there is no estimate."""
     return (0.0, 1.0) if mean is None else (max(0.0, mean - radius), min(1.0, mean + radius))

@@ -5,13 +5,13 @@
         ...
         decisions.feedback(decision.id, reward, next_state)
 
-What a call has returned is on disk: an event is appended to a log (`storage.log`) and synced before
-it is acknowledged, and snapshots (`snapshots`) shorten the way back. After a crash, or `kill -9`,
-the same lines go on where it was, with nothing lost that was acknowledged and nothing counted
-twice; the agent given then only has to be the one that the folder was made with.
+When a call returns, its event is on disk: it was appended to a log (`storage.log`) and synced.
+Snapshots (`snapshots`) make recovery fast. After a crash or `kill -9`, the same lines continue with
+the recovered agent. Nothing acknowledged is lost, and nothing is counted twice. The agent passed to
+`Decisions` must then be the one that the folder was created with.
 
-Calls may come from many threads. Each takes its turn for microseconds; the slow part, the disk, is
-shared by all who wait for it.
+Calls may come from many threads. Each holds a lock for microseconds. Threads that wait for the disk
+share a sync.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DEFAULT_SIGNAL, LONGEST_SIGNAL = 10_000, 100_000
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now. `would` is the agent's own choice where something else has chosen."""
+    """A decision. `would` is the agent's own choice if the action was not chosen by it."""
 
     id: str
     action: int
@@ -58,12 +58,20 @@ class Decision:
     session: str
     would: int | None
 
+    def __repr__(self) -> str:
+        session = repr(self.session)
+        session = session if len(session) <= 42 else f"{session[:38]}...'"
+        return (
+            f"Decision(id={self.id!r}, action={self.action}, state={self.state}, "
+            f"session={session}, would={self.would})"
+        )
+
 
 class Decisions:
-    """An agent behind a log.
+    """An agent whose decisions and feedback are stored in a folder.
 
-    Settings that are not given stay as they are in the folder; in a new one they are as in
-    `Settings`, and the change signal compares windows as long as the agent's own.
+    Settings that are None keep their value in the folder. In a new folder they have the defaults of
+    `Settings`, and the window of the change signal is that of the agent.
 
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
@@ -84,13 +92,14 @@ class Decisions:
         on_alert: Callable[[Signal], None] | None = None, classes: Iterable[type] = (),
         clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`agent` may be None where the folder is there.
+        """`agent` may be None if the folder exists.
 
-        `clock` says when something happened, which is only shown. `timer` measures how long a
-        decision has waited: it must not jump.
+        `clock` is the wall clock, which is only shown. `timer` measures how long a decision has
+        waited: it must not jump.
 
-        `classes` are those of its own that are to be read back; of an agent that is given they are
-        known. With `sync=False` what was acknowledged survives the process, but not the machine.
+        `classes` are the user's classes that the stored agent consists of. They are not needed if
+        the agent is passed. With `sync=False`, acknowledged events survive a crash of the process,
+        but not of the machine.
         """
         check_integer("snapshot_every", snapshot_every, 1)
         classes = {*classes, *(() if agent is None else folders.classes_in(agent))}
@@ -105,12 +114,12 @@ class Decisions:
             self._claim.tidy()
             if not folders.exists(self.folder):
                 if not isinstance(agent, Agent):
-                    raise InvalidParameter("agent", agent, "an Agent: this folder has none yet")
+                    raise InvalidParameter("agent", agent, "an Agent: the folder is new")
                 window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
                 given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
                 folders.create(self.folder, Learner(agent, checked_settings(Settings(**given))))
             elif agent is not None:
-                folders.must_be_made_for(agent, self.folder, classes)
+                folders.check_same_agent(agent, self.folder, classes)
             self._key = folders.key_of(self.folder)
             learner, number = folders.recover(self.folder, classes)
             wanted = checked_settings(replace(learner.settings, **given))
@@ -125,7 +134,7 @@ class Decisions:
         try:
             if wanted != learner.settings:
                 self._happen({"event": "settings", "settings": asdict(wanted)})
-            if learner.planning is not None:  # the process that planned is gone, the plan is not
+            if learner.planning is not None:  # the process that planned has ended: plan again
                 self._happen({"event": "swap"})
         except BaseException:
             with suppress(LogFailed):
@@ -136,11 +145,11 @@ class Decisions:
         self, state: int | None = None, *, session: str = "",
         available: Collection[int] | None = None, taken: int | None = None,
     ) -> Decision:  # fmt: skip
-        """An action for a state, or for where the session was last seen.
+        """Choose an action for a state, by default for the current state of the session.
 
-        `available`: the actions that can be taken right now. If the agent's choice is not among
-        them, the one that looks best of them is taken. `taken`: the action was chosen elsewhere,
-        and is only learned from.
+        `available`: the actions that can be taken now. If the agent's choice is not among them, the
+        best available action is taken. `taken`: an action that was chosen elsewhere; the agent only
+        learns from it.
         """
         decision, number = self.enter_decision(
             state, session=session, available=available, taken=taken
@@ -149,7 +158,7 @@ class Decisions:
         return decision
 
     def feedback(self, decision: str, reward: float, next_state: int) -> bool:
-        """What came of a decision; False if exactly this was said before, and counts no more."""
+        """Report the outcome of a decision. False if the same feedback was reported before."""
         counted, number = self.enter_feedback(decision, reward, next_state)
         self.commit(number)
         return counted
@@ -157,17 +166,17 @@ class Decisions:
     def enter_decision(
         self, state: Any = None, *, session: Any = "", available: Any = None, taken: Any = None
     ) -> tuple[Decision, int]:
-        """`decide` for those who `commit` many at once: acknowledge it only after that."""
+        """`decide` without the commit. Acknowledge the decision only after `commit`."""
         event: Event = {"event": "decide", "session": session}
         for name, value in (("state", state), ("available", available), ("taken", taken)):
             if value is not None:
                 event[name] = as_plain(value)
-        found, record = self._journal.enter(event)
-        name = self._id(found.decision)
-        return Decision(name, found.action, found.state, session, found.would), record
+        outcome, record = self._journal.enter(event)
+        name = self._id(outcome.decision)
+        return Decision(name, outcome.action, outcome.state, session, outcome.would), record
 
     def enter_feedback(self, decision: Any, reward: Any, next_state: Any) -> tuple[bool, int]:
-        """`feedback` for those who `commit` many at once."""
+        """`feedback` without the commit."""
         event = {
             "event": "feedback", "decision": self._number(decision),
             "reward": as_plain(reward), "next_state": as_plain(next_state),
@@ -178,7 +187,7 @@ class Decisions:
         return counted, record
 
     def _id(self, number: int) -> str:
-        """A name for a decision that nobody can make up, and that is never given out twice."""
+        """The id of a decision: it cannot be forged, and is never used twice."""
         epoch = self.learner.epoch_of(number)
         named = f"{number} {epoch}" if epoch else f"{number}"
         tag = hashlib.blake2b(named.encode(), digest_size=6, key=self._key).hexdigest()
@@ -190,11 +199,11 @@ class Decisions:
             if number.isdigit() and len(number) <= 18:
                 if hmac.compare_digest(self._id(int(number)), decision):
                     return int(number)
-                raise UnknownDecision(f"{decision!r} is not the id of a decision known here")
-        raise UnknownDecision(f"{decision!r} is not the id of a decision")
+                raise UnknownDecision(f"unknown decision id {decision!r}")
+        raise UnknownDecision(f"malformed decision id {decision!r}")
 
     def commit(self, number: int | None = None) -> None:
-        """Wait until what was entered up to this record is on disk."""
+        """Wait until all records up to this one are on disk."""
         self._journal.commit(number)
 
     def _happen(self, event: Event) -> Any:
@@ -203,10 +212,10 @@ class Decisions:
         return outcome
 
     def learn_from(self, rows: Iterable[tuple[int, int, float, int]]) -> int:
-        """A warm start: steps (state, action, reward, next state) from elsewhere, oldest first.
+        """Learn from steps (state, action, reward, next state), oldest first: a warm start.
 
-        They are taken in by the thousand. Where a row is refused, its thousand is, and those before
-        it have been learned from.
+        Steps are processed in batches of 1000. If a row is invalid, its batch is rejected; the
+        batches before it have been learned from.
         """
         if not isinstance(rows, Iterable):
             raise InvalidParameter("rows", rows, "rows of (state, action, reward, next state)")
@@ -220,12 +229,12 @@ class Decisions:
         return total + (self._happen({"event": "history", "rows": batch}) if batch else 0)
 
     def set_mode(self, mode: str, policy: Any = None) -> None:
-        """Who chooses: "agent", "fixed" (a policy; the agent learns, and does not plan), or
-        "shadow" (a policy, and beside each of its actions the agent's own is recorded)."""
+        """Set who chooses: "agent"; "fixed", a policy, while the agent learns and does not plan; or
+        "shadow", a policy, while the agent's own choices are recorded."""
         self._happen({"event": "mode", "mode": mode, "policy": as_plain(policy)})
 
     def add_state(self, available: Collection[int] | None = None) -> int:
-        """One more state, with these actions or all; its number."""
+        """Add a state with these actions (None: all), and return its number."""
 
         def grown(agent: Any) -> tuple[Any, int]:
             row = checked_mask("available", as_plain(available), agent.n_actions, InvalidAction)
@@ -234,7 +243,7 @@ class Decisions:
         return self._grow(grown)
 
     def add_action(self, states: Collection[int] | None = None) -> int:
-        """One more action, in these states or in all; its number."""
+        """Add an action in these states (None: all), and return its number."""
 
         def grown(agent: Any) -> tuple[Any, int]:
             column = checked_mask("states", as_plain(states), agent.n_states, InvalidState)
@@ -251,39 +260,44 @@ class Decisions:
             }  # fmt: skip
             return new, self._journal.enter(event)[1]
 
-        new, number = self.look(enter)  # so that two who grow do so one after the other
+        new, number = self.look(enter)  # two threads that add states do so one after the other
         self.commit(number)
         return int(new)
 
     def start_over(self) -> None:
-        """Forget all that was learned, after a change that one knows of."""
+        """Forget everything learned, after a known change."""
         self._happen({"event": "restart"})
 
     @property
     def learner(self) -> Learner:
-        """What is behind, to look at; only the methods here may change it."""
+        """The learner. Read it, but change it only through the methods of this class."""
         return self._journal.learner
 
     @property
     def records(self) -> int:
-        """How many records the log has."""
+        """The number of records in the log."""
         return self._journal.log.number
 
     @property
     def snapshot_failure(self) -> str | None:
-        """Why the last snapshot could not be written, if so."""
+        """Why the last snapshot could not be written; None if it was."""
         return self._journal.failure
 
     def look(self, at: Callable[[Learner], Any]) -> Any:
-        """`at(learner)` while nothing happens."""
+        """Return `at(learner)`, called while no event is being applied."""
         return self._journal.look(at)
 
     def close(self) -> None:
-        """Commit everything, write a snapshot, and let go of the folder."""
+        """Commit everything, write a snapshot, and release the folder."""
         try:
             self._journal.close()
         finally:
             self._claim.release()
+
+    def __repr__(self) -> str:
+        folder = str(self.folder)
+        shown = folder if len(folder) <= 60 else f"...{folder[-57:]}"
+        return f"Decisions({shown!r}, {self.learner!r})"
 
     def __enter__(self) -> Decisions:
         return self

@@ -37,18 +37,18 @@ from switchmdp.storage import PRIVATE, save_bytes, sync_folder
 from switchmdp.storage.log import Record, file_of, files_of, read
 
 NAME = "decisions.json"
-FORMAT = 2  # 1 had no checksum, and its log was made with the first record
+FORMAT = 2  # format 1 had no checksum, and created its log with the first record
 KEY_SIZE = 16
 PRIVATE_FOLDER = 0o700
 
 try:
     import fcntl
-except ImportError:  # not there on Windows, where nobody keeps a second process out
-    fcntl = None  # type: ignore[assignment]  # a module that is not there
+except ImportError:  # on Windows a second process is not kept out
+    fcntl = None  # type: ignore[assignment]  # the module is missing
 
 
 class Claim:
-    """The right to write in a folder, which one process has at a time; it ends with the process.
+    """A lock on a folder, held by one process at a time. It ends with the process.
 
     The folder itself is locked: a lock on a file in it ends when that file is deleted. The file is
     locked too, for file systems that can't lock folders and for earlier versions, which know no
@@ -57,7 +57,7 @@ class Claim:
 
     def __init__(self, folder: Path) -> None:
         if folder.exists():
-            exists(folder)  # leave no lock in somebody else's
+            exists(folder)  # do not leave a lock in an unrelated folder
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         self.folder, self._process = folder, os.getpid()
         self._handles = [os.open(folder / "lock", os.O_RDWR | os.O_CREAT, PRIVATE)]
@@ -73,29 +73,29 @@ class Claim:
         self._inode = found.st_dev, found.st_ino
 
     def tidy(self) -> None:
-        """Remove what a killed process left half written, and keep others out."""
+        """Remove incomplete files of a killed process, and restrict access to the owner."""
         for left in (*self.folder.glob(".snapshot-*"), *self.folder.glob(f".{NAME}.*")):
             left.unlink()
         _make_private(self.folder)
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process has it: a fork has not."""
+        """Whether this process holds the lock. A fork does not."""
         return os.getpid() == self._process
 
     def check(self) -> None:
-        """Raise where this process must not write any more."""
+        """Raise an error if this process must no longer write."""
         if not self.is_mine:
-            raise LogFailed(f"{self.folder} is open in the process that this one was forked from")
+            raise LogFailed(f"{self.folder} is open in the parent of this forked process")
         try:
             found = os.stat(self.folder)
         except OSError as error:
-            raise LogFailed(f"{self.folder} is gone: {error}") from None
+            raise LogFailed(f"{self.folder} no longer exists: {error}") from None
         if (found.st_dev, found.st_ino) != self._inode:
-            raise LogFailed(f"{self.folder} is not the folder that was opened")
+            raise LogFailed(f"{self.folder} was replaced by another folder")
 
     def release(self) -> None:
-        """Let others write here."""
+        """Release the lock."""
         while self._handles:
             os.close(self._handles.pop())
 
@@ -110,7 +110,7 @@ def _lock_folder(handle: int) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Take away what others may do here: earlier versions, or a restored backup, allowed more."""
+    """Remove permissions of others, which earlier versions or a restored backup may have set."""
     if os.name != "posix":
         return
     ours = (NAME, "lock", "snapshot-*.npz", "log-*.jsonl")
@@ -118,30 +118,30 @@ def _make_private(folder: Path) -> None:
         allowed = PRIVATE_FOLDER if path == folder else PRIVATE
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & ~allowed:
-            with suppress(PermissionError):  # the owner is somebody else
+            with suppress(PermissionError):  # another user is the owner
                 path.chmod(mode & allowed)
 
 
 def exists(folder: Path) -> bool:
-    """Whether the folder holds decisions; one with other things in it is refused."""
+    """Whether the folder contains decisions. A folder with other files raises an error."""
     if (folder / NAME).exists():
         return True
     begun = ("lock", snapshots.file_of(folder, 0).name)
     for path in folder.iterdir():
         empty_log = path == file_of(folder, 1) and path.stat().st_size == 0
         if path.name not in begun and path.name[0] != "." and not empty_log:
-            raise ForeignFolder(f"{folder} holds {path.name!r}, and no {NAME}")
+            raise ForeignFolder(f"{folder} contains {path.name!r}, but no {NAME}")
     return False
 
 
 def create(folder: Path, learner: Learner) -> None:
-    """Make the folder; cut off anywhere, it is as if it had never been begun."""
+    """Create the folder. If this is interrupted, the folder still counts as new."""
     snapshots.save(folder, 0, *snapshots.parts_of(learner))
     _describe(folder, secrets.token_hex(KEY_SIZE))
 
 
 def _describe(folder: Path, key: str) -> None:
-    """Write `decisions.json`, which promises that there is a log."""
+    """Write `decisions.json`, after which a log must exist."""
     if not files_of(folder):
         os.close(os.open(file_of(folder, 1), os.O_WRONLY | os.O_CREAT, PRIVATE))
         sync_folder(folder)
@@ -154,7 +154,7 @@ def _checksum(version: int, key: str) -> str:
 
 
 def upgrade(folder: Path) -> None:
-    """Give a folder of an earlier version the description of this one."""
+    """Upgrade the description of a folder of an earlier version."""
     version, key = _described(folder)
     if version < FORMAT:
         _describe(folder, key.hex())
@@ -172,12 +172,14 @@ def _described(folder: Path) -> tuple[int, bytes]:
         content = json.loads(path.read_bytes())
         version = content["format"]
         if version not in (1, FORMAT):
-            raise DamagedFile(f"{path} has format {version!r}, known are 1 and {FORMAT}")
+            raise DamagedFile(
+                f"{path} has format {version!r}; supported formats are 1 and {FORMAT}"
+            )
         if version == FORMAT and content["sha256"] != _checksum(version, content["key"]):
             raise DamagedFile(f"{path} does not match its checksum; restore it from a backup")
         key = bytes.fromhex(content["key"])
         if len(key) != KEY_SIZE:
-            raise DamagedFile(f"{path} holds a key of {len(key)} bytes, not {KEY_SIZE}")
+            raise DamagedFile(f"{path} contains a key of {len(key)} bytes instead of {KEY_SIZE}")
         return version, key
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, DamagedFile):
@@ -186,35 +188,35 @@ def _described(folder: Path) -> tuple[int, bytes]:
 
 
 def records(folder: Path, after: int = 0) -> Iterator[tuple[int, Record]]:
-    """The log's records that follow number `after`; a log that is gone is not an empty one."""
+    """The records after number `after`. A missing log is an error, not an empty log."""
     if (folder / NAME).exists() and not files_of(folder) and _described(folder)[0] == FORMAT:
-        raise DamagedFile(f"{folder}: the log is gone; restore it from a backup")
+        raise DamagedFile(f"{folder}: the log is missing; restore it from a backup")
     yield from read(folder, after)
 
 
 def classes_in(agent: Any) -> set[type]:
-    """The classes that an agent is made of: they are known to whoever gives it."""
-    found = {type(agent)}
+    """The classes that an agent consists of."""
+    classes = {type(agent)}
     for name in fields_of(type(agent)):
         part = getattr(agent, name, None)
         if hasattr(part, "__dict__"):
-            found |= classes_in(part)
-    return found
+            classes |= classes_in(part)
+    return classes
 
 
-def must_be_made_for(agent: Any, folder: Path, classes: Iterable[type]) -> None:
-    """The agent that is given again must be the one that the folder was made with."""
+def check_same_agent(agent: Any, folder: Path, classes: Iterable[type]) -> None:
+    """Raise an error unless the folder was created with this agent."""
     first = snapshots.load(snapshots.file_of(folder, 0), classes).agent
     if not snapshots.alike(described(agent), described(first)):
         raise Mismatch(
-            f"{folder} was made for another agent ({type(first).__name__}, {first.n_states} states,"
-            f" {first.n_actions} actions); give that one with its parameters, or None, or another "
-            "folder"
+            f"{folder} was created with another agent ({type(first).__name__}, {first.n_states} "
+            f"states, {first.n_actions} actions); pass that agent with its parameters, or None, or "
+            "use another folder"
         )
 
 
 def recover(folder: Path, classes: Iterable[type] = ()) -> tuple[Learner, int]:
-    """The learner as it was after the log's last sound record, and that record's number."""
+    """The learner after the last record of the log, and the number of that record."""
     classes, reasons = tuple(classes), []
     for number, path in snapshots.snapshots_of(folder).items():
         try:
@@ -225,25 +227,25 @@ def recover(folder: Path, classes: Iterable[type] = ()) -> tuple[Learner, int]:
             reasons.append(str(error))
             continue
         for reason in reasons:
-            warnings.warn(f"{reason}; going on with an older one", stacklevel=3)
+            warnings.warn(f"{reason}; using an older snapshot", stacklevel=3)
         last, differing = replay(learner, records(folder, number))
         if differing:
             warnings.warn(
-                f"{folder}: {differing} actions come out otherwise than they were logged (another "
-                "version, or another processor); those that were logged count", stacklevel=3,
+                f"{folder}: {differing} replayed actions differ from the log (written by another "
+                "version, or on another processor); the logged actions are used", stacklevel=3,
             )  # fmt: skip
         return learner, max(last, number)
-    raise DamagedFile("; ".join(reasons) or f"{folder} holds no snapshot")
+    raise DamagedFile("; ".join(reasons) or f"{folder} contains no snapshot")
 
 
 def replay(learner: Learner, given: Iterable[tuple[int, Record]]) -> tuple[int, int]:
-    """Apply records; the last one's number, and in how many decisions the action came out new."""
+    """Apply records. Returns the last number, and how many replayed actions differ from the log."""
     last = differing = 0
     for number, record in given:
         try:
             outcome = learner.apply(record)
         except Exception as error:
-            raise DamagedFile(f"record {number} of the log can't be applied: {error!r}") from None
+            raise DamagedFile(f"cannot apply record {number} of the log: {error!r}") from None
         if record["event"] == "decide" and outcome.action != record["action"]:
             differing += 1
             entry = learner.pending[outcome.decision]
@@ -253,22 +255,22 @@ def replay(learner: Learner, given: Iterable[tuple[int, Record]]) -> tuple[int, 
 
 
 def rebuild(folder: str | os.PathLike[str], classes: Iterable[type] = ()) -> Learner:
-    """Replay the whole log from the agent that was given, without looking at later snapshots.
+    """Replay the whole log from the initial agent, without later snapshots.
 
-    The outcome is the learner of the live process, bit for bit.
+    The result is the learner of the live process, bit for bit.
     """
     path = Path(folder)
     learner = snapshots.load(snapshots.file_of(path, 0), classes)
     _, differing = replay(learner, records(path))
     if differing:
-        raise DamagedFile(f"{path}: {differing} actions come out otherwise than they were logged")
+        raise DamagedFile(f"{path}: {differing} replayed actions differ from the log")
     return learner
 
 
 def history(folder: str | os.PathLike[str]) -> Iterator[tuple[int, int, float, int]]:
     """The steps (state, action, reward, next state) that were learned from, in order.
 
-    The log alone tells; the agent is not needed.
+    Only the log is read; the agent is not needed.
     """
     decided: dict[int, tuple[int, int]] = {}
     for _, record in records(Path(folder)):
@@ -283,7 +285,7 @@ def history(folder: str | os.PathLike[str]) -> Iterator[tuple[int, int, float, i
 
 
 def as_plain(value: Any) -> Any:
-    """A value for a record: NumPy's numbers as Python's, collections as lists.
+    """A value for a record, with Python numbers instead of NumPy's, and collections as lists.
 
     >>> as_plain((np.int64(1), {2}, np.arange(2)))
     [1, [2], [0, 1]]
@@ -302,19 +304,19 @@ Tell = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """What came of a log that was applied again."""
+    """The result of replaying a log."""
 
     records: int
-    snapshot: int  # the record at which it was compared; 0: there is no snapshot yet but the first
+    snapshot: int  # the record at which it was compared; 0 if there is no later snapshot
     same: bool
-    differing: int  # decisions whose action came out otherwise than it was logged
+    differing: int  # decisions whose replayed action differs from the log
     learner: Learner
 
 
 def verify(
     folder: str | os.PathLike[str], classes: Iterable[type] = (), tell: Tell = lambda records: None
 ) -> Verified:
-    """Apply the whole log to the agent as it was given; `tell` hears how many records are done.
+    """Replay the whole log from the initial agent. `tell` is called with the records done so far.
 
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
@@ -322,13 +324,13 @@ def verify(
     >>> with tempfile.TemporaryDirectory() as place:
     ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
     ...         counted = decisions.feedback(decisions.decide(0).id, 1.0, 1)
-    ...     found = verify(place)
-    >>> found.records, found.snapshot, found.same, found.differing
+    ...     result = verify(place)
+    >>> result.records, result.snapshot, result.same, result.differing
     (2, 2, True, 0)
     """
     path, classes = Path(folder), tuple(classes)
     if not (path / NAME).exists():
-        raise ForeignFolder(f"{path} is no folder of decisions: there is no {NAME}")
+        raise ForeignFolder(f"{path} is not a folder of decisions: it has no {NAME}")
     learner = snapshots.load(snapshots.file_of(path, 0), classes)
     number, kept = _newest(path, classes)
     _, differing = replay(learner, _up_to(number, records(path), tell))
@@ -339,12 +341,12 @@ def verify(
 
 
 def _newest(path: Path, classes: Iterable[type]) -> tuple[int, Learner | None]:
-    """The newest snapshot that can be read, but for the first of all."""
+    """The newest readable snapshot after the initial one."""
     for number, file in snapshots.snapshots_of(path).items():
         try:
             if number > 0:
                 return number, snapshots.load(file, classes)
-        except (DamagedFile, FileNotFoundError):  # a live process may remove it meanwhile
+        except (DamagedFile, FileNotFoundError):  # a live process may have removed it
             continue
     return 0, None
 

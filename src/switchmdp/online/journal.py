@@ -40,7 +40,7 @@ def compute_plan(agent: PolicyAgent) -> None:
 
 
 class Journal:
-    """A learner and its log, open for writing after record `number`."""
+    """A learner and its log, which has `number` records and is open for writing."""
 
     def __init__(
         self, claim: Claim, learner: Learner, number: int, *, sync: bool, snapshot_every: int,
@@ -55,11 +55,11 @@ class Journal:
         self._saved = max(n for n in snapshots.snapshots_of(folder) if n <= number)
         self._turn = threading.RLock()
         self._saver: threading.Thread | None = None
-        self._over: str | None = None  # why nothing may happen any more
+        self._over: str | None = None  # why no further event is accepted
         self.failure: str | None = None  # why the last snapshot could not be written
 
     def enter(self, event: Event) -> tuple[Any, int]:
-        """Let an event happen: its outcome, and the record to `commit` before telling anybody."""
+        """Apply an event. Returns its outcome, and the record to `commit` before the answer."""
         with self._turn:
             if self._over is not None:
                 raise LogFailed(f"{self.folder} {self._over}")
@@ -86,25 +86,25 @@ class Journal:
             if isinstance(outcome, Outcome):
                 event |= outcome._asdict()
             number = self.log.append(event)
-            self._elapsed = elapsed  # only what is logged has passed for the learner
+            self._elapsed = elapsed  # only logged time has passed for the learner
             return outcome, number
         except REJECTIONS:
             raise
         except BaseException:
-            self._over = "was cut off amid an event, and must be opened anew"
+            self._over = "was interrupted during an event, and must be reopened"
             raise
 
     def commit(self, number: int | None = None) -> None:
-        """Wait until the records up to this one are on disk."""
+        """Wait until all records up to this one are on disk."""
         self.log.commit(number)
 
     def look(self, at: Callable[[Learner], Any]) -> Any:
-        """`at(learner)` while nothing happens."""
+        """Return `at(learner)`, called while no event is being applied."""
         with self._turn:
             return at(self.learner)
 
     def _plan(self) -> None:
-        """Plan off the path of decisions; the old policy serves meanwhile."""
+        """Plan in the background, while the old policy is used."""
         self._happen({"event": "plan"})
         copy = self.learner.planning
 
@@ -121,7 +121,7 @@ class Journal:
         threading.Thread(target=work, name="planner", daemon=True).start()
 
     def _snapshot(self, number: int) -> None:
-        """Copy the learner in this turn, and write it meanwhile."""
+        """Copy the learner now, and write the copy in a thread."""
         if self._saver is not None and self._saver.is_alive():
             return
         fields, arrays = snapshots.parts_of(self.learner)
@@ -134,10 +134,10 @@ class Journal:
 
     def _save(self, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
         try:
-            self.log.settle(number)  # a snapshot is never ahead of the log
+            self.log.settle(number)  # a snapshot must not be ahead of the log
             snapshots.save(self.folder, number, fields, arrays)
             self.failure = None
-        except (OSError, LogFailed) as error:  # the log has it all; the next one may succeed
+        except (OSError, LogFailed) as error:  # the log is complete; the next snapshot may succeed
             self.failure = str(error)
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ MOST_WAITING = 1000
 
 
 class GroupCommit:
-    """Turns many waits into few calls of `commit`."""
+    """Combines many waits into few calls of `commit`."""
 
     def __init__(self, commit: Callable[[], None]) -> None:
         self._commit = commit
@@ -172,22 +172,22 @@ class GroupCommit:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many wait for the disk that nobody else should."""
+        """Whether too many requests wait for the disk to accept another."""
         return len(self._gathering) >= MOST_WAITING
 
     async def recovered(self) -> None:
-        """After a failure: return once the disk takes what waits, or fail again."""
+        """After a failure, return once the waiting events are on disk, or raise the error again."""
         if self.failure is not None:
             await self.done()
 
     async def done(self) -> None:
-        """Wait until all that was entered up to now is on disk."""
+        """Wait until all events entered so far are on disk."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._gathering.append(mine)
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._start)  # not at once: others may be about to come along
+            loop.call_soon(self._start)  # later, so that other requests can join the group
         await mine
 
     def _start(self) -> None:
@@ -198,7 +198,7 @@ class GroupCommit:
     def _finish(self, group: list[asyncio.Future[None]], sync: asyncio.Future[None]) -> None:
         self.failure = sync.exception()
         for waiter in group:
-            if waiter.done():  # it was cancelled
+            if waiter.done():  # the request was cancelled
                 continue
             if self.failure is None:
                 waiter.set_result(None)

@@ -60,10 +60,15 @@ from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
-TIMED = ("decide", "feedback", "history", "settings")  # alone let time pass in earlier versions
-MOST_ANSWERED = 20_000  # decisions whose feedback is known when it comes again
-REPEATED = (False, None)  # feedback that was given before: nothing happens
-REJECTIONS = (  # the errors after which the learner is as it was
+TIMED = (
+    "decide",
+    "feedback",
+    "history",
+    "settings",
+)  # the only events that advanced time in earlier versions
+MOST_ANSWERED = 20_000  # decisions for which repeated feedback is recognised
+REPEATED = (False, None)  # the outcome of repeated feedback, which changes nothing
+REJECTIONS = (  # errors that leave the learner unchanged
     InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
 )  # fmt: skip
 
@@ -71,7 +76,7 @@ Event = dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """What came of a `decide`."""
+    """The outcome of a `decide` event."""
 
     decision: int
     state: int
@@ -82,11 +87,11 @@ class Outcome(NamedTuple):
 class Pending(NamedTuple):
     """A decision that waits for its feedback."""
 
-    at: float  # in the time that expiry is counted in
+    at: float  # in the time that expiry uses
     session: str
     state: int
     action: int
-    would: int | None  # what the agent would have done, where something else chose
+    would: int | None  # the agent's own choice, if the action was not chosen by it
 
 
 def choose(agent: Any, state: int, available: Sequence[int] | None, *, replan: bool) -> Choice:
@@ -95,7 +100,7 @@ def choose(agent: Any, state: int, available: Sequence[int] | None, *, replan: b
         return agent.decide(state, available, replan=replan)
     action = agent.act(state)
     if action not in agent.pairs.at(state):
-        raise ContractViolation(f"in state {state} the agent has chosen {action!r}")
+        raise ContractViolation(f"in state {state} the agent chose {action!r}")
     if available is not None and action not in available:
         action = min(available)
     return Choice(int(action), plan_due=False, replaced=False)
@@ -110,12 +115,12 @@ def credit(agent: Any, state: int, action: int, reward: float, next_state: int) 
 
 
 class Learner:
-    """An agent, its open decisions, its sessions, and what is watched beside them."""
+    """An agent with its pending decisions, sessions and monitoring."""
 
     def __init__(self, agent: Any, settings: Settings) -> None:
         self.agent, self.settings = agent, settings
         self.at = 0.0  # the wall clock at the last event
-        self.now = 0.0  # the time that expiry is counted in
+        self.now = 0.0  # the time that expiry uses
         self.epochs: list[tuple[int, str]] = []  # first decision, name
         self.decided = self.counted = self.expired = 0
         self.agreed = self.shadowed = 0
@@ -133,21 +138,28 @@ class Learner:
         self.last_step = np.zeros((agent.n_states, agent.n_actions), np.int64)
         self.last_at = np.zeros((agent.n_states, agent.n_actions))
 
+    def __repr__(self) -> str:
+        agent = self.agent
+        return (
+            f"Learner({type(agent).__name__}, {agent.n_states} states, {agent.n_actions} actions, "
+            f"mode {self.mode!r}, {self.decided} decisions, {len(self.pending)} pending)"
+        )
+
     def apply(self, event: Mapping[str, Any]) -> Any:
-        """Let an event happen; what comes of it, or a typed error and nothing has changed."""
+        """Apply an event and return its outcome. After a typed error nothing has changed."""
         outcome = getattr(self, f"_{event['event']}")(event)
         if outcome != REPEATED and ("after" in event or event["event"] in TIMED):
             self._pass(event)
         return outcome
 
     def _time(self, event: Mapping[str, Any]) -> float:
-        """When an event happens, in the time that expiry is counted in."""
+        """The time of an event, in the time that expiry uses."""
         if "after" in event:
             return round(self.now + float(event["after"]), 3)
         return max(self.now, float(event["at"]))
 
     def _wall(self, event: Mapping[str, Any]) -> float:
-        """When an event happens, as it is shown."""
+        """The wall-clock time of an event, for display."""
         at: float = event["at"]
         return at if "after" in event else max(self.at, at)
 
@@ -160,7 +172,7 @@ class Learner:
         return epochs[until - 1][1] if until else ""
 
     def _pass(self, event: Mapping[str, Any]) -> None:
-        """Time goes on; decisions that have waited too long are dropped."""
+        """Advance time, and expire decisions that have waited too long."""
         self.now, self.at = self._time(event), self._wall(event)
         while self.pending:
             oldest = next(iter(self.pending.values()))
@@ -204,7 +216,7 @@ class Learner:
     def _state(self, state: Any, session: str) -> int:
         if state is None:
             if session not in self.sessions:
-                raise InvalidState("state", None, "given: this session has none yet")
+                raise InvalidState("state", None, "an integer: this session has no state yet")
             return self.sessions[session][0]
         return check_index(state, self.agent.n_states, "state", InvalidState)
 
@@ -217,21 +229,21 @@ class Learner:
             self.sessions.popitem(last=False)
 
     def _is_known(self, number: int, reward: Any, next_state: Any, now: float) -> bool:
-        """Whether the same was said before; a typed error where it can't be taken."""
+        """Whether the same feedback was given before. Raises a typed error if it is rejected."""
         if not 1 <= number <= self.decided:
-            raise UnknownDecision(f"decision {number} was never made")
+            raise UnknownDecision(f"there is no decision {number}")
         if number in self.answered:
             if self.answered[number] == (reward, next_state):
                 return True
-            raise ConflictingFeedback(f"decision {number} was already answered, otherwise")
+            raise ConflictingFeedback(f"decision {number} already has different feedback")
         entry = self.pending.get(number)
         if entry is None or now - entry.at > self.settings.expiry:
-            raise ForgottenDecision(f"decision {number} has expired, or was answered long ago")
+            raise ForgottenDecision(f"decision {number} has expired, or got its feedback long ago")
         check_observe(self.agent, entry.state, entry.action, reward, next_state)
         return False
 
     def _feedback(self, event: Mapping[str, Any]) -> tuple[bool, Signal | None]:
-        """Whether it was counted, and the alarm that it raised."""
+        """Whether the feedback was counted, and the alert that it raised."""
         number, reward, next_state = event["decision"], event["reward"], event["next_state"]
         if self._is_known(number, reward, next_state, self._time(event)):
             return REPEATED
@@ -249,7 +261,7 @@ class Learner:
     def _learn(
         self, state: int, action: int, reward: float, next_state: int, at: float
     ) -> Signal | None:
-        """Teach the agent, and look whether the world has changed."""
+        """Teach the agent a step, and update the change signal."""
         agent = self.agent
         if credit(agent, state, action, reward, next_state):
             self.planning = None
@@ -258,15 +270,15 @@ class Learner:
         self.last_step[state, action], self.last_at[state, action] = self.counted, at
         if not self.signal.add(state, action, reward, next_state):
             return None
-        found = self.signal.compare(agent.n_states, agent.n_actions, len(agent.actions))
-        before, self.alarmed = self.alarmed, found is not None and found.strength >= 1.0
-        if found is None or before or not self.alarmed:
+        signal = self.signal.compare(agent.n_states, agent.n_actions, len(agent.actions))
+        before, self.alarmed = self.alarmed, signal is not None and signal.strength >= 1.0
+        if signal is None or before or not self.alarmed:
             return None
-        self.alerts = [*self.alerts[1 - MOST_ALERTS :], found]
-        return found
+        self.alerts = [*self.alerts[1 - MOST_ALERTS :], signal]
+        return signal
 
     def _history(self, event: Mapping[str, Any]) -> int:
-        """How many steps were learned from."""
+        """Returns the number of steps learned from."""
         rows = checked_rows(self.agent, event["rows"])
         for row in rows:
             self._learn(*row, self._wall(event))
@@ -282,7 +294,7 @@ class Learner:
     def _grow(self, event: Mapping[str, Any]) -> None:
         agent, before = self.agent, (self.agent.n_states, self.agent.n_actions)
         if not hasattr(agent, "grow"):
-            raise InvalidParameter("agent", agent, "one that can grow")
+            raise InvalidParameter("agent", agent, "an agent that can grow")
         mask = event.get("available")
         agent.grow(
             event["n_states"], event["n_actions"], None if mask is None else np.asarray(mask)
@@ -299,7 +311,7 @@ class Learner:
 
     def _restart(self, event: Mapping[str, Any]) -> None:
         if not isinstance(self.agent, PolicyAgent):
-            raise InvalidParameter("agent", self.agent, "one that learns in episodes")
+            raise InvalidParameter("agent", self.agent, "an agent that learns in episodes")
         self.agent.start_over()
         self.planning = None
 
@@ -315,7 +327,7 @@ class Learner:
         self.planning, self.wants_plan = copy.deepcopy(self.agent), False
 
     def _swap(self, event: Mapping[str, Any]) -> None:
-        if self.planning.episode_count == self.agent.episode_count:  # not planned yet: a replay
+        if self.planning.episode_count == self.agent.episode_count:  # replay
             self.planning.plan()
         self.agent.adopt(self.planning)
         self.planning = None
@@ -330,7 +342,7 @@ MOST = 10**7
 
 @dataclass(frozen=True)
 class Settings:
-    """Kept in the folder; whoever opens it again may change them."""
+    """Stored in the folder. They can be changed whenever it is opened."""
 
     expiry: float = 3600.0
     most_pending: int = 100_000
@@ -341,7 +353,7 @@ class Settings:
 
 
 def checked_settings(settings: Settings) -> Settings:
-    """Settings that make sense, or a typed error.
+    """Validated settings, or a typed error.
 
     >>> checked_settings(Settings(most_pending=0))
     Traceback (most recent call last):
@@ -366,49 +378,49 @@ LONGEST_SESSION = 200
 
 
 def checked_session(session: Any) -> str:
-    """A session's key."""
+    """Check the key of a session."""
     if not isinstance(session, str) or len(session) > LONGEST_SESSION:
-        allowed = f"a text of at most {LONGEST_SESSION} characters"
+        allowed = f"a string of at most {LONGEST_SESSION} characters"
         raise InvalidParameter("session", session, allowed)
     return session
 
 
 def checked_action(agent: Any, state: int, action: Any, field: str) -> int:
-    """An action that the state has."""
-    found = check_index(action, agent.n_actions, field, InvalidAction)
-    if find_pair(agent.starts, agent.actions, state, found) < 0:
-        raise InvalidAction(field, found, f"one of {agent.pairs.at(state)}")
-    return found
+    """Check that the action exists in this state."""
+    action = check_index(action, agent.n_actions, field, InvalidAction)
+    if find_pair(agent.starts, agent.actions, state, action) < 0:
+        raise InvalidAction(field, action, f"one of {agent.pairs.at(state)}")
+    return int(action)
 
 
 def checked_available(agent: Any, state: int, available: Any) -> list[int] | None:
-    """The actions that can be taken right now, if it was said."""
+    """Check the list of available actions; None stands for all."""
     if available is None:
         return None
     if not isinstance(available, (list, tuple)) or not available:
-        raise InvalidParameter("available", available, "a list of actions, one at least")
+        raise InvalidParameter("available", available, "a list of at least one action")
     return [checked_action(agent, state, action, "available") for action in available]
 
 
 def checked_policy(agent: Any, policy: Any) -> list[int]:
-    """An action for each state."""
+    """Check a policy: an action for each state."""
     if not isinstance(policy, (list, tuple)) or len(policy) != agent.n_states:
         raise InvalidParameter("policy", policy, f"a list of {agent.n_states} actions")
     return [checked_action(agent, s, a, f"policy[{s}]") for s, a in enumerate(policy)]
 
 
 def checked_rows(agent: Any, rows: Any) -> list[tuple[int, int, float, int]]:
-    """Steps known from elsewhere."""
+    """Check steps from another source."""
     for row in rows:
         if not isinstance(row, (list, tuple)) or len(row) != 4:
-            raise InvalidParameter("rows", row, "of (state, action, reward, next state)")
+            raise InvalidParameter("rows", row, "a row (state, action, reward, next state)")
     return [check_observe(agent, *row) for row in rows]
 
 
 def checked_mask(
     field: str, chosen: Any, size: int, error: type[InvalidParameter]
 ) -> NDArray[np.bool_]:
-    """A mask of these numbers, or of all.
+    """A mask with these indices set; None sets all.
 
     >>> checked_mask("available", [1], 3, InvalidAction).tolist()
     [False, True, False]

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, in its text format."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 class Metrics:
-    """What is counted while the service runs; the rest is asked of the decisions."""
+    """Counters of the running service; the other metrics are read from the decisions."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
@@ -27,17 +27,17 @@ class Metrics:
         self._feedback: Counter[tuple[str, str]] = Counter()
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request."""
         self._requests[route, status] += 1
         self._buckets.setdefault(route, [0] * len(BUCKETS))[bisect_left(BUCKETS, seconds)] += 1
         self._seconds[route] += seconds
 
     def feedback(self, outcome: str, reason: str = "") -> None:
-        """Feedback was counted, known already, or refused."""
+        """Count feedback: counted, duplicate or rejected."""
         self._feedback[outcome, reason] += 1
 
     def text(self, decisions: Decisions, log_failed: bool) -> str:
-        """All of it.
+        """All metrics.
 
         >>> print(family("switchmdp_x", "gauge", "Some x.", [({"a": "b"}, 1.5)]), end="")
         # HELP switchmdp_x Some x.
@@ -79,23 +79,23 @@ def _of_the_learner(learner: Learner) -> list[tuple[str, str, str, float]]:
         fill = min(1.0, (memory.size + agent.logged) / memory.window)
         found = [
             ("window_steps", "gauge", "The agent's window.", float(memory.window)),
-            ("window_fill", "gauge", "Steps in the window, as a part of it.", fill),
+            ("window_fill", "gauge", "Share of the window that is filled.", fill),
         ]
     return [
         *found,
         ("decisions_total", "counter", "Decisions made.", learner.decided),
         ("feedback_learned_total", "counter", "Steps learned from.", learner.counted),
-        ("decisions_expired_total", "counter", "Decisions dropped unanswered.", learner.expired),
+        ("decisions_expired_total", "counter", "Decisions without feedback.", learner.expired),
         ("decisions_pending", "gauge", "Decisions that wait for feedback.", len(learner.pending)),
         ("sessions", "gauge", "Sessions whose state is known.", len(learner.sessions)),
         ("states", "gauge", "States.", agent.n_states),
         ("actions", "gauge", "Actions.", agent.n_actions),
-        ("episodes_total", "counter", "Episodes, one plan each.",
+        ("episodes_total", "counter", "Episodes.",
          getattr(agent, "episode_count", 0)),
         ("signal_strength", "gauge", "The change signal; it fires at 1.",
          0.0 if latest is None else latest.strength),
         ("alarmed", "gauge", "1 while the change signal fires.", learner.alarmed),
-        ("alerts", "gauge", "Alerts remembered, the last 100.", len(learner.alerts)),
+        ("alerts", "gauge", "Stored alerts, at most 100.", len(learner.alerts)),
     ]  # fmt: skip
 
 
@@ -103,16 +103,16 @@ def _of_the_log(decisions: Decisions, failed: bool) -> list[tuple[str, str, str,
     newest = next(iter(snapshots_of(decisions.folder).values()))
     return [
         ("log_records_total", "counter", "Records in the log.", decisions.records),
-        ("log_failed", "gauge", "1 while the log can't be written.", failed),
-        ("snapshot_age_seconds", "gauge", "Since the newest snapshot was written.",
+        ("log_failed", "gauge", "1 while the log cannot be written.", failed),
+        ("snapshot_age_seconds", "gauge", "Age of the newest snapshot.",
          max(0.0, time.time() - newest.stat().st_mtime)),
-        ("snapshot_failed", "gauge", "1 if the last one could not be written.",
+        ("snapshot_failed", "gauge", "1 if the last snapshot could not be written.",
          decisions.snapshot_failure is not None),
     ]  # fmt: skip
 
 
 def family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
-    """One metric and its samples; a label without a name is the end of the metric's name."""
+    """One metric and its samples. A label with an empty name is a suffix of the metric's name."""
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
     for labels, value in samples:
         inner = ",".join(f'{key}="{label}"' for key, label in labels.items() if key)
@@ -122,7 +122,7 @@ def family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
 
 
 def shown(value: float) -> str:
-    """A number as Prometheus reads it.
+    """A number in the format of Prometheus.
 
     >>> shown(3), shown(0.5), shown(math.inf), shown(math.nan), shown(True)
     ('3', '0.5', '+Inf', 'NaN', '1')

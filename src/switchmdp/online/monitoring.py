@@ -29,16 +29,16 @@ from numpy.typing import NDArray
 from switchmdp.storage import Arrays
 from switchmdp.validation import check_integer, check_probability
 
-PARTS = 20  # comparisons while a window passes
-DENSE = 2**20  # keys that are cheaper counted all than sorted
+PARTS = 20  # comparisons per window
+DENSE = 2**20  # up to so many keys, counting all is faster than sorting
 
 
 @dataclass(frozen=True)
 class Signal:
-    """The strongest sign of a change: what was averaged, before and now."""
+    """The strongest sign of a change: the pair, and its mean before and now."""
 
     strength: float
-    step: int  # feedbacks counted when it was computed
+    step: int  # number of feedback events when it was computed
     state: int
     action: int
     next_state: int | None  # None: the reward
@@ -47,10 +47,10 @@ class Signal:
 
 
 class ChangeSignal:
-    """Keeps the last 2 W steps, and compares the two halves W/20 steps apart."""
+    """Stores the last 2 W steps, and compares the two halves every W/20 steps."""
 
     def __init__(self, window: int, delta: float = 0.01, *, since: int = 0) -> None:
-        """`since`: feedbacks that were counted before it."""
+        """`since`: the number of feedback events before the first step."""
         self.since = since
         self.window, self.delta = (
             check_integer("window", window, 1, 10**7),
@@ -62,7 +62,7 @@ class ChangeSignal:
         self.rewards = np.zeros(0)
 
     def add(self, state: int, action: int, reward: float, next_state: int) -> bool:
-        """Take in a step; whether it is time to compare."""
+        """Add a step. True if it is time to compare."""
         size = self.rewards.size
         if self.steps == size < 2 * self.window:
             grown = min(2 * self.window, max(1024, 2 * size))
@@ -76,12 +76,12 @@ class ChangeSignal:
         return self.steps % max(1, self.window // PARTS) == 0
 
     def compare(self, n_states: int, n_actions: int, n_pairs: int) -> Signal | None:
-        """The strongest sign now; None where no pair was visited in both halves."""
+        """The strongest sign now; None if no pair was visited in both halves."""
         half = min(self.steps, self.rewards.size) // 2
         where = np.arange(self.steps - 2 * half, self.steps) % max(1, self.rewards.size)
         states, actions, nexts = self.ring[:, where].astype(np.int64)
-        pairs, pair = _listed(states * n_actions + actions, n_states * n_actions)
-        links, link = _listed(pair * n_states + nexts, len(pairs) * n_states)
+        pairs, pair = _index(states * n_actions + actions, n_states * n_actions)
+        links, link = _index(pair * n_states + nexts, len(pairs) * n_states)
         late = np.arange(2 * half) >= half
         visits = _halves(pair, late, len(pairs))
         # Means of rewards first, one for each pair, then of moves, one for each link that occurred.
@@ -107,7 +107,7 @@ class ChangeSignal:
         return self.latest
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """All of it, for a snapshot."""
+        """The complete state, for a snapshot."""
         latest = None if self.latest is None else asdict(self.latest)
         fields = {"window": self.window, "delta": self.delta, "steps": self.steps,
                   "since": self.since, "latest": latest}  # fmt: skip
@@ -115,15 +115,15 @@ class ChangeSignal:
 
     @classmethod
     def from_state(cls, fields: dict[str, Any], arrays: Arrays) -> ChangeSignal:
-        """As it was."""
+        """Restore from `state`."""
         signal = cls(fields["window"], fields["delta"], since=fields["since"])
         signal.steps, latest = fields["steps"], fields["latest"]
         signal.latest = None if latest is None else Signal(**latest)
         signal.ring, signal.rewards = arrays["ring"], arrays["rewards"]
         return signal
 
-    def must_be_sound(self, n_states: int, n_actions: int) -> None:
-        """Raise a ValueError unless it can go on from here."""
+    def validate(self, n_states: int, n_actions: int) -> None:
+        """Raise a ValueError unless the state is consistent."""
         counters, size = (self.steps, self.since), self.rewards.size
         good = all(type(number) is int and 0 <= number < 2**53 for number in counters)
         good = good and self.ring.dtype == np.uint32 and self.ring.shape == (3, size)
@@ -136,7 +136,7 @@ class ChangeSignal:
             rewards = self.rewards[:kept]
             good = good and bool(((rewards >= 0.0) & (rewards <= 1.0)).all())
         if not good:
-            raise ValueError("the steps of the change signal are not consistent")
+            raise ValueError("the steps of the change signal are inconsistent")
 
 
 def _halves(index: Any, late: Any, size: int, weights: Any = None) -> NDArray[Any]:
@@ -147,8 +147,8 @@ def _halves(index: Any, late: Any, size: int, weights: Any = None) -> NDArray[An
     ])  # fmt: skip
 
 
-def _listed(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Keys that may occur, in order, and where each of these is among them."""
+def _index(keys: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The sorted keys, and the position of each given key among them."""
     if size <= DENSE:
         return np.arange(size), keys
     return np.unique(keys, return_inverse=True)
@@ -158,7 +158,7 @@ MOST_BUCKETS = 240
 
 
 class RewardHistory:
-    """Buckets of (time of the first reward, of the last, how many, their sum).
+    """Buckets of (time of the first reward, time of the last, number, sum).
 
     >>> history = RewardHistory()
     >>> for reward in (1.0, 0.0):
@@ -172,10 +172,10 @@ class RewardHistory:
         self.buckets: list[list[Any]] = []
 
     def add(self, reward: float, at: float) -> None:
-        """One more reward."""
+        """Add a reward."""
         if self.buckets and self.buckets[-1][2] < self.size:
             last = self.buckets[-1]
-            # A clock may be set back; a bucket does not end before it begins.
+            # The clock may be set back, but a bucket must not end before it begins.
             last[1], last[2], last[3] = max(last[1], at), last[2] + 1, last[3] + reward
             return
         if len(self.buckets) == MOST_BUCKETS:

@@ -15,21 +15,21 @@ from switchmdp.version import __version__
 
 Schema = dict[str, Any]
 
-# The name of an error that no typed error of ours stands behind, and when it is given.
+# Status codes: the name of the error if it has no typed error of ours, and its meaning.
 HTTP_ERRORS = {
-    400: ("BadRequest", "The body is no JSON object, or has a key that is not known."),
+    400: ("BadRequest", "The body is not a JSON object, or has an unknown key."),
     401: ("Unauthorized", "The bearer token is missing or wrong."),
-    403: ("Forbidden", "The request comes from another site's page."),
-    404: ("NotFound", "There is no such path, or no such decision."),
-    405: ("MethodNotAllowed", "The path does not take this method."),
-    409: ("ConflictingFeedback", "The decision was already answered, otherwise."),
-    410: ("ForgottenDecision", "The decision has expired, or was answered long ago."),
-    413: ("TooLarge", "The body is larger than this server takes."),
+    403: ("Forbidden", "The request comes from a page of another site."),
+    404: ("NotFound", "The path or the decision does not exist."),
+    405: ("MethodNotAllowed", "The path does not support this method."),
+    409: ("ConflictingFeedback", "The decision already has different feedback."),
+    410: ("ForgottenDecision", "The decision has expired, or got its feedback long ago."),
+    413: ("TooLarge", "The body is too large."),
     415: ("UnsupportedMediaType", "The body is not declared as application/json."),
     422: ("InvalidParameter", "A value is missing, of the wrong type, or out of range."),
-    429: ("TooManyRequests", "Too many requests; `Retry-After` says when to come again."),
-    500: ("InternalError", "A fault of the service."),
-    503: ("LogFailed", "The log can't be written; what was asked is not acknowledged."),
+    429: ("TooManyRequests", "Too many requests; retry after the seconds in `Retry-After`."),
+    500: ("InternalError", "An internal error of the service."),
+    503: ("LogFailed", "The log cannot be written; the request is not acknowledged."),
 }
 
 
@@ -51,7 +51,7 @@ def _object(**properties: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class Route:
-    """What is answered where, and what may be sent there."""
+    """A route: its path, its request and its response."""
 
     method: str
     path: str
@@ -61,79 +61,79 @@ class Route:
     status: int = 200
     fields: Mapping[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    refusals: tuple[int, ...] = ()  # beside those that any route of this method may give
+    refusals: tuple[int, ...] = ()  # in addition to those of all routes with this method
     media: str = "application/json"
     public: bool = False  # needs no token
 
 
 ROUTES = (
     Route(
-        "POST", "/decisions", "decide", "What to do now.", status=201,
+        "POST", "/decisions", "decide", "Choose an action.", status=201,
         fields={
-            "state": _integer("Where it is; without one, where the session was last seen."),
-            "session": _text("Whose state it is.", maxLength=LONGEST_SESSION),
-            "available": _integers("The actions that can be taken right now; without it, all."),
-            "taken": _integer("An action chosen elsewhere, which is only to be learned from."),
+            "state": _integer("The state; by default the current state of the session."),
+            "session": _text("The session whose state it is.", maxLength=LONGEST_SESSION),
+            "available": _integers("The actions that can be taken now; by default all."),
+            "taken": _integer("An action that was chosen elsewhere, to learn from."),
         },
         answer=_object(
-            id=_text("For the feedback."),
-            action=_integer("What to do."),
-            state=_integer("In which state."),
-            session=_text("Whose."),
+            id=_text("The id, for the feedback."),
+            action=_integer("The action to take."),
+            state=_integer("The state."),
+            session=_text("The session."),
             would={
                 "type": ["integer", "null"],
-                "description": "The agent's own choice, where something else has chosen.",
+                "description": "The agent's own choice, if it did not choose the action.",
             },
         ),
         refusals=(503,),
     ),
     Route(
-        "POST", "/decisions/{id}/feedback", "feedback", "What came of a decision.",
+        "POST", "/decisions/{id}/feedback", "feedback", "Report the outcome of a decision.",
         fields={
             "reward": {"type": "number", "minimum": 0, "maximum": 1, "description": "In [0, 1]."},
-            "next_state": _integer("Where it is now."),
+            "next_state": _integer("The next state."),
         },
         required=("reward", "next_state"),
         answer=_object(counted={
-            "type": "boolean", "description": "False: exactly this was said before.",
+            "type": "boolean", "description": "False if the same feedback was given before.",
         }),
         refusals=(404, 409, 410, 503),
     ),
     Route(
-        "POST", "/mode", "mode", "Who chooses from now on.",
+        "POST", "/mode", "mode", "Set who chooses.",
         fields={
-            "mode": _text("The agent, a fixed policy, or that with the agent in its shadow.",
+            "mode": _text("The agent, a fixed policy, or a fixed policy with the agent in shadow.",
                           enum=list(MODES)),
             "policy": _integers("For fixed and shadow: an action for each state."),
         },
-        required=("mode",), answer=_object(mode=_text("As asked.")), refusals=(503,),
+        required=("mode",), answer=_object(mode=_text("The new mode.")), refusals=(503,),
     ),
     Route(
-        "POST", "/states", "add_state", "One more state.", status=201,
-        fields={"available": _integers("Its actions; without it, all.")},
+        "POST", "/states", "add_state", "Add a state.", status=201,
+        fields={"available": _integers("Its actions; by default all.")},
         answer=_object(state=_integer("Its number.")), refusals=(503,),
     ),
     Route(
-        "POST", "/actions", "add_action", "One more action.", status=201,
-        fields={"states": _integers("Where it can be taken; without it, everywhere.")},
+        "POST", "/actions", "add_action", "Add an action.", status=201,
+        fields={"states": _integers("The states in which it exists; by default all.")},
         answer=_object(action=_integer("Its number.")), refusals=(503,),
     ),
     Route(
-        "POST", "/restart", "restart", "Forget what was learned, after a change one knows of.",
+        "POST", "/restart", "restart", "Forget everything learned, after a known change.",
         answer=_object(restarted={"type": "boolean"}), refusals=(503,),
     ),
-    Route("GET", "/agent", "agent", "What the agent believes.", {"type": "object"}),
+    Route("GET", "/agent", "agent", "The agent's policy and estimates.", {"type": "object"}),
     Route(
-        "GET", "/metrics", "metrics", "Numbers for Prometheus.", {"type": "string"},
+        "GET", "/metrics", "metrics", "Metrics for Prometheus.", {"type": "string"},
         media="text/plain",
     ),
     Route(
-        "GET", "/healthz", "health", "Whether it serves.", _object(status=_text("ok")),
+        "GET", "/healthz", "health", "Whether the service works.", _object(status=_text("ok")),
         refusals=(503,), public=True,
     ),
     Route("GET", "/openapi.json", "openapi", "This document.", {"type": "object"}),
     Route(
-        "GET", "/", "page", "The live page, which asks for the token itself.", {"type": "string"},
+        "GET", "/", "page", "The live page, which asks the user for the token.", {"type": "string"},
         media="text/html", public=True,
     ),
 )  # fmt: skip
@@ -144,15 +144,15 @@ OF_BODIES = (400, 413, 415, 422)
 ERROR = {
     "type": "object",
     "properties": {
-        "error": {"type": "string", "description": "The kind, such as InvalidState."},
-        "message": {"type": "string", "description": "What was found, and what is allowed."},
+        "error": {"type": "string", "description": "The type of the error, such as InvalidState."},
+        "message": {"type": "string", "description": "The value, and what is allowed."},
     },
     "required": ["error", "message"],
 }
 
 
 def document() -> dict[str, Any]:
-    """All routes, with what they take, answer and refuse.
+    """The OpenAPI document.
 
     >>> sorted(document()["paths"]["/mode"])
     ['post']
@@ -165,7 +165,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "switchmdp",
             "version": __version__,
-            "summary": "Decisions of an agent that learns in a world that changes.",
+            "summary": "Decisions of an agent that learns in a changing environment.",
         },
         "security": [{}, {"token": []}],
         "paths": paths,
@@ -177,13 +177,13 @@ def document() -> dict[str, Any]:
 
 
 def refusals(route: Route) -> tuple[int, ...]:
-    """Every status but the good one that a route may answer with."""
+    """The error statuses of a route."""
     of_bodies = OF_BODIES if route.method == "POST" else ()
     return tuple(sorted({*ALWAYS, *of_bodies, *route.refusals}))
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    good = {"description": "As asked.", "content": {route.media: {"schema": route.answer}}}
+    good = {"description": "Success.", "content": {route.media: {"schema": route.answer}}}
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,

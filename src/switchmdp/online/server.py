@@ -41,21 +41,21 @@ except ImportError as error:
 from switchmdp.online.access import TOKEN_ACCEPTED
 
 IDLE = 75  # seconds that a connection may wait between two requests
-LAST_ANSWERS = 10  # seconds for what is under way when it is stopped
+LAST_ANSWERS = 10  # seconds for open requests when the server stops
 
 
 def compile_agent(decisions: Decisions) -> None:
-    """Have the agent's machine code ready: a copy of it plans once."""
+    """Compile the agent: a copy of it plans once."""
     agent = decisions.look(lambda learner: copy.deepcopy(learner.agent))
     if follows_policy(agent):
         agent.plan()
 
 
 def listen(host: str, port: int, token: str | None = None) -> socket.socket:
-    """A socket bound to an address, if it may be: beyond the loopback only with a token."""
+    """A socket bound to an address. Without a token it must be a loopback address."""
     family, _, _, _, address = _resolved(host, port)
     if token is None and not ipaddress.ip_address(address[0]).is_loopback:
-        allowed = "an address of the loopback, unless there is a token that callers must give"
+        allowed = "a loopback address, unless a token is set"
         raise InvalidParameter("host", host, allowed)
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -72,18 +72,18 @@ def _resolved(host: str, port: int) -> Any:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
         raise InvalidParameter(
-            "host", host, f"an address or a name of this machine ({error})"
+            "host", host, f"an address or host name of this machine ({error})"
         ) from None
 
 
 def address_of(bound: socket.socket) -> str:
-    """Where a browser finds it."""
+    """The URL of the service."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """Says when it is ready, and remembers the signal that has stopped it."""
+    """Calls `ready` once it listens, and stores the signal that stopped it."""
 
     def __init__(self, app: Any, ready: Callable[[], None] = lambda: None) -> None:
         super().__init__(uvicorn.Config(
@@ -95,22 +95,22 @@ class Server(uvicorn.Server):
         self.signal: int | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Start to listen."""
         await super().startup(sockets)
         self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Uvicorn's own would end the process before the decisions are closed."""
+        """Do nothing: Uvicorn's handlers would end the process before the decisions are closed."""
         yield
 
     def stop(self, number: int | None = None, frame: Any = None) -> None:
-        """Answer what is under way, then return; asked twice, at once."""
+        """Answer open requests, then return. If called twice, return at once."""
         self.signal, self.force_exit, self.should_exit = number, self.should_exit, True
 
 
 def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> int | None:
-    """Serve until SIGINT or SIGTERM, and tell which one it was."""
+    """Serve until SIGINT or SIGTERM. Returns the signal."""
     server = Server(app, ready)
     before = {n: signal.signal(n, server.stop) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -121,16 +121,16 @@ def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> int | No
     return server.signal
 
 
-PATIENCE = 10.0  # seconds for a request, and for a stranger between two
+TIMEOUT = 10.0  # seconds for a request, and between two without authentication
 LARGEST_HEAD = 32 * 1024
-PIECE = 4 * 1024  # bytes that are read at once; so exactly is the length of a head known
-MOST_CONNECTIONS = 900  # a process may commonly have 1024 files
+CHUNK = 4 * 1024  # bytes parsed at once: the accuracy of the length of a head
+MOST_CONNECTIONS = 900  # a process commonly has at most 1024 open files
 MOST_FROM_ADDRESS = 600
-MOST_STRANGERS = 600
-MOST_STRANGERS_FROM_ADDRESS = 256
+MOST_UNAUTHENTICATED = 600
+MOST_UNAUTHENTICATED_FROM_ADDRESS = 256
 
 
-_moments = itertools.count()  # an order of events; a loop's clock may show two at one time
+_moments = itertools.count()  # orders events, because the clock of the loop is too coarse
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -138,35 +138,35 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._clock: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
         self._arriving, self._in_head, self._upgraded = False, False, False
-        self._head, self._begun = 0, 0  # bytes of this head, and requests so far
-        self._fault: str | None = None  # what is wrong with the request, if it is known
+        self._head, self._begun = 0, 0  # bytes of this head, requests so far
+        self._fault: str | None = None  # why the request is rejected, if known
         self._idle_since = next(_moments)
-        self.stranger = bool(getattr(self.app, "needs_token", False))
+        self.authenticated = not getattr(self.app, "needs_token", False)
 
     @property
     def address(self) -> str:
-        """Where the caller is."""
+        """The address of the client."""
         return self.client[0] if self.client else ""
 
     @property
     def busy(self) -> bool:
-        """Whether a request is arriving, or waits for its answer."""
+        """Whether a request is being received or answered."""
         answering = self.cycle is not None and not self.cycle.response_complete
         return self._arriving or answering
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
-        """Somebody is there."""
+        """A client has connected."""
         super().connection_made(transport)
-        self._start_clock()
+        self._start_timeout()
         self._make_room()
 
     def _make_room(self) -> None:
-        """Close whatever is one too many."""
-        for strangers, here, most in (
-            (True, True, MOST_STRANGERS_FROM_ADDRESS),
-            (True, False, MOST_STRANGERS),
+        """Close a connection if a limit is exceeded."""
+        for unauthenticated, here, most in (
+            (True, True, MOST_UNAUTHENTICATED_FROM_ADDRESS),
+            (True, False, MOST_UNAUTHENTICATED),
             (False, True, MOST_FROM_ADDRESS),
             (False, False, MOST_CONNECTIONS),
         ):
@@ -177,88 +177,88 @@ class LimitedProtocol(HttpToolsProtocol):
                 for other in self.connections
                 if isinstance(other, LimitedProtocol)
                 and not other.transport.is_closing()
-                and (other.stranger or not strangers)
+                and (not other.authenticated or not unauthenticated)
                 and (other.address == self.address or not here)
             ]
             if len(group) > most:
-                last = min(group, key=lambda one: (not one.stranger, one.busy, one._idle_since))
-                (self if last.busy and not last.stranger else last).transport.abort()
+                last = min(group, key=lambda one: (one.authenticated, one.busy, one._idle_since))
+                (self if last.busy and last.authenticated else last).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
-        self._stop_clock()
+        """The client has disconnected."""
+        self._stop_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Part of a request, or several."""
-        for first in range(0, len(data), PIECE):
+        """Data of one or more requests."""
+        for first in range(0, len(data), CHUNK):
             if self._upgraded or self.transport.is_closing():
                 return
-            self._take_in(data[first : first + PIECE])
-        if self._arriving and self._clock is None:
-            self._start_clock()
+            self._take_in(data[first : first + CHUNK])
+        if self._arriving and self._timeout is None:
+            self._start_timeout()
 
     def _take_in(self, piece: bytes) -> None:
         begun = self._begun
         super().data_received(piece)
-        if self._in_head and self._begun == begun:  # else the piece belongs to others too
+        if self._in_head and self._begun == begun:  # otherwise it contains other requests
             self._head += len(piece)
             if self._head > LARGEST_HEAD:
-                self.send_400_response(f"the head of a request may have {LARGEST_HEAD} bytes")
+                self.send_400_response(f"the head must have at most {LARGEST_HEAD} bytes")
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """A request starts."""
         super().on_message_begin()
         self._arriving = self._in_head = True
         self._head = 0
         self._begun += 1
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # with a key of our own
-        scope[TOKEN_ACCEPTED] = self._let_in
+        scope[TOKEN_ACCEPTED] = self._accept_token
 
-    def _let_in(self) -> None:
-        """A request had the token: the caller is no stranger any more."""
-        self.stranger = False
+    def _accept_token(self) -> None:
+        """A request has sent the token."""
+        self.authenticated = True
 
     def on_headers_complete(self) -> None:
-        """The end of its head."""
+        """The head of a request is complete."""
         self._in_head = False
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            self._refuse(f"a request must have one Host header, got {hosts}")
+            self._reject(f"a request must have exactly one Host header, got {hosts}")
         super().on_headers_complete()
-        if self.parser.should_upgrade():  # what follows is no HTTP, and nothing that is known here
+        if self.parser.should_upgrade():  # what follows is not HTTP
             self.cycle.keep_alive = False
             self._upgraded = True
 
-    def _refuse(self, fault: str) -> NoReturn:
-        """End the request from within the parser, which answers with `send_400_response`."""
+    def _reject(self, fault: str) -> NoReturn:
+        """Stop the parser, which then calls `send_400_response`."""
         self._fault = fault
         raise ValueError(fault)
 
     def on_message_complete(self) -> None:
-        """Its last byte."""
+        """A request is complete."""
         super().on_message_complete()
         self._arriving = False
-        self._stop_clock()
+        self._stop_timeout()
 
     def on_response_complete(self) -> None:
-        """It is answered."""
+        """A response is complete."""
         self._idle_since = next(_moments)
         super().on_response_complete()
         idle = not self.busy and not self.transport.is_closing()
-        if self.stranger and idle and self._clock is None:
-            self._start_clock()  # which ends sooner than Uvicorn's own for idle connections
+        if not self.authenticated and idle and self._timeout is None:
+            self._start_timeout()  # shorter than Uvicorn's timeout for idle connections
 
-    def _start_clock(self) -> None:
-        self._clock = self.loop.call_later(PATIENCE, self.transport.close)
+    def _start_timeout(self) -> None:
+        self._timeout = self.loop.call_later(TIMEOUT, self.transport.close)
 
-    def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
+    def _stop_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is answered like every other mistake, and ends the connection."""
+        """Answer invalid HTTP with a JSON error, and close the connection."""
         body = json.dumps({"error": "BadRequest", "message": self._fault or msg}).encode()
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(STATUS_LINE[400] + head.encode() + b"connection: close\r\n\r\n" + body)

@@ -57,10 +57,10 @@ STATUS: dict[type[SwitchmdpError], int] = {
 def application(
     decisions: Decisions, *, token: str | None = None, rate: float = RATE, max_body: int = MAX_BODY
 ) -> AccessControl:
-    """The ASGI application over decisions, which stay the caller's to close.
+    """The ASGI application. The caller closes the decisions.
 
-    `token`: asked of every caller; without one only this machine may call. `rate`: requests a
-    second of one client. `max_body`: bytes.
+    `token`: required of every client; without one, only this machine has access. `rate`: requests
+    per second and client. `max_body`: bytes.
     """
     metrics = Metrics()
     service = Service(decisions, metrics)
@@ -70,7 +70,8 @@ def application(
             for route in ROUTES
         ],
         exception_handlers={
-            SwitchmdpError: _typed, HTTPException: _plain, ClientDisconnect: _gone, 500: _fault,
+            SwitchmdpError: _typed_error, HTTPException: _http_error,
+            ClientDisconnect: _disconnected, 500: _internal_error,
         },
     )  # fmt: skip
     app.router.redirect_slashes = False
@@ -94,7 +95,7 @@ def _endpoint(
 
 
 class Service:
-    """One method for each route; the keys of a body are its arguments."""
+    """One method per route; the keys of the body are its arguments."""
 
     def __init__(self, decisions: Decisions, metrics: Metrics) -> None:
         self.decisions, self._metrics = decisions, metrics
@@ -102,7 +103,7 @@ class Service:
 
     async def decide(self, **given: Any) -> dict[str, Any]:
         """`Decisions.decide`."""
-        await self._admitted()
+        await self._check_disk()
         decision, _ = self.decisions.enter_decision(**given)
         await self._commits.done()
         return vars(decision)
@@ -111,7 +112,7 @@ class Service:
         self, id: str, reward: float, next_state: int,  # noqa: A002  # the request's own word
     ) -> dict[str, Any]:  # fmt: skip
         """`Decisions.feedback`."""
-        await self._admitted()
+        await self._check_disk()
         try:
             counted, _ = self.decisions.enter_feedback(id, reward, next_state)
         except SwitchmdpError as error:
@@ -121,8 +122,8 @@ class Service:
         self._metrics.feedback("counted" if counted else "duplicate")
         return {"counted": counted}
 
-    async def _admitted(self) -> None:
-        """Nobody enters anything while the disk does not take what is entered already."""
+    async def _check_disk(self) -> None:
+        """Reject the request if the disk is too slow or has failed."""
         if self._commits.crowded:
             raise HTTPException(429, "too many requests wait for the disk", {"Retry-After": "1"})
         await self._commits.recovered()
@@ -146,26 +147,26 @@ class Service:
         return {"restarted": True}
 
     async def _change(self, happen: Callable[..., Any], *given: Any) -> Any:
-        """What is rare and takes longer, in a thread."""
-        await self._admitted()
+        """Run a rare and slow change in a thread."""
+        await self._check_disk()
         return await asyncio.to_thread(happen, *given)
 
     async def agent(self) -> dict[str, Any]:
-        """What it believes."""
+        """The policy and the estimates."""
         return await asyncio.to_thread(beliefs, self.decisions)
 
     async def metrics(self) -> Response:
-        """Numbers for Prometheus."""
+        """Metrics for Prometheus."""
         failed = self._commits.failure is not None
         text = await asyncio.to_thread(self._metrics.text, self.decisions, failed)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def health(self) -> dict[str, Any]:
-        """Whether decisions can be made; tries the disk again where it has failed."""
+        """Whether decisions can be made. Retries the disk if it has failed."""
         try:
             await self._commits.recovered()
-        except LogFailed:  # its own words name the folder, and anybody may ask here
-            raise LogFailed("the log can't be written") from None
+        except LogFailed:  # its message names the folder, and this route needs no token
+            raise LogFailed("the log cannot be written") from None
         return {"status": "ok"}
 
     async def openapi(self) -> dict[str, Any]:
@@ -177,41 +178,41 @@ class Service:
         return HTMLResponse(page(), headers={"Content-Security-Policy": content_security_policy()})
 
 
-async def _typed(request: Request, error: Any) -> Response:
+async def _typed_error(request: Request, error: Any) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     return error_response(status, str(error), type(error).__name__)
 
 
-async def _plain(request: Request, error: Any) -> Response:
+async def _http_error(request: Request, error: Any) -> Response:
     status = error.status_code
     message = HTTP_ERRORS[status][1] if status in (404, 405) else error.detail
     return error_response(status, message, headers=error.headers)
 
 
-async def _gone(request: Request, error: Any) -> Response:
-    return error_response(400, "the body did not come")  # to nobody
+async def _disconnected(request: Request, error: Any) -> Response:
+    return error_response(400, "the client disconnected before the end of the body")
 
 
-async def _fault(request: Request, error: Any) -> Response:
-    return error_response(500, "a fault of the service; its log says more")
+async def _internal_error(request: Request, error: Any) -> Response:
+    return error_response(500, "internal error; see the log of the service")
 
 
 KINDS: dict[str, Any] = {"integer": int, "number": (int, float), "string": str, "array": list}
 
 
 async def read_body(request: Request, route: Route, most: int) -> dict[str, Any]:
-    """The values that were sent; those that were left out are not in it."""
+    """The values in the body; missing ones are left out."""
     body = await _bytes(request, most)
     if not body and not route.required:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise HTTPException(415, "the body must be declared as content-type: application/json")
+        raise HTTPException(415, "the content type of the body must be application/json")
     return checked(parsed(body), route)
 
 
 async def _bytes(request: Request, most: int) -> bytes:
-    """The body; one that is too large is not read to its end."""
+    """The body. A body that is too large is not read to its end."""
     chunks, size = [], int(request.headers.get("content-length", "0"))
     if size <= most:
         size = 0
@@ -222,8 +223,8 @@ async def _bytes(request: Request, most: int) -> bytes:
                 break
         else:
             return b"".join(chunks)
-    # What is left of the body would be taken for the next request.
-    raise HTTPException(413, f"a body may have {most} bytes", {"Connection": "close"})
+    # Close, because the rest of the body would be read as the next request.
+    raise HTTPException(413, f"the body must have at most {most} bytes", {"Connection": "close"})
 
 
 def parsed(body: bytes) -> dict[str, Any]:
@@ -233,38 +234,38 @@ def parsed(body: bytes) -> dict[str, Any]:
     {'state': 3}
     """
     try:
-        found = _DECODER.decode(body.decode())
+        content = _DECODER.decode(body.decode())
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise HTTPException(400, f"the body is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise HTTPException(400, f"the body must be a JSON object, got {type(found).__name__}")
-    return found
+        raise HTTPException(400, f"the body is not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise HTTPException(400, f"the body must be a JSON object, got {type(content).__name__}")
+    return content
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key comes twice")
-    return found
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("duplicate key")
+    return content
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_reject_constant)
 
 
 def checked(given: dict[str, Any], route: Route) -> dict[str, Any]:
-    """Only what the route knows, of the right types, and all that it needs."""
+    """Check the keys and types, and that no required key is missing."""
     unknown = given.keys() - route.fields.keys()
     if unknown:
         known = ", ".join(route.fields) or "none"
-        raise HTTPException(400, f"unknown key {min(unknown)!r}; known: {known}")
+        raise HTTPException(400, f"unknown key {min(unknown)!r}; known keys: {known}")
     given = {name: value for name, value in given.items() if value is not None}
     for name in route.required:
         if name not in given:
-            raise InvalidParameter(name, None, "given")
+            raise InvalidParameter(name, None, f"of type {_described(route.fields[name])}")
     for name, value in given.items():
         schema = route.fields[name]
         if not _fits(value, schema):

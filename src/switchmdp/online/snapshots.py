@@ -1,11 +1,10 @@
-"""A learner on disk: two generations of snapshots, so that opening need not replay the whole log.
+"""Snapshots of a learner: two generations, so that opening a folder need not replay the whole log.
 
-A snapshot is a checksummed file (`storage`) named by the last record of the log that it holds. The
-first of all, number 0, is the agent as it was given; it is kept for ever, for a replay from the
-beginning.
+A snapshot is a checksummed file (`storage`), named by the last log record that it includes. Number
+0 is the initial agent. It is never deleted, so that the log can be replayed from the beginning.
 
-A checksum says that a file is as it was written, not that it was written by us. So whatever is
-read is checked for type and range (`_must_be_sound`), and a learner that is loaded can go on.
+A checksum shows that a file was not altered, not that this program wrote it. So all values are
+checked for type and range (`_validate`) when a snapshot is loaded.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ LARGEST = 2**53
 
 
 def snapshots_of(folder: Path) -> dict[int, Path]:
-    """Those that are there by number, the newest first."""
+    """The snapshots by number, the newest first."""
     names = {int(p.stem[9:]): p for p in folder.glob("snapshot-*.npz") if p.stem[9:].isdigit()}
     return dict(sorted(names.items(), reverse=True))
 
 
 def file_of(folder: Path, number: int) -> Path:
-    """Where the snapshot of this number lies; number 0 is the first of all."""
+    """The path of a snapshot; number 0 is the initial one."""
     return folder / f"snapshot-{number:012d}.npz"
 
 
 def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
-    """All of a learner; the fields are a copy, the arrays its own."""
+    """The complete state of a learner; the fields are a copy, the arrays are not."""
     agent, arrays = described(learner.agent)
     signal, signal_arrays = learner.signal.state()
     fields = {
@@ -76,7 +75,7 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
 
 
 def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
-    """Write a snapshot, and remove those that are no longer needed."""
+    """Write a snapshot, and remove outdated ones."""
     save_arrays(file_of(folder, number), KIND, fields, arrays, PRIVATE)
     for old in list(snapshots_of(folder))[GENERATIONS:]:
         if old:
@@ -84,7 +83,7 @@ def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> N
 
 
 def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Arrays]) -> bool:
-    """Whether two learners, or two agents, are the same in every bit, by their parts."""
+    """Whether the states of two learners, or of two agents, are equal bit for bit."""
     (fields, arrays), (others, more) = one, other
 
     def bits(array: Any) -> tuple[Any, ...]:
@@ -95,15 +94,15 @@ def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Array
 
 
 def load(path: Path, classes: Iterable[type] = ()) -> Learner:
-    """The learner that a snapshot holds."""
+    """Load the learner of a snapshot."""
     fields, arrays = load_arrays(path, KIND)
     inner = {name[6:]: array for name, array in arrays.items() if name.startswith("agent.")}
     try:
         agent = rebuilt(path, fields["agent"], inner, known_classes(classes))
         if not isinstance(agent, Agent):
-            raise ValueError(f"{type(agent).__name__} is no agent")
+            raise ValueError(f"{type(agent).__name__} is not an agent")
         learner = Learner(agent, checked_settings(Settings(**fields["settings"])))
-        # Earlier versions had one time, and no epochs.
+        # Earlier versions had only the wall clock, and no epochs.
         fields = {"now": fields["at"], "epochs": [], **fields}
         for name in PLAIN:
             setattr(learner, name, fields[name])
@@ -116,16 +115,16 @@ def load(path: Path, classes: Iterable[type] = ()) -> Learner:
         ring = {"ring": arrays["signal.ring"], "rewards": arrays["signal.rewards"]}
         learner.signal = ChangeSignal.from_state(fields["signal"], ring)
         learner.last_step, learner.last_at = arrays["last_step"], arrays["last_at"]
-        _must_be_sound(learner, fields)
+        _validate(learner, fields)
     except WRONG as error:
         if isinstance(error, DamagedFile):
             raise
-        raise DamagedFile(f"{path} does not describe decisions: {error!r}") from None
+        raise DamagedFile(f"{path} is not a valid snapshot: {error!r}") from None
     return learner
 
 
-def _must_be_sound(learner: Learner, fields: dict[str, Any]) -> None:
-    """Raise where a value is not of the type, or in the range, that the learner relies on."""
+def _validate(learner: Learner, fields: dict[str, Any]) -> None:
+    """Raise an error if a value does not have the type or range that the learner relies on."""
     agent, decided = learner.agent, learner.decided
     n_states, n_actions = agent.n_states, agent.n_actions
     for name in ("at", "now"):
@@ -165,7 +164,7 @@ def _must_be_sound(learner: Learner, fields: dict[str, Any]) -> None:
     _must(len(learner.alerts) <= MOST_ALERTS, "alerts")
     latest = learner.signal.latest
     for alert in [*learner.alerts, *([] if latest is None else [latest])]:
-        _must_be_a_signal(alert, n_states, n_actions)
+        _validate_signal(alert, n_states, n_actions)
     _whole("rewards", learner.rewards.size, 1, LARGEST)
     _must(isinstance(learner.rewards.buckets, list), "rewards")
     _must(len(learner.rewards.buckets) <= MOST_BUCKETS, "rewards")
@@ -174,7 +173,7 @@ def _must_be_sound(learner: Learner, fields: dict[str, Any]) -> None:
         first, last, n, total = bucket
         _must(_time("rewards", first) <= _time("rewards", last), "rewards")
         _number("rewards", total, float(_whole("rewards", n, 1, learner.rewards.size + 1)))
-    learner.signal.must_be_sound(n_states, n_actions)
+    learner.signal.validate(n_states, n_actions)
     for name, dtype in (("last_step", np.int64), ("last_at", np.float64)):
         array = getattr(learner, name)
         _must(array.dtype == dtype and array.shape == (n_states, n_actions), name)
@@ -183,35 +182,35 @@ def _must_be_sound(learner: Learner, fields: dict[str, Any]) -> None:
 
 def _must(holds: bool, name: str) -> None:
     if not holds:
-        raise ValueError(f"{name} makes no sense")
+        raise ValueError(f"{name} is invalid")
 
 
 def _whole(name: str, value: Any, first: int, end: int) -> int:
-    """An integer from `first` up to, and without, `end`."""
+    """Check an integer from `first` to `end` - 1."""
     _must(type(value) is int and first <= value < end, name)
     return int(value)
 
 
 def _number(name: str, value: Any, most: float = float(LARGEST)) -> float:
-    """A number from 0 to `most`; NaN is none."""
+    """Check a number from 0 to `most`, not NaN."""
     _must(type(value) in (int, float) and 0 <= value <= most, name)
     return float(value)
 
 
 def _time(name: str, value: Any) -> float:
-    """Seconds since whatever the clock of the caller counts from."""
+    """Check a time in seconds."""
     _must(type(value) in (int, float) and abs(value) <= LARGEST, name)
     return float(value)
 
 
 def _must_increase(name: str, numbers: list[Any], n: int, decided: int) -> None:
-    """These are n different decisions, the oldest first."""
+    """Check n increasing decision numbers."""
     _must(len(numbers) == n, name)
     for before, number in zip([0, *numbers], numbers, strict=False):
         _whole(name, number, before + 1, decided + 1)
 
 
-def _must_be_a_signal(signal: Signal, n_states: int, n_actions: int) -> None:
+def _validate_signal(signal: Signal, n_states: int, n_actions: int) -> None:
     _number("signal", signal.strength)
     _whole("signal", signal.step, 0, LARGEST)
     _whole("signal", signal.state, 0, n_states)

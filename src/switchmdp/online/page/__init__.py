@@ -1,8 +1,7 @@
-"""The live page: one HTML file that asks its own service what the agent believes, and draws it.
+"""The live page: one HTML file that shows the agent's policy and estimates.
 
-It is put together from the files beside this one, and needs nothing from anywhere else. Its policy
-lets the browser run that script and apply that style, known by their hashes, and talk to the server
-that it came from; nothing else.
+It is assembled from the files in this folder and loads nothing else. Its content security policy
+allows only that script and that style, identified by their hashes, and requests to its own server.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ function joined(buckets) {
   });
 }
 
-/* The reward rate: a point for every so many feedbacks, and the mean of the last few of them. */
+/* The reward rate: a point for every n feedback events, and the mean of the last few of them. */
 class Curve {
   constructor(box, readout) {
     this.box = box;
@@ -95,7 +95,7 @@ class Curve {
     const point = this.points[this.at];
     const first = point.end - point.n + 1;
     const alert = this.alerts.find((each) => each.step >= first && each.step <= point.end);
-    const which = point.n === 1 ? `Feedback ${whole(first)}` : `Feedbacks ${whole(first)} to ${whole(point.end)}`;
+    const which = point.n === 1 ? `Feedback ${whole(first)}` : `Feedback ${whole(first)} to ${whole(point.end)}`;
     const span = Date.now() / 1000 - point.to > 86400 ? `${clock(point.to, Infinity)}, ` : "";
     return `${which} (${span}${clock(point.to)}): mean reward ${decimal(point.mean)}, trailing mean ` +
       `${decimal(point.trailing)}${alert ? "; change alert" : ""}.`;
@@ -110,7 +110,7 @@ class Curve {
     const width = this.printing ? PAPER : Math.round(this.box.clientWidth);
     if (!width) return;
     if (!this.points.length) {
-      this.box.replaceChildren(element("p", { class: "empty soft" }, "No feedback has come in yet."));
+      this.box.replaceChildren(element("p", { class: "empty soft" }, "No feedback yet."));
       say(this.readout, "");
       return;
     }
@@ -163,7 +163,7 @@ class Curve {
     }
     nodes.push(
       text("mean reward", { class: "title", x: 0, y: 12 }),
-      text("feedbacks, and when they came", { class: "title", x: right, y: bottom + 47, "text-anchor": "end" }),
+      text("feedback events, and their time", { class: "title", x: right, y: bottom + 47, "text-anchor": "end" }),
     );
     return nodes;
   }

@@ -4,9 +4,9 @@
   const SLOWEST = 30000;
   const PATIENCE = 10000;
   const MODES = {
-    agent: ["agent", "and it learns"],
+    agent: ["agent", "the agent chooses and learns"],
     fixed: ["fixed policy", "the agent only learns"],
-    shadow: ["fixed policy", "with the agent in its shadow"],
+    shadow: ["fixed policy", "the agent runs in shadow"],
   };
   const curve = new Curve(byId("curve"), byId("readout"));
   const table = new PolicyTable(byId("policy"));
@@ -39,7 +39,7 @@
     asking = true;
     const begun = performance.now();
     let wait = null;
-    let reason = "The service can’t be reached";
+    let reason = "The service cannot be reached";
     try {
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
       const options = { headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(PATIENCE) };
@@ -48,7 +48,7 @@
         askForToken();
         return;
       }
-      reason = answer.ok ? "The service’s answer can’t be read" : `The service answers with an error (${answer.status})`;
+      reason = answer.ok ? "The answer of the service is not valid" : `The service returned an error (${answer.status})`;
       if (!answer.ok) throw new Error(reason);
       show(await answer.json());
       failures = 0;
@@ -67,8 +67,8 @@
 
   function askForToken() {
     say(byId("ask-why"), token ? "The token was not accepted." : "");
-    status("locked", "a token is needed");
-    say(byId("summary"), "What it believes is shown to those who have the token.");
+    status("locked", "token required");
+    say(byId("summary"), "Enter the token to see the agent.");
     byId("content").hidden = true;
     byId("ask").hidden = false;
     byId("token").value = "";
@@ -79,7 +79,7 @@
     event.preventDefault();
     const given = byId("token").value.trim();
     if (!/^[\x21-\x7e]+$/.test(given)) {
-      say(byId("ask-why"), "A token has only letters, digits and signs of ASCII, without spaces.");
+      say(byId("ask-why"), "A token consists of ASCII characters without spaces.");
       return;
     }
     token = remembered(given) || given;
@@ -128,8 +128,8 @@
   function showFacts({ counters, episode, gain, mode, shadow, at }) {
     const now = curve.latest;
     fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${whole(now.over)}` : "no feedback yet");
-    fact("Gain of the plan", decimal(gain), known(gain) ? "promised by the model it plans with" : "not planned yet");
-    fact("Feedbacks counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
+    fact("Gain of the plan", decimal(gain), known(gain) ? "according to its own model" : "no plan yet");
+    fact("Feedback counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
     fact("Decisions made", whole(counters.decided), `${counted(counters.sessions, "session")}`);
     fact("Waiting for feedback", whole(counters.pending), `${whole(counters.expired)} expired`);
     if (known(episode)) fact("Episode", whole(episode.number), `since step ${whole(episode.start)}`);
@@ -152,12 +152,12 @@
 
   function showSignal({ latest, threshold, fires, window }) {
     const strength = latest?.strength ?? 0;
-    const verdict = fires ? "A change is likely" : known(latest) ? "No sign of a change" : "Nothing to compare yet";
+    const verdict = fires ? "A change is likely" : known(latest) ? "No sign of a change" : "Not enough data to compare";
     byId("signal").classList.toggle("fires", fires);
     meter(byId("signal"), strength, 2 * threshold, `${decimal(strength)} of ${threshold}: ${verdict}`);
     say(byId("signal-text"), `${fires ? "▲ " : ""}${verdict}${known(latest) ? ` (${decimal(strength)}; the alert is at ${threshold})` : ""}.`);
     const note = known(latest) ? `Strongest, at feedback ${whole(latest.step)}: ${subject(latest)}, ${difference(latest)}. ` : "";
-    say(byId("signal-note"), `${note}Compares the last ${counted(window, "feedback")} with those before.`);
+    say(byId("signal-note"), `${note}Compares the last ${counted(window, "feedback event")} with those before.`);
   }
 
   function showAlerts(alerts) {
@@ -180,7 +180,7 @@
     byId("window").hidden = !bounded;
     if (bounded) meter(byId("window"), steps, window, `${whole(steps)} of ${whole(window)} steps`);
     const share = bounded ? `Window: ${whole(steps)} of ${whole(window)} steps, ${percent(steps / window)} full.` : "";
-    const all = known(steps) ? `Remembers ${counted(steps, "step")}; there is no window.` : "This agent does not tell what it remembers.";
+    const all = known(steps) ? `${counted(steps, "step")} remembered; no window.` : "This agent does not report its memory.";
     say(byId("window-text"), share || all);
   }
 
@@ -190,7 +190,7 @@
     const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence interval." : "; this agent has no confidence intervals.";
     const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
     const marks = known(told.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
-    say(byId("policy-note"), `${marks} ${bars} What was not tried for long fades.`);
+    say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time fade.`);
     const more = told.more_states;
     say(byId("more"), more ? `The ${counted(told.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
   }

@@ -66,7 +66,7 @@ class PolicyTable {
     return parts;
   }
 
-  /* `lasting`: after how many feedbacks a pair has faded. */
+  /* `lasting`: the number of feedback events after which a pair has faded. */
   update({ cell, value, range, mark, meta, whisker }, pair, lasting, chosen, fixed) {
     const { estimate, low, high, visits, feedbacks_ago: steps, seconds_ago: seconds } = pair;
     const fresh = known(steps) ? 1 - clamp(steps / lasting, 0, 1) : 0;
