@@ -22,7 +22,7 @@ from switchmdp.experiments.results import Results
 from switchmdp.reports.figures import COLOURS
 from switchmdp.reports.formatting import Table
 from switchmdp.reports.page import render_page, write_page
-from switchmdp.reports.sections import experiment_page
+from switchmdp.reports.report import experiment_page
 
 Maker = Callable[..., Results]
 FILES = Path(__file__).parents[2] / "src/switchmdp/reports/page_files"

@@ -13,7 +13,7 @@ from tests.browser import ask, complaints, one, resize, scheme
 
 from switchmdp.experiments.results import Results
 from switchmdp.reports.page import write_page
-from switchmdp.reports.sections import experiment_page
+from switchmdp.reports.report import experiment_page
 
 Maker = Callable[..., Results]
 Open = Callable[[Results], None]

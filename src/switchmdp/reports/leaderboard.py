@@ -23,8 +23,14 @@ from switchmdp.reports import figures, tables
 from switchmdp.reports.formatting import UNKNOWN, Table, count, number
 from switchmdp.reports.page import Block, Page, Picture, Section, write_page
 from switchmdp.reports.ranking import Place, overall, places, setting_of, yardstick
-from switchmdp.reports.report import SIDE_BY_SIDE, regret_panel, write_markdown
-from switchmdp.reports.sections import common_sections, how_to_read, setting_section
+from switchmdp.reports.report import (
+    SIDE_BY_SIDE,
+    common_sections,
+    how_to_read,
+    regret_panel,
+    setting_section,
+    write_markdown,
+)
 
 BEST_SHOWN = 6  # agents whose curves are drawn in a row, besides ours and the yardstick
 LABEL = "regret relative to the yardstick"

@@ -1,7 +1,8 @@
 """One HTML page made of sections: self-contained, interactive and printable.
 
 A page is a list of sections, and a section a list of blocks: prose, facts, tables, charts, a
-picture, claims, code. This module turns them into HTML; `sections` decides what a page says.
+picture, claims, code. This module turns them into HTML; `report` and `leaderboard` decide what
+a page says.
 
 This is the only module that imports Jinja2 (extra `plot`). The template escapes all text. The data
 of the charts is embedded as JSON without any character that could end its element. The page's
