@@ -8,13 +8,13 @@
     every 1/ε steps: one action in turn, whatever the policy says         ForcedExploration
 
 The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
-for l changes, lest an arm that nobody pulls become the best unseen (Besson et al. 2022). Here, in
-place of A: S·A. Not all of it carries over: only actions of the states that the policy visits are
-tried, in turn in each state; a state out of the policy's way stays so. All is a heuristic.
+for l changes, because an arm that is never pulled could become the best unnoticed (Besson et al.
+2022). Here S·A takes the place of A. Not everything carries over: the agent only tries actions of
+states that the policy visits, in turn in each state. This is a heuristic.
 
-A probe is one step: the policy's pair and quota in that state are put aside and put back at the
-next step, and the episode goes on. Probes come at steps known beforehand, so that nothing depends
-on when the agent is asked.
+A probe is one step: the policy's pair and quota in that state are stored and restored at the next
+step, and the episode continues. Probes come at fixed steps, so that nothing depends on when
+`prepare` is called.
 
 **R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
 
@@ -61,7 +61,7 @@ class ForcedExploration(Episodic):
     held_quota: Annotated[int, Range(0)]
     turn: Annotated[NDArray[np.int64], Shape("states"), Range(0, NEVER)]
 
-    # Machine code has no super(): under other names they are methods like any other.
+    # Machine code has no super(): these are the overridden methods under other names.
     prepare_episode = Episodic.prepare
     patience_in_episode = Episodic.patience
     grow_episodic = Episodic.grow
@@ -83,9 +83,9 @@ class ForcedExploration(Episodic):
         self.turn = np.zeros(self.n_states, np.int64)
 
     def prepare(self, state: int) -> None:
-        """As in any episode, and every `interval` steps put a probe in the policy's place."""
+        """Prepare an episodic step, and replace it by a probe every `interval` steps."""
         if self.probed == self.clock and self.place == state:
-            return  # asked twice before the same step
+            return  # called twice before the same step
         self.settle()
         self.prepare_episode(state)
         if self.clock % self.interval == 0:
@@ -94,29 +94,29 @@ class ForcedExploration(Episodic):
             self.turn[state] += 1
             self.probed, self.place = self.clock, state
             self.held, self.held_quota = self.choice[state], self.quota[state]
-            if pair == self.held:  # a visit like any other
+            if pair == self.held:  # counts as a visit of the policy
                 self.held_quota -= 1
             self.choice[state] = pair
 
     def settle(self) -> None:
-        """Put the policy back after a probe."""
+        """Restore the policy after a probe."""
         if self.probed > 0:
             self.choice[self.place], self.quota[self.place] = self.held, self.held_quota
             self.probed = 0
 
     def patience(self) -> int:
-        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        """The number of steps until `prepare` must be called again, if quotas allow."""
         if self.probed == self.clock:
             return 1
         return min(self.patience_in_episode(), self.interval - self.clock % self.interval)
 
     def start_over(self) -> None:
-        """Forget all, the policy in a probe's place too."""
+        """Forget everything, also the policy that a probe replaced."""
         self.settle()
         self.start_over_episodic()
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions; an episode starts at the next visit."""
+        """Add states or actions; an episode starts at the next visit."""
         self.settle()
         self.grow_episodic(n_states, n_actions, available)
         turn = np.zeros(self.n_states, np.int64)
