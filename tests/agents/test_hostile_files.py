@@ -23,7 +23,7 @@ from tests.every_agent import new_agent
 
 import switchmdp as sm
 from switchmdp import storage
-from switchmdp.agents import AGENTS, Episodic, Probes, Rooted, load
+from switchmdp.agents import AGENTS, load
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.saving import check_agent_state
 from switchmdp.compiled import ArrayOf, Range, classes_of, declarations, interpreted
@@ -31,8 +31,6 @@ from switchmdp.compiled.declarations import evaluate
 from switchmdp.errors import DamagedFile
 from switchmdp.memory import Since, block_size, high_part, low_part
 from switchmdp.memory.counts import block_sizes, reward_parts
-from switchmdp.plausible import Posterior
-from switchmdp.restarts import Evidence
 
 Content = tuple[dict[str, Any], dict[str, Any]]
 TOLD = [100, 2000]
@@ -60,6 +58,14 @@ def problem() -> sm.SwitchingMDP:
     return sm.SwitchingMDP([sm.problems.random_mdp(3, 2, seed=s) for s in range(2)], [100])
 
 
+def evidence_psrl() -> Any:
+    """With a short ring of single steps, so that files are small."""
+    agent = sm.agents.EvidencePSRL(3, 2, gap=10)
+    agent.memory = Since(room=500)
+    agent.memory.allocate(agent.pairs)
+    return agent
+
+
 def registered(name: str) -> Callable[[], Any]:
     return lambda: new_agent(name, problem())
 
@@ -74,10 +80,7 @@ MAKERS: dict[str, Callable[[], Any]] = {name: registered(name) for name in AGENT
     "master-ucrl": lambda: sm.agents.MASTER(
         3, 2, horizon=2000, diameter=1, scale=1e-3, confidence=0.5
     ),
-    "evidence-psrl": lambda: Episodic(
-        3, 2, memory=Since(room=500), plausible=Posterior(), episodes=Rooted(),
-        restarts=Evidence(), exploration=Probes(gap=10),
-    ),
+    "evidence-psrl": lambda: evidence_psrl(),
 }  # fmt: skip
 
 

@@ -13,10 +13,10 @@ SWUCRL2-CW is `Episodic` with a window, the widened ball and an episode rule: an
 when the block's own time is a multiple of W. Only one base is alive at a time, so that it is kept,
 and W and η are changed when it starts over.
 
-**How sure we are.** The radii of the base are the paper's. H, Φ and the grid are from memory (we
-give them four chances in five); that the bandit is EXP3.P with these constants was checked against
-its proof (below). T in the base's radii is the run's horizon, not H, and time starts again at 1
-in each block: both our reading.
+**Certainty.** The radii of the base are those of the paper. H, Φ and the grid are from memory
+(about 80 % certain). That the bandit is EXP3.P with these constants was checked against its proof
+(below). T in the base's radii is the run's horizon, not H, and time starts again at 1 in each
+block: both our reading.
 
 **The default grid is not the paper's.** At T = 10⁵, S = 5, A = 3 there are 21 blocks for 63 arms:
 γ = 1, and all that BORL can do is to draw uniformly, often a window that can't hold a visit to
@@ -135,7 +135,7 @@ class Exp3P(Schedule):
         self.words = stream(check_integer("seed", seed, 0))
 
     def reseed(self, seed: Any) -> None:
-        """Start the draws anew."""
+        """Seed the draws."""
         self.words = stream(seed)
 
     def after(self, t: int) -> int:
@@ -189,10 +189,10 @@ class Exp3P(Schedule):
 
 @compiled
 class AnyWindow(Window):
-    """A window whose length may change when all is forgotten."""
+    """A window whose length can change when it is emptied."""
 
     def reopen(self, window: int) -> None:
-        """Forget all, and remember the last `window` steps from now on."""
+        """Forget everything, and remember the last `window` steps from now on."""
         self.counts.clear()
         self.window = window
         self.open_ring()
@@ -234,7 +234,7 @@ class BORL(Episodic):
         self.widenings = np.array([widening for _, widening in chosen])
         self.restart_at = 1  # the first block begins as all others do, once it is asked
 
-    forget = Episodic.start_over  # what is overridden below: machine code knows no super()
+    forget = Episodic.start_over  # the overridden method: machine code has no super()
 
     def start_over(self) -> None:
         """A block begins: a new base with the arm that is drawn."""

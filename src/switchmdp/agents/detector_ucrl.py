@@ -8,13 +8,13 @@
     every 1/ε steps: one action in turn, whatever the policy says         ForcedExploration
 
 The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
-for l changes, lest an arm that nobody pulls become the best unseen (Besson et al. 2022). Here, in
-place of A: S·A. Not all of it carries over: only actions of the states that the policy visits are
-tried, in turn in each state; a state out of the policy's way stays so. All is a heuristic.
+for l changes, because an arm that is never pulled could become the best unnoticed (Besson et al.
+2022). Here S·A takes the place of A. Not everything carries over: the agent only tries actions of
+states that the policy visits, in turn in each state. This is a heuristic.
 
-A probe is one step: the policy's pair and quota in that state are put aside and put back at the
-next step, and the episode goes on. Probes come at steps known beforehand, so that nothing depends
-on when the agent is asked.
+A probe is one step: the policy's pair and quota in that state are stored and restored at the next
+step, and the episode continues. Probes come at fixed steps, so that nothing depends on when
+`prepare` is called.
 
 **R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
 
@@ -116,19 +116,19 @@ class ForcedExploration(Episodic):
         self.choice[state] = pair
 
     def settle(self) -> None:
-        """Put the policy back after a probe."""
+        """Restore the policy after a probe."""
         if self.probed > 0:
             self.choice[self.place], self.quota[self.place] = self.held, self.held_quota
             self.probed = 0
 
     def patience(self) -> int:
-        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        """The number of steps until `prepare` must be called again, if quotas allow."""
         if self.probed == self.clock:
             return 1
         return min(self.patience_in_episode(), self.interval - self.clock % self.interval)
 
     def start_over(self) -> None:
-        """Forget all, the policy in a probe's place too."""
+        """Forget everything, also the policy that a probe replaced."""
         self.settle()
         self.start_over_episodic()
 
@@ -138,7 +138,7 @@ class ForcedExploration(Episodic):
         Episodic.adopt(self, planned)
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions; an episode starts at the next visit."""
+        """Add states or actions; an episode starts at the next visit."""
         self.settle()
         self.grow_episodic(n_states, n_actions, available)
         turn = np.zeros(self.n_states, np.int64)

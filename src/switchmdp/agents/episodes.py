@@ -1,6 +1,6 @@
-"""When an episode ends: how often a pair may be visited in it, and a step at which it must end.
+"""Episode rules: how often a pair may be visited in an episode, and the step at which it must end.
 
-That step may depend on when time began: at the first step, or at the last restart (`since`).
+That step may depend on the start of time: step 1, or the last restart (`since`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Doubling:
         return max(1, visits)
 
     def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
+        """The step at which an episode that starts at t must end."""
         return NEVER
 
 
 @compiled
 class Multiples(Doubling):
-    """Doubling, and no episode goes on at a time, from `since` on, that the period divides.
+    """Doubling, and an episode also ends at every multiple of the period, counted from `since`.
 
-    An episode that starts at such a time has a step before it is asked again.
+    An episode that starts at a multiple lasts at least one step.
     """
 
     period: Annotated[int, Range(1, NEVER)]
@@ -39,7 +39,7 @@ class Multiples(Doubling):
         self.period = check_integer("period", period, 1, NEVER)
 
     def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
+        """The step at which an episode that starts at t must end."""
         return since - 1 + ((t - since + 1) // self.period + 1) * self.period
 
 
@@ -47,7 +47,7 @@ class Multiples(Doubling):
 class Growing(Doubling):
     """TSDE's rule (Ouyang et al. 2017): doubling, or one step more than the last episode had.
 
-    With the paper's t_0 = 0 the first has at most two. Restarts change nothing in this rule.
+    With the paper's t_0 = 0 the first has at most two steps. Restarts do not change this rule.
     """
 
     started: Annotated[int, Range(0, 2**53)]
@@ -56,7 +56,7 @@ class Growing(Doubling):
         self.started = 0
 
     def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
+        """The step at which an episode that starts at t must end."""
         length, self.started = t - self.started, t
         return t + length + 1
 
@@ -65,10 +65,10 @@ class Growing(Doubling):
 class Rooted(Doubling):
     """Doubling, or √(2n) steps at time n.
 
-    After n steps there are about √(2n) episodes, as by TSDE's rule; but one that is cut short, by a
-    probe for instance, does not make those after it short.
+    After n steps there are about √(2n) episodes, as with TSDE's rule. But a short episode, for
+    example because of a probe, does not shorten the next ones.
     """
 
     def end(self, t: int, since: int) -> int:
-        """The step at which an episode that starts at t must end whatever happens."""
+        """The step at which an episode that starts at t must end."""
         return t + 1 + int(math.sqrt(2.0 * (t - since)))

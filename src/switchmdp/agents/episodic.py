@@ -1,14 +1,14 @@
-"""The agent in episodes: any memory × plausible set × episode rule × restart rule × exploration.
+"""The episodic agent: any memory × plausible set × episode rule × restart rule × exploration.
 
     Initialise episode k   t_k := t; bring the memory up to date           (Figure 1, steps 1-3)
     Compute the policy     π_k from the plausible set                      (steps 4-5)
     Execute the policy     while v_k(s_t, π_k(s_t)) < max(1, N_k(s_t, π_k(s_t)))   (step 6)
 
-`quota[s]` is what step 6 leaves: how often state s may still be visited in this episode. So an
-episode ends on *arrival* in a state whose quota is used up, and the new policy acts there.
+`quota[s]` is the number of visits to state s that step 6 still allows in this episode. An episode
+ends on *arrival* in a state whose quota is 0, and the new policy acts there.
 
-Steps are kept in a small log and absorbed by the memory when an episode starts (or the log is full:
-the policy and the quotas are fixed by then, so nothing of the episode depends on it).
+Steps go to a small log. The memory absorbs it when an episode starts or the log is full; the policy
+and the quotas are fixed during an episode, so the moment makes no difference.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ PARTS = {
     "restarts": ("after", "look_at", "watch", "log_emptied", "alarmed", "suspect", "start_over"),
     "episodes": ("quota", "end"),
     "exploration": ("adjust", "alarmed", "suspect", "start_over"),
-}  # the components, and what each must offer
+}  # the components, and the methods that each must have
 
 
 def _checked(name: str, component: Any) -> Any:
-    """A component must offer its verbs, and belongs to one agent: it remembers for it."""
-    verbs = [verb for verb in PARTS[name] if verb != "counts"]  # which it has once it has room
+    """A component must have its methods, and must not belong to another agent."""
+    verbs = [verb for verb in PARTS[name] if verb != "counts"]  # set by `allocate`
     if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
         raise InvalidParameter(name, component, f"an object that offers {', '.join(verbs)}")
     if getattr(component, "taken", False):
@@ -157,34 +157,34 @@ class Episodic(PolicyAgent):
         return True
 
     def no_suspects(self) -> NDArray[np.bool_]:
-        """No pair of those that are remembered is marked."""
+        """A mask of pairs with none marked."""
         return np.zeros(self.memory.counts.visits.size, np.bool_)
 
     def patience(self) -> int:
-        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        """The number of steps until `prepare` must be called again, if quotas allow."""
         if self.exploration.alarmed():
             return 1
         due: int = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
-        return min(max(1, due), self.log_pair.size - self.logged)  # an episode has a first step
+        return min(max(1, due), self.log_pair.size - self.logged)  # at least one step
 
     def absorb(self) -> None:
-        """Let the memory take in what was logged, and the restart rule before it."""
+        """Pass the log to the restart rule and the memory, and empty it."""
         self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
         self.restarts.log_emptied()
         self.memory.absorb(self.log_pair, self.log_next, self.log_reward, self.logged)
         self.logged = 0
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions, and keep what the memory holds; the next visit plans anew.
+        """Add states or actions, and keep the memory; the next visit starts an episode.
 
-        What detectors and probes have gathered is gathered anew.
+        Detectors and probes start from scratch.
         """
         if not hasattr(self.memory, "grow"):
             raise InvalidParameter("memory", self.memory, "one that can grow")
         pairs, place = self.larger(n_states, n_actions, available)
         for component in (self.plausible, self.restarts, self.exploration):
             if hasattr(component, "allocate"):
-                copy(component).allocate(pairs)  # one that has no room refuses before all is moved
+                copy(component).allocate(pairs)  # refuses before anything is moved
         self.absorb()
         self.restart_if_due()  # an alarm names pairs by the numbers that they have had
         self.know(pairs)
@@ -198,13 +198,13 @@ class Episodic(PolicyAgent):
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
 
     def start_over(self) -> None:
-        """Forget all."""
+        """Forget everything."""
         self.absorb()
         suspects = self.no_suspects()
         self.forget_suspects(suspects, mark_all(suspects))
 
     def forget_suspects(self, suspects: Any, steps: int) -> None:
-        """Of the suspects forget all but the last steps; time starts again at 1 before those."""
+        """Forget all but the last steps of the suspected pairs; time restarts before those."""
         self.exploration.start_over(suspects)
         self.restarts.start_over(suspects)
         self.since = self.clock - self.memory.keep(steps, suspects)
@@ -239,18 +239,18 @@ class Episodic(PolicyAgent):
         self.end_at = planned.end_at
 
     def draws(self) -> bool:
-        """Whether a component draws at random."""
+        """Whether a component draws random numbers."""
         return any(hasattr(part, "reseed") for part in self.parts())
 
     def reseed(self, seed: Any) -> None:
-        """Start the agent's own randomness anew, where it has any."""
+        """Seed the components that draw random numbers."""
         for part in self.parts():
             if hasattr(part, "reseed"):
                 part.reseed(seed)
 
     @property
     def visits(self) -> NDArray[np.int64]:
-        """N(s, a): visits remembered now, an (S, A) array; when an episode starts, its N_k."""
+        """N(s, a): the visits in memory, an (S, A) array; N_k when episode k starts."""
         return self._table(self._counts().visits, 0)
 
     @property
@@ -261,16 +261,16 @@ class Episodic(PolicyAgent):
 
     @property
     def reward_radii(self) -> NDArray[np.float64]:
-        """How far the true mean rewards may be from their estimates."""
+        """The confidence radii of the mean rewards."""
         return self._radii("reward_radius")
 
     @property
     def transition_radii(self) -> NDArray[np.float64]:
-        """How far, in L1 distance, the true transitions may be from their estimates."""
+        """The confidence radii of the transition rows, in L1 distance."""
         return self._radii("transition_radius")
 
     def transition_counts(self, state: int, action: int) -> dict[int, int]:
-        """P(s, a, ·): how often each next state is remembered."""
+        """P(s, a, ·): the count of each next state in memory."""
         pair, counts = self.pairs.pair(state, action), self._counts()
         block = slice(counts.offset[pair], counts.offset[pair] + counts.used[pair])
         slots = zip(counts.target[block].tolist(), counts.count[block].tolist(), strict=True)

@@ -1,18 +1,18 @@
-"""EvidencePSRL: posterior sampling that forgets what seems to have changed, and looks around.
+"""EvidencePSRL: posterior sampling that forgets pairs which seem to have changed, and probes.
 
     Memory      of each pair, every step since its last change           memory.Since
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
     Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
-    Restarts    when a Bayes factor over all pairs speaks for a change:  restarts.Evidence
-                of the pairs suspected, what came before it is forgotten
-    Probes      pairs that the policy leaves out are tried now and then  agents.exploration.Probes
-                and weighed by a sequential test
+    Restarts    when a Bayes factor over all pairs indicates a change:   restarts.Evidence
+                forget the steps of suspected pairs before the change
+    Probes      try pairs that the policy does not visit from time to    agents.exploration.Probes
+                time, with a sequential test
 
-It is told neither the horizon nor the number of changes, the diameter or a window. Two numbers have
-defaults that are never tuned to a problem: δ = 0.01, the evidence asked for before anything is
-forgotten, and `gap`, how often it looks for changes that hide.
+It does not need the horizon, the number of changes, the diameter or a window. Two parameters have
+defaults that are never tuned to a problem: δ = 0.01, the evidence required before it forgets
+anything, and `gap`, how often it probes.
 
-No guarantee is proved for it in a changing MDP. What is measured, and what each piece buys, is in
+No guarantee is proved for it in a changing MDP. Measurements, also of each component, are in
 docs/evidence-psrl.md.
 """
 

@@ -1,25 +1,26 @@
-"""What is tried beyond the plan: nothing, or now and then what the plan no longer tries.
+"""Exploration beyond the plan: none, or from time to time pairs that the plan no longer visits.
 
-An agent that has settled on a policy never sees that another action has become better: nothing that
-it does would show it. `Probes` look for that, at a price.
+An agent that follows one policy never notices that another action has become better. `Probes` look
+for such changes, at a price.
 
-From time to time every pair that was visited once, but not since the last time (at the first time,
-none), is *opened*. An open pair is tried once when its state is next passed, and then weighed: the
-data since against the data before, by the Bayes factor b of its rewards and successors together (in
-`restarts.bayes_factors` they are weighed apart). Wald's sequential test (1945) says when to stop:
+From time to time every pair that was visited before, but not since the last round (in the first
+round, none), is *opened*. The agent tries an open pair once when it next visits its state, and then
+compares the data since with the data before, by the Bayes factor b of rewards and successors
+together (`restarts.bayes_factors` treats them separately). Wald's sequential test (1945) says when
+to stop:
 
-    b < 1                          it is as it was: closed, as a rule after one visit
-    b > n k (k + 1) / δ            it has changed: its past is forgotten (n pairs, k-th time)
+    b < 1                          unchanged: closed, usually after one visit
+    b > n k (k + 1) / δ            changed: its past is forgotten (n pairs, round k)
     otherwise                      tried again, up to 2 + 4 log b visits
 
-Without a change b > n k (k+1)/δ has at most probability δ over all pairs and times until a restart,
-where the priors are right (Ville's inequality, summed). Where the memory fades, what is open is
-closed as soon as it has faded: probes want a memory that counts whole visits.
+Without a change, b > n k (k+1)/δ has probability at most δ over all pairs and rounds until a
+restart, if the priors are right (Ville's inequality, summed). With a fading memory an open pair is
+closed as soon as its counts fade: probes need a memory that counts whole visits.
 
-The k-th time is step gap·√n·k² after the last change that was noticed. So after t steps about √t
-rounds were made, and the last was about √t steps ago: the price and the delay grow alike. More
-pairs make a round dearer, hence √n; the gap is the only thing to choose. As nothing but the one
-pair is forgotten, a false alarm costs little.
+Round k comes gap·√n·k² steps after the last detected change. So after t steps there were about √t
+rounds, and the last was about √t steps ago: cost and delay grow alike. More pairs make a round more
+expensive, hence √n. The gap is the only parameter to choose. A false alarm costs little, because
+only one pair is forgotten.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ NO_PAIR = -1
 
 
 def period_of(gap: float, n_pairs: int) -> float:
-    """The steps until the first time; until the k-th it takes k² times as many.
+    """The steps until the first round; round k comes after k² times as many.
 
     >>> period_of(350, 16)
     1400.0
@@ -60,26 +61,26 @@ def period_of(gap: float, n_pairs: int) -> float:
 
 @compiled
 class AsPlanned:
-    """Nothing beyond the plan."""
+    """No exploration beyond the plan."""
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
         """An episode was planned at time t."""
 
     def alarmed(self) -> bool:
-        """Whether to forget something now."""
+        """Whether a pair has been found changed."""
         return False
 
     def suspect(self, suspects: Any, t: int) -> int:
-        """Mark the pairs that seem to have changed; how many steps ago that was."""
+        """Mark the pairs that seem to have changed; returns how many steps ago."""
         return 0
 
     def start_over(self, suspects: Any) -> None:
-        """What was known of these pairs is forgotten."""
+        """The agent forgets these pairs."""
 
 
 @compiled
 class Probes:
-    """Tries pairs that the policy leaves out, at steps gap·√n·k² with n pairs."""
+    """Tries pairs that the policy does not visit, at steps gap·√n·k² with n pairs."""
 
     gap: Annotated[float, Range(1.0, below=math.inf)]
     delta: Probability
@@ -110,7 +111,7 @@ class Probes:
         make_scratch(self, pairs)
 
     def grow(self, pairs: Pairs, place: Any) -> None:
-        """Make room for more pairs; what was open is closed."""
+        """Make room for more pairs; open pairs are closed."""
         self.allocate(pairs)
         self.found = NO_PAIR
 
@@ -119,21 +120,21 @@ class Probes:
         require(self.period == period_of(self.gap, self.open.size), "Probes.period is wrong")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
-        """Judge what was tried, and send the new episode through the pairs that are open."""
-        # `turn` is that of the next time, k + 1.
+        """Test the pairs that were tried, and send the new episode to the open pairs."""
+        # `turn` is that of the next round, k + 1.
         looks = self.open.size * (self.turn - 1.0) * self.turn
         threshold = math.log(max(1.0, looks) / self.delta)
         for pair in range(self.open.size):
             if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
                 self.judge(counts, pair, threshold)
                 if self.found != NO_PAIR:
-                    return  # first things first: what else is open is tried another time
+                    return  # the other open pairs are tried later
         if t >= self.period * self.turn * self.turn:
             while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
                 self.turn += 1
             self.opened = t
             for pair in range(self.open.size):
-                # Fewer, where the memory forgets.
+                # The visits may have fallen: the memory may forget.
                 stale = 0 < counts.visits[pair] <= self.last[pair]
                 self.open[pair] = stale
                 self.last[pair] = counts.visits[pair]
@@ -147,7 +148,7 @@ class Probes:
                     break
 
     def read(self, counts: Any, pair: int) -> None:
-        """Visits, rewards and successors of a pair as they are."""
+        """Read the visits, rewards and successors of a pair."""
         now = self.now
         now[0] = counts.visits[pair]
         now[1] = counts.mean(pair) * now[0]
@@ -162,7 +163,7 @@ class Probes:
         now, before = self.now, self.before[pair]
         since = now[0] - before[0]
         for j in range(now.size):
-            if now[j] < before[j] - NOISE:  # the memory has forgotten some of it
+            if now[j] < before[j] - NOISE:  # the memory has forgotten a part of it
                 self.open[pair] = False
                 return
         log_b = log_rewards(before[0], before[1]) - log_rewards(now[0], now[1])
@@ -175,17 +176,17 @@ class Probes:
             self.open[pair] = False
 
     def alarmed(self) -> bool:
-        """Whether to forget something now."""
+        """Whether a pair has been found changed."""
         return self.found != NO_PAIR
 
     def suspect(self, suspects: Any, t: int) -> int:
-        """Mark the pair that was found changed; how many steps ago it was tried first."""
+        """Mark the changed pair; returns how many steps ago it was opened."""
         for pair in range(suspects.size):
             suspects[pair] = pair == self.found
         return max(0, t - self.opened)
 
     def start_over(self, suspects: Any) -> None:
-        """What was known of these pairs is forgotten."""
+        """The agent forgets these pairs."""
         self.turn, self.found, self.opened = 1, NO_PAIR, 0
         for pair in range(suspects.size):
             self.open[pair] = False

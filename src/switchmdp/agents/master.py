@@ -1,4 +1,4 @@
-"""MASTER-UCRL (Wei, Luo 2021): UCRL on all time scales at once, restarted when two tests say so.
+"""MASTER-UCRL (Wei, Luo 2021): UCRL on all time scales at once, restarted by two tests.
 
     t := 1.  For n = 0, 1, 2, … do
       t_n := t; schedule base instances in the block t_n … t_n + 2ⁿ - 1               Instances
@@ -10,9 +10,9 @@
 The base is UCRL in doubling episodes with `plausible.SpanBall`. In each of its own steps it
 adds its episode's widening η to Γ, and it signals when  Γ > 4 S √(A t log(SAT/δ)), t its own steps.
 
-**How sure we are.** The schedule, the tests and the base are the paper's. Its ρ has logarithms that
-are left out here. That all steps of a span count in Test 1, whoever acted in them, that η starts at
-1/T in every episode, and that ties of spans go to the shorter, is our reading.
+**Deviations.** The schedule, the tests and the base are those of the paper. Its ρ has logarithms
+that are left out here. Our interpretation: all steps of a span count in Test 1, also those of other
+instances; η starts at 1/T in every episode; of spans that tie the shorter one acts.
 
 **Guarantee.** With `diameter` at least every diameter, the paper bounds the regret by order
 min(√(L T), Δ^{1/3} T^{2/3}), with neither the number L of changes nor their amount Δ known: for
@@ -21,11 +21,11 @@ fire only where 3 ρ̂ <= 1, which at S = 5, A = 3, D = 1 takes more than 10¹¹
 Huang and Veeravalli 2024 say the same of bandits), and Test 1 needs ρ̂ three times as small. Until
 then MASTER is UCRL with unlearned copies of itself in between.
 
-Two knobs make it live, and a heuristic. `scale` < 1 lets the tests fire; it has to exceed
-1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵: from there down, one step without a reward
-fails Test 2. `confidence` < 8 lets the base learn: as printed, its rewards' radius is below 1 only
-after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Up to then all looks
-equally good, and the lowest action is taken.
+Two parameters make it useful in practice, and a heuristic. `scale` < 1 lets the tests fire; it has
+to exceed 1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵: from there down, one step without
+a reward fails Test 2. `confidence` < 8 lets the base learn: as printed, its reward radius is below
+1 only after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Until then
+all actions look equally good, and it takes the lowest one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MASTER(PolicyAgent):
     """UCRL on many time scales, restarted by two tests.
 
     `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
-    What it calls an episode is a stretch in which one policy is followed.
+    An episode here is a stretch in which one policy is followed.
 
     >>> agent = MASTER(5, 3, horizon=100_000, diameter=1.0, delta=0.1)
     >>> agent.act(2), agent.memory.orders
@@ -142,14 +142,14 @@ class MASTER(PolicyAgent):
         return min(self.instances.next_start, int(self.instances.ends[self.active]))
 
     def patience(self) -> int:
-        """How many steps may follow before `prepare` must be asked again, quotas permitting."""
+        """The number of steps until `prepare` must be called again, if quotas allow."""
         next_time = min(self.look_at, self.due())
         return max(1, min(next_time - self.clock, self.log_pair.size - self.logged))
 
     def calm(self) -> int:
-        """How many steps may follow before Test 2 can fail or the base can signal.
+        """The number of steps before Test 2 can fail or the base can signal.
 
-        A step adds at most g̃ to what Test 2 looks at, and η to Γ, while their limits only rise.
+        A step adds at most g̃ to the sum of Test 2, and η to Γ, and their limits only increase.
         """
         t, m, gain = max(1, self.clock - self.instances.begin), self.active, self.plausible.gain()
         steps = (self.most_drift(max(1, self.paused.steps[m])) - self.paused.drifts[m]) / (
@@ -160,11 +160,11 @@ class MASTER(PolicyAgent):
         return max(1, int(min(steps, FAR)))
 
     def most_drift(self, t: int) -> float:
-        """4 S √(A t log(SAT/δ)): what Γ may be after t steps."""
+        """4 S √(A t log(SAT/δ)): the limit of Γ after t steps."""
         return 4.0 * self.n_states * math.sqrt(self.n_actions * t * self.plausible.log)
 
     def take_in(self) -> None:
-        """What was logged since, for the tests and the base's signal."""
+        """Pass the new steps of the log to the tests and to the base's signal."""
         if self.seen < self.logged:
             self.tests.take_in(self.log_reward, self.seen, self.logged, self.plausible.gain())
             self.paused.spend(self.active, self.logged - self.seen)
@@ -176,7 +176,7 @@ class MASTER(PolicyAgent):
         end = ends[self.active]
         if t == 0 or end == 0:
             return False
-        if end <= self.clock:  # whoever acts is the next to end
+        if end <= self.clock:  # the active instance is the next to end
             for m in range(ends.size):
                 if 0 < ends[m] <= self.clock and self.tests.test_1_fails(m):
                     return True
@@ -184,14 +184,14 @@ class MASTER(PolicyAgent):
         return bool(self.tests.test_2_fails(t) or drift > self.most_drift(steps))
 
     def start_over(self) -> None:
-        """Forget all: the next block is the first."""
+        """Forget everything: the next block is the first."""
         self.absorb()
         self.instances.end_all()
         self.since = self.clock
         self.restart_count += 1
 
     def hand_over(self) -> None:
-        """End and start what is due now, and let the lowest order that lives act."""
+        """End and start the instances that are due; the lowest live order becomes active."""
         self.absorb()
         instances = self.instances
         self.paused.put(self.active, self.choice, self.quota)
@@ -212,7 +212,7 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def start_episode(self) -> None:
-        """The instance that acts plans."""
+        """The active instance plans."""
         self.absorb()
         self.started = self.clock
         self.episode_count += 1
@@ -225,7 +225,7 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def absorb(self) -> None:
-        """Let the instance that acts take in what was logged."""
+        """Add the log to the counts of the active instance, and empty it."""
         self.take_in()
         self.memory.absorb(self.active, self.log_pair, self.log_next, self.log_reward, self.logged)
         self.logged, self.seen = 0, 0
@@ -238,7 +238,7 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions, and forget nothing; all instances plan anew."""
+        """Add states or actions; counts are kept, and all instances plan again."""
         pairs, place = self.larger(n_states, n_actions, available)
         self.memory.rows(pairs)  # refuses before anything is moved
         self.absorb()
@@ -253,5 +253,5 @@ class MASTER(PolicyAgent):
         self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
 
     def reseed(self, seed: Any) -> None:
-        """Start the draws of the schedule anew."""
+        """Seed the draws of the schedule."""
         self.instances.words = stream(seed)

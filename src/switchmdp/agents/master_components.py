@@ -5,11 +5,11 @@
     for τ = 0 … 2ⁿ - 1, and m = n, n-1, …, 0 with 2^m | τ:
         with probability ρ(2ⁿ)/ρ(2^m) an instance of order m is to live in steps τ+1 … τ+2^m
 
-At each step the instance of the lowest order that lives acts and learns; the others pause. Spans of
-one order don't overlap, so that one instance of each order is enough. A shorter span lies within
-every longer one that it meets, so that whoever acts is the next to end.
+At each step the live instance of the lowest order acts and learns; the others pause. Spans of one
+order do not overlap, so that one instance of each order is enough. A shorter span lies within every
+longer one that it overlaps, so that the active instance is the next to end.
 
-The schedule is drawn as time goes on, each time up to the next start.
+The schedule is drawn step by step, each time up to the next start.
 
 **Tests** (Wei, Luo 2021), and the rates that they use:
 
@@ -40,14 +40,14 @@ MOST_ORDERS = 54
 
 @compiled
 class Instances:
-    """Which orders live, and which start next. Steps are counted by the agent's clock."""
+    """Which orders are live, and which start next. Steps are those of the agent's clock."""
 
     rho: Annotated[NDArray[np.float64], Shape("orders")]  # ρ(2^m)
     n: Annotated[int, Range(-1, below="orders")]
     begin: Annotated[int, Range(1, 2**53)]
     next_start: Annotated[int, Range("begin", 2**54)]
     starting: Annotated[NDArray[np.bool_], Shape("orders")]
-    # the first step after an order's span; 0: none lives
+    # the first step after an order's span; 0: not live
     ends: Annotated[NDArray[np.int64], Shape("orders"), Range(0, 2**54)]
     words: RandomWords
 
@@ -59,7 +59,7 @@ class Instances:
         self.words = stream(seed)
 
     def open_block(self, clock: int) -> None:
-        """The next block begins, twice as long; beyond the last order all are equally long."""
+        """Begin the next block, twice as long; after the last order all have the same length."""
         self.n = min(self.n + 1, self.rho.size - 1)
         self.begin = clock
         self.draw(0)
@@ -80,26 +80,26 @@ class Instances:
         self.next_start = self.begin + tau - 1 if found else self.begin + (1 << self.n)
 
     def start(self) -> None:
-        """Start those whose time has come, and draw the next."""
+        """Start the instances that are due, and draw the next."""
         for m in range(self.ends.size):
             if self.starting[m]:
                 self.ends[m] = self.next_start + (1 << m)
         self.draw(self.next_start - self.begin + 1)
 
     def end(self, clock: int) -> None:
-        """Forget the spans that are over."""
+        """End the spans that are over."""
         for m in range(self.ends.size):
             if self.ends[m] <= clock:
                 self.ends[m] = 0
 
     def end_all(self) -> None:
-        """No instance lives, and the next block is the first."""
+        """End all instances; the next block is the first."""
         self.n, self.next_start = -1, self.begin
         for m in range(self.ends.size):
             self.ends[m], self.starting[m] = 0, False
 
     def living(self, clock: int) -> int:
-        """The lowest order that lives, or -1."""
+        """The lowest live order, or -1."""
         for m in range(self.ends.size):
             if self.ends[m] > clock:
                 return m
@@ -119,7 +119,7 @@ class Instances:
 
 @compiled
 class Orders:
-    """What one instance of each order remembers: row m·P + x counts pair x of P for order m."""
+    """The counts of one instance of each order: row m·P + x counts pair x of P for order m."""
 
     orders: Annotated[int, Range(1, MOST_ORDERS)]
     n_pairs: Annotated[int, Range(1, MAX_PAIRS)]
@@ -159,7 +159,7 @@ class Orders:
         self.counts.add(pairs, nexts, rewards, 0, n)
 
     def clear(self, order: int) -> None:
-        """Let an order forget all."""
+        """Delete the counts of an order."""
         counts = self.counts
         for row in range(order * self.n_pairs, (order + 1) * self.n_pairs):
             if counts.visits[row] > 0:
@@ -172,7 +172,7 @@ class Orders:
 
 @compiled
 class Paused:
-    """Where the instance of each order stands while another acts."""
+    """The policy and progress of each order's instance while another one acts."""
 
     choices: Annotated[NDArray[np.int64], Shape("orders", "states"), Range(0, below="pairs")]
     quotas: Annotated[NDArray[np.int64], Shape("orders", "states"), Range(0)]
@@ -193,18 +193,18 @@ class Paused:
             self.choices[order, s], self.quotas[order, s] = choice[s], quota[s]
 
     def take(self, order: int, choice: Any, quota: Any) -> None:
-        """It goes on."""
+        """An instance resumes."""
         for s in range(choice.size):
             choice[s], quota[s] = self.choices[order, s], self.quotas[order, s]
 
     def start(self, order: int) -> None:
-        """A new instance takes the order's place; without a quota left it will plan first."""
+        """Start a new instance of an order; its quotas are 0, so that it plans first."""
         self.steps[order], self.drifts[order] = 0, 0.0
         for s in range(self.quotas.shape[1]):
             self.quotas[order, s] = 0
 
     def grow(self, choice: NDArray[np.int64], place: Any) -> None:
-        """Know more pairs, where pair x is now place[x]; all instances will plan anew."""
+        """Make room for more pairs, where pair x is now place[x]; all instances plan again."""
         choices = np.tile(choice, (self.steps.size, 1))
         choices[:, : self.choices.shape[1]] = place[self.choices]
         self.choices, self.quotas = choices, np.zeros_like(choices)
@@ -214,7 +214,7 @@ class Paused:
         self.gains[order], self.widenings[order] = gain, widening
 
     def spend(self, order: int, steps: int) -> None:
-        """The instance acted: each step adds its widening to Γ."""
+        """The instance acted for some steps: each adds its widening to Γ."""
         for _ in range(steps):
             self.drifts[order] += self.widenings[order]
         self.steps[order] += steps
@@ -222,7 +222,7 @@ class Paused:
 
 @compiled
 class StationarityTests:
-    """What the tests need of a block, and their verdicts.
+    """The sums of a block that the two tests need, and the tests.
 
     >>> tests = StationarityTests(
     ...     5, 3, horizon=100_000, diameter=1.0, delta=0.1, scale=1.0, orders=17)
@@ -267,7 +267,7 @@ class StationarityTests:
         self.earned_before[order] = self.earned
 
     def take_in(self, rewards: Any, first: int, last: int, gain: float) -> None:
-        """The rewards first..last-1 of a log, earned where g̃ was `gain`."""
+        """Add the rewards first..last-1 of a log, from steps with g̃ = `gain`."""
         earned, gap = self.earned, self.gap
         for i in range(first, last):
             earned += rewards[i]
@@ -275,13 +275,13 @@ class StationarityTests:
         self.earned, self.gap, self.lowest = earned, gap, min(self.lowest, gain)
 
     def test_1_fails(self, order: int) -> bool:
-        """Whether an instance that has ended earned too much for what was held possible."""
+        """Whether an instance that ended earned more than its block's optimism allows."""
         span = 1 << order
         mean = (self.earned - self.earned_before[order]) / span
         return bool(mean >= self.lowest + 9.0 * self.rho_hat(span))
 
     def test_2_fails(self, t: int) -> bool:
-        """Whether t steps of a block earned too little for what was promised."""
+        """Whether t steps of a block earned less than their optimistic gains allow."""
         return self.gap >= self.most_gap(t)
 
     def most_gap(self, t: int) -> float:

@@ -1,16 +1,15 @@
-"""What an agent is: two verbs.
+"""The interface of an agent: two methods.
 
     action = agent.act(state)
     agent.observe(state, action, reward, next_state)
 
-Any object with these verbs can be simulated; `n_states` and `n_actions`, where it has them, must
-fit. One that draws random numbers also has `reseed(seed_sequence)`. States and actions count from
-0, rewards lie in [0, 1].
+Any object with these methods can be simulated. If it has `n_states` and `n_actions`, they must
+match the problem. An agent that draws random numbers also has `reseed(seed_sequence)`. States and
+actions count from 0, rewards lie in [0, 1].
 
-A class of ours is decorated with `@compiled` and derives from `Agent`. Its verbs then stand behind
-a door: called from Python they check what they are given, and refuse it before anything has
-changed; while one thread is inside, any other is refused. Machine code, which has checked already,
-calls them bare.
+The agents of this package are decorated with `@compiled` and derive from `Agent`. Calls from Python
+check their arguments first, and refuse bad ones before anything changes. Only one thread at a time
+may call an agent. Machine code has checked already, and calls the methods directly.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from switchmdp.validation import check_index, check_integer
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """The two verbs."""
+    """Any object with the two methods."""
 
     n_states: int
     n_actions: int
@@ -38,18 +37,18 @@ class AgentLike(Protocol):
         """The action to take now, in this state."""
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """What came of it."""
+        """Learn from the result of an action."""
 
 
 def check_act(agent: Any, state: Any) -> tuple[int]:
-    """The door of `act`."""
+    """Check the arguments of `act`."""
     return (check_index(state, agent.n_states, "state", InvalidState),)
 
 
 def check_observe(
     agent: Any, state: Any, action: Any, reward: Any, next_state: Any
 ) -> tuple[int, int, float, int]:
-    """The door of `observe`."""
+    """Check the arguments of `observe`."""
     state = check_index(state, agent.n_states, "state", InvalidState)
     action = check_index(action, agent.n_actions, "action", InvalidAction)
     pair = find_pair(agent.starts, agent.actions, state, action)
@@ -67,19 +66,19 @@ def check_observe(
 
 
 def as_given(agent: Any, *arguments: Any) -> tuple[Any, ...]:
-    """The door of methods that check their arguments themselves."""
+    """For methods that check their arguments themselves."""
     return arguments
 
 
 def grow_as_given(
     agent: Any, n_states: Any, n_actions: Any, available: Any = None
 ) -> tuple[Any, Any, Any]:
-    """The door of `grow`, which checks its arguments itself."""
+    """For `grow`, which checks its arguments itself."""
     return n_states, n_actions, available
 
 
 class Agent:
-    """Base of the compiled agents: the pairs they know, and the door before their verbs."""
+    """Base of the compiled agents: their state-action pairs, and checked calls from Python."""
 
     __doors__: ClassVar[dict[str, Any]] = {
         "act": check_act, "observe": check_observe, "grow": grow_as_given,
@@ -111,10 +110,10 @@ class Agent:
     def larger(
         self, n_states: Any, n_actions: Any, available: Any = None
     ) -> tuple[Pairs, NDArray[np.int64]]:
-        """So many pairs, and where each of those known so far will be among them.
+        """The pairs of a larger agent, and the new number of each known pair.
 
-        `available` is a mask of the new size, which may not lack a pair that is known; without it
-        new states have all actions, and new actions are available in all states.
+        `available` is a mask of the new size that includes all known pairs. Without it new states
+        have all actions, and new actions are available in all states.
         """
         old = self.pairs
         n_actions = check_integer("n_actions", n_actions, old.n_actions, MAX_PAIRS)
@@ -131,7 +130,7 @@ class Agent:
         return pairs, place
 
     def know(self, pairs: Pairs) -> None:
-        """These are the pairs that there are."""
+        """Set the state-action pairs."""
         self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
         self.starts, self.actions = pairs.starts, pairs.actions
 
@@ -141,7 +140,7 @@ class Agent:
         return Pairs(self.n_states, self.n_actions, self.starts, self.actions)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to a file, from which `agents.load` reads it back."""
+        """Write the agent to a file that `agents.load` reads."""
         from switchmdp.agents.saving import save_agent
 
         save_agent(self, path)

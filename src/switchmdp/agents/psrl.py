@@ -61,7 +61,7 @@ class SWPSRL(PSRL):
 
 @compiled
 class FadingPSRL(Episodic):
-    """Posterior sampling from what is left of all steps: about the last `steps` of them.
+    """Posterior sampling with decaying weights: about the last `steps` steps count.
 
     >>> FadingPSRL(5, 3, steps=1000).memory.discount
     0.999
@@ -80,7 +80,7 @@ class FadingPSRL(Episodic):
 
 @compiled
 class GLRPSRL(Episodic):
-    """Posterior sampling from all steps since a likelihood ratio spoke for a change.
+    """Posterior sampling restarted by likelihood ratios.
 
     >>> GLRPSRL(5, 3).restarts.delta
     0.05

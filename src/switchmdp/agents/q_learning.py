@@ -13,9 +13,9 @@ instead, γ = .99 has H = 99 and not 100.
 
 It keeps no model: O(A) a step. With c = 4 sp(v*) √log(2T/δ) and H ~ T^{1/3} the paper proves
 regret O(sp(v*) (S A)^{1/3} T^{2/3}) in a stationary, weakly communicating MDP. The default c = 1
-and H = 100 (γ = .99) promise nothing. Q̂ only falls, so that what gets better is never noticed:
-hence the restarts, every `period` steps, which are ours, and a heuristic: nothing is proved where
-the world changes. Ties: the lowest action.
+and H = 100 (γ = .99) have no guarantee. Q̂ never increases, so that improvements go unnoticed. Hence
+the restarts every `period` steps. They are not in the paper and a heuristic: nothing is proved for
+problems that change. Ties: the lowest action.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class QLearning(Agent):
         self.forget()
 
     def forget(self) -> None:
-        """Hope for the best again."""
+        """Reset the estimates to their optimistic start."""
         for pair in range(self.q.size):
             self.q[pair], self.ceiling[pair], self.visits[pair] = self.span, self.span, 0
         for s in range(self.value.size):
             self.value[s] = self.span
 
     def act(self, state: int) -> int:
-        """The action that looks best."""
+        """The action with the highest estimate."""
         ceiling, best = self.ceiling, self.starts[state]
         for pair in range(best + 1, self.starts[state + 1]):
             if ceiling[pair] > ceiling[best]:
@@ -105,7 +105,7 @@ class QLearning(Agent):
             self.restart_at = self.clock + self.period
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions, and forget nothing."""
+        """Add states or actions; the estimates are kept."""
         q, ceiling, visits = self.q, self.ceiling, self.visits
         pairs, place = self.larger(n_states, n_actions, available)
         self.know(pairs)
@@ -123,5 +123,5 @@ class QLearning(Agent):
 
     @property
     def policy(self) -> NDArray[np.int64]:
-        """The action that looks best in each state."""
+        """The action with the highest estimate in each state."""
         return np.array([self.act(s) for s in range(self.n_states)])

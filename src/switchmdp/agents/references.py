@@ -1,4 +1,4 @@
-"""References: what the others are measured against.
+"""References for comparisons.
 
     Omniscient  knows every configuration and when it is active, and plays its optimal policy.
     Random      chooses uniformly among the available actions.
@@ -60,7 +60,7 @@ class Omniscient(Agent):
         return int(self.policies[self.at, state])
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """Only time passes."""
+        """Advance the time."""
         self.clock += 1
 
     @property
@@ -94,11 +94,11 @@ class Random(Agent):
         self.clock = 1
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Know more states or actions."""
+        """Add states or actions."""
         self.know(self.larger(n_states, n_actions, available)[0])
 
     def reseed(self, seed: int | np.random.SeedSequence) -> None:
-        """Start the agent's own randomness anew; `simulate` does so with the run's seed."""
+        """Seed the random numbers; `simulate` does so with the seed of the run."""
         self.words = stream(seed)
 
     def act(self, state: int) -> int:
@@ -107,7 +107,7 @@ class Random(Agent):
         return int(self.actions[first + below(self.words, self.starts[state + 1] - first)])
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """Only time passes."""
+        """Advance the time."""
         self.clock += 1
 
     @property

@@ -6,8 +6,8 @@
       θ_i = ⌈i² / (V_r + D V_p)²⌉ steps;  τ := τ + θ_i.                                   Phases
 
 V_r and V_p are the total variations of rewards and transitions, Σ_t max|Δr̄| and Σ_t max‖Δp‖₁. The
-radii also hold the variation within the phase, which nobody knows: it is 0 unless given, as the
-authors do in practice. Without any variation there is one phase, which does not end.
+radii also contain the variation within the phase, which is usually unknown. It is 0 unless given,
+as in the authors' experiments. Without any variation there is one phase, which does not end.
 
 With the true variations, also within phases, the regret is of order
 (V_r + D V_p)^{1/3} T^{2/3} D S √A with probability 1 - δ. With 0 for the variation within a phase
@@ -43,11 +43,11 @@ class Phases(Schedule):
     def length(self) -> int:
         """θ_i."""
         ratio = self.i / max(self.variation, 1e-18)
-        # A square that is whole must not become one more by rounding.
+        # Rounding must not increase a whole square by one.
         return math.ceil(ratio * ratio * (1.0 - 1e-12)) if ratio < 1e9 else NEVER
 
     def after(self, t: int) -> int:
-        """The first restart after step t, which never falls."""
+        """The first restart after step t; t never decreases."""
         while self.start <= t and self.start < NEVER:
             self.i += 1
             self.start = min(NEVER, self.start + self.length())
@@ -64,7 +64,7 @@ class VariationAwareUCRL(Episodic):
     101
     """
 
-    forget = Episodic.start_over  # what is overridden below: machine code knows no super()
+    forget = Episodic.start_over  # the overridden method: machine code has no super()
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
@@ -86,7 +86,7 @@ class VariationAwareUCRL(Episodic):
         )  # fmt: skip
 
     def start_over(self) -> None:
-        """Forget all, and let the set know when the phase began."""
+        """Forget everything, and tell the set when the phase began."""
         self.forget()
         self.plausible.start_phase(self.since)
 

@@ -1,11 +1,11 @@
-"""One source per algorithm; speed is a decorator. The only place that knows Numba.
+"""One source per algorithm, interpreted or machine code. The only package that imports Numba.
 
 - `@jit` on a function: machine code when called from machine code or from Python.
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
 
-With `NUMBA_DISABLE_JIT=1` all of it is the plain Python that it looks like.
+With `NUMBA_DISABLE_JIT=1` everything runs as plain Python.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def compiled(cls: C) -> C:
 
     Every field is annotated on the class: `int`, `float`, `bool`, `np.ndarray` or another compiled
     class. The methods stay within what Numba compiles, use no `super()`, and are called by
-    interpreted code exactly as they are. Where the class names `__doors__`, {method: check},
-    callers from Python pass through the check, which cleans the arguments or raises, and only one
-    thread at a time may be inside (`concurrency.exclusive`). Machine code needs neither.
+    interpreted code unchanged. A class may have `__doors__`, {method: check}: calls from Python
+    then pass through the check, which returns clean arguments or raises, and only one thread at a
+    time may call (`concurrency.exclusive`). Calls from machine code skip both.
     """
     if JIT:
         register(cls)
@@ -116,7 +116,7 @@ def compiled(cls: C) -> C:
 
 
 def classes_of(package: str) -> dict[str, type]:
-    """The compiled classes of a package by name: all that were imported so far."""
+    """The compiled classes of a package that have been imported, by name."""
     return {c.__name__: c for c in _classes if c.__module__.partition(".")[0] == package}
 
 
@@ -150,7 +150,7 @@ def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callabl
 def machine(function: F, instance: Any) -> F:
     """`function` compiled for the combination of classes that `instance` is made of.
 
-    One dispatcher per combination: a damaged or vanished class can only spoil its own.
+    Each combination of classes has its own dispatcher.
     """
     classes = tuple(classes_in(instance))
     key = (function, classes)
@@ -161,7 +161,7 @@ def machine(function: F, instance: Any) -> F:
         )
         label = _label(plain, instance)
         modules = [c.__module__ for c in classes] + [plain.__module__]
-        # Classes made inside a function may differ though they share their name.
+        # Classes defined inside a function may differ although they share a name.
         local = any("<locals>" in c.__qualname__ for c in classes)
         sources = None if local else digest_for(modules)
         _machines[key] = _cached(copy, label, sources)
@@ -182,9 +182,9 @@ def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: A
 
 
 def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:
-    """Compile what `call_machine_code` needs, where that was not done before.
+    """Compile what `call_machine_code` needs, unless that was done before.
 
-    Compiling takes seconds. It changes nothing, so unlike a call it may be interrupted.
+    Compiling takes seconds. Unlike a call it may be interrupted, because it changes nothing.
     """
     dispatcher: Any = machine(function, instance)
     if not dispatcher.overloads:
@@ -193,7 +193,7 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
-    """Whether machine code for this combination was kept by an earlier compilation."""
+    """Whether the cache on disk has machine code for this combination."""
     return JIT and any(cache_folder().glob(f"{_label(interpreted(function), instance)}.*"))
 
 

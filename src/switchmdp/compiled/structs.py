@@ -1,19 +1,19 @@
-"""One source, interpreted or machine code: what `@compiled` teaches Numba about a class.
+"""Classes in machine code: what `@compiled` registers with Numba.
 
-A compiled class is a plain Python class with annotated fields. Its instances cross the border to
-machine code as a tree of named tuples and come back as tuples:
+A compiled class is a plain Python class with annotated fields. Its instances are passed to machine
+code as a tree of named tuples and returned as tuples:
 
     object --pack--> named tuples --thaw--> structs ... run ... --freeze--> tuples --unpack-->
 
-(What comes back are plain tuples. Python makes a named tuple by running bytecode, where a signal's
-handler may raise; Numba does not expect that there, and crashes.)
+(The result is plain tuples, because Python runs bytecode to make a named tuple. A signal handler
+may raise there, which makes Numba crash.)
 
 In machine code an instance is a mutable struct (Numba's `structref`) whose type is made of its
 fields' types, so one generic class is specialised for every combination of the components it
-holds. Its methods are the very functions of the Python class.
+holds. Its methods are the functions of the Python class.
 
-What `register` adds to a class (`__fields__`, `__state__`, `__struct__`) and what Numba decorates
-is out of a type checker's sight: hence the ignores below.
+A type checker cannot see what `register` adds to a class (`__fields__`, `__state__`, `__struct__`)
+nor what Numba decorates: hence the ignores below.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLASS_OF_TUPLE: dict[Any, Any] = {}
 
 
 def register(cls: Any) -> None:
-    """Teach Numba the fields and methods of a class."""
+    """Register the fields and methods of a class with Numba."""
     fields = fields_of(cls)
     name = f"{cls.__name__}State"
     state = namedtuple(name, fields)  # type: ignore[misc]  # the fields are known at run time only
@@ -82,7 +82,7 @@ def _preprocess(self: Any, fields: Any) -> Any:
 
 
 def _same_signature(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A typing function with the parameters of `function`, as Numba wants it."""
+    """A typing function with the parameters of `function`, as Numba requires."""
     names = ", ".join(inspect.signature(function).parameters)
     scope = {"function": function}
     exec(f"def typed({names}):\n    return function", scope)
@@ -201,8 +201,8 @@ def is_compiled(instance: Any) -> bool:
 def pack(instance: Any) -> Any:
     """The tree of named tuples of an instance, every field coerced to its annotation.
 
-    A float in an integer field would be truncated in silence, a read-only or transposed array
-    would be compiled for anew: both are settled here.
+    Otherwise a float in an integer field would be truncated silently, and a read-only or transposed
+    array would need another compilation.
     """
     cls = type(instance)
     return cls.__state__(

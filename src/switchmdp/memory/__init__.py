@@ -1,4 +1,4 @@
-"""What an agent remembers: everything, a window, what came since a change, or all but fading."""
+"""Memories: all steps, a window, the steps since a change, or all steps with decaying weights."""
 
 from switchmdp.memory.counts import HIGH, Counts, block_size, high_part, low_part
 from switchmdp.memory.discounted import Discounted, Weights

@@ -1,16 +1,16 @@
-"""What is counted of each pair: visits N, the sum R of its rewards, and each successor.
+"""Counts of each pair: visits N, the sum R of rewards, and the number of each successor.
 
 The paper's N_k, R_k and P_k (Figure 1, steps 2 and 3).
 
-**Sums that don't drift.** Adding and subtracting doubles for ever leaves rounding errors behind. A
-reward r in [0, 1] is kept as two integers, r = h·2⁻³¹ + l·2⁻⁶² (off by at most 2⁻⁶³), and integers
-are added and subtracted exactly: whatever the order and however long the run, an empty window sums
-to 0 and 0/1 rewards to whole numbers. The sums hold 2³² visits to a pair.
+**Exact sums.** Adding and subtracting doubles accumulates rounding errors. So a reward r in [0, 1]
+is stored as two integers, r = h·2⁻³¹ + l·2⁻⁶² (with an error of at most 2⁻⁶³), which are added and
+subtracted exactly: in any order and after any number of steps, an empty window sums to 0, and 0/1
+rewards to whole numbers. The sums hold 2³² visits to a pair.
 
 **Successor counts.** Each pair owns a block of slots (successor, count). With few states the block
-is the full row, slot = state. Otherwise it starts empty and doubles as successors are met, so that
-memory is O(pairs + transitions met); a slot whose count fell to 0 is given to the next new
-successor.
+is the full row, slot = state. Otherwise it starts empty and doubles as new successors occur, so
+that memory is O(pairs + observed transitions). A slot whose count fell to 0 is reused for the next
+new successor.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def low_part(reward: float) -> int:
 
 @compiled
 class Slots:
-    """Each pair's block of slots (successor, count); what is counted may be whole or weighted."""
+    """Each pair's block of slots (successor, count); counts may be integers or weights."""
 
     n_states: Annotated[int, Equals("states")]
     full: bool
@@ -75,7 +75,7 @@ class Slots:
         require(apart.all(), f"{name}.offset must not make blocks overlap")
 
     def lay_out(self, pairs: Pairs, kind: type) -> None:
-        """Empty blocks, and visits, of these pairs; counts are numbers of this kind."""
+        """Allocate empty blocks and visits for these pairs; `kind` is the type of the counts."""
         n_pairs = pairs.n_pairs
         self.n_states = pairs.n_states
         self.full = pairs.n_states <= FULL_ROWS_UP_TO
@@ -121,14 +121,14 @@ class Slots:
         self.filled += size
 
     def is_forgotten(self, pair: int) -> bool:
-        """Whether nothing of a pair is counted."""
+        """Whether a pair has no counts."""
         return bool(self.visits[pair] == 0)
 
     def compact(self, wanted: int) -> None:
-        """Close the gaps that moved blocks left, and make room for `wanted` slots and a third."""
+        """Close the gaps that moved blocks left, and make room for `wanted` slots plus a third."""
         total = 0
         for pair in range(self.used.size):
-            if self.is_forgotten(pair):  # no step refers to its slots
+            if self.is_forgotten(pair):  # no step uses its slots
                 self.used[pair] = 0
             total += block_size(self.used[pair])
         size = (total + wanted) * 4 // 3 + 4096
@@ -144,7 +144,7 @@ class Slots:
         self.target, self.count, self.filled = target, count, filled
 
     def copy_slots(self, new: Any, place: Any) -> None:
-        """Enter the visits and successors into other slots, where pair x is now place[x]."""
+        """Copy the visits and successors to other slots, where pair x is now place[x]."""
         new.visits[place] = self.visits
         for pair, into in enumerate(place):
             for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
@@ -154,30 +154,30 @@ class Slots:
                     new.count[new.offset[into] + slot] = self.count[k]
 
     def forget(self, pair: int) -> None:
-        """Forget all of a pair."""
+        """Delete the counts of a pair."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all counts."""
         raise NotImplementedError
 
     def forget_pairs(self, suspects: Any) -> None:
-        """Forget all of these pairs."""
+        """Delete the counts of these pairs."""
         if suspects.all():
-            self.clear()  # which gives their slots back
+            self.clear()  # also frees their slots
             return
         for pair in range(suspects.size):
             if suspects[pair]:
                 self.forget(pair)
 
     def empty_block(self, pair: int) -> None:
-        """Forget visits to a pair and its successors."""
+        """Delete the visits and successors of a pair."""
         self.visits[pair] = 0
         for k in range(self.offset[pair], self.offset[pair] + self.used[pair]):
             self.count[k] = 0
 
     def empty_slots(self) -> None:
-        """Forget visits and successors."""
+        """Delete all visits and successors."""
         for pair in range(self.visits.size):
             self.visits[pair] = 0
             if not self.full:
@@ -242,7 +242,7 @@ class Counts(Slots):
                 self.count[self.offset[pairs[i]] + slot] += 1
 
     def remove(self, pairs: Any, slots: Any, rewards: Any, first: int, last: int) -> None:
-        """Take the steps first..last-1 back."""
+        """Subtract the steps first..last-1."""
         visits, high, low = self.visits, self.high, self.low
         offset, count = self.offset, self.count
         for i in range(first, last):
@@ -260,12 +260,12 @@ class Counts(Slots):
         return new
 
     def forget(self, pair: int) -> None:
-        """Forget all of a pair."""
+        """Delete the counts of a pair."""
         self.empty_block(pair)
         self.high[pair], self.low[pair] = 0, 0
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all counts."""
         self.empty_slots()
         for pair in range(self.high.size):
             self.high[pair], self.low[pair] = 0, 0
@@ -273,7 +273,7 @@ class Counts(Slots):
 
 @jit
 def block_size(used: int) -> int:
-    """The slots of a block of which this many are in use."""
+    """The size of a block with this many slots in use."""
     size = 1
     while size < used:
         size *= 2

@@ -1,21 +1,20 @@
-"""A memory that fades: a step counts 1 when it is new, and less and less as it ages.
+"""A memory with decaying weights: a step counts 1 when it is new, and less as it ages.
 
     N(s, a) = Σ_τ γ^(age of τ) 1{s_τ = s, a_τ = a},     and R, P alike,
 
 so that about 1/(1-γ) steps are remembered (Garivier and Moulines 2011 for bandits; for MDPs it is
 a heuristic: no guarantee is known in this setting).
 
-**When it fades.** Not at every step, which would cost a pass over all pairs, but every
-b = ⌈1/(32 (1-γ))⌉ steps by γᵇ: a weight is off by at most a thirty-second part. These moments are
-set by the number of steps alone and every step is one addition, so that it makes no difference in
-which pieces the steps are handed over, to the last bit. Up to γ = 31/32 it is every step.
+**When weights decay.** Decay at every step would cost a pass over all pairs. So weights decay every
+b = ⌈1/(32 (1-γ))⌉ steps by γᵇ; the error of a weight is at most 1/32. These moments depend only on
+the number of steps, and a step is one addition, so that the result has the same bits however the
+log is split. Up to γ = 31/32 weights decay at every step.
 
-**What is counted.** The same as in whole counts and under the same names, in doubles: every
-plausible set, posterior and episode rule reads it as it is (UCRL2's rule allows ⌊N⌋ visits, at
-least one). N is the sum of the successors' counts after each fading, which keeps p̂ a distribution.
-While it is below 1 the pair is shown as never visited (less than one visit tells no set anything,
-and none should have to divide by almost nothing), but nothing is lost. A successor below 2⁻²⁰ gives
-its slot back, which keeps lists short.
+**What is counted.** The fields of `Counts`, as doubles: every plausible set, posterior and episode
+rule can read them (UCRL2's rule allows ⌊N⌋ visits, at least one). After each decay N is the sum of
+the successors' weights, so that p̂ is a distribution. While N is below 1, `visits` shows the pair as
+never visited, so that no set divides by a tiny number; the weights are kept. A successor with
+a weight below 2⁻²⁰ frees its slot, which keeps lists short.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ PARTS = 32
 
 @compiled
 class Weights(Slots):
-    """Weights of rewards and successors of every pair; `mass` is N, `visits` what is shown."""
+    """Weights of rewards and successors of every pair; `mass` is N, `visits` what sets read."""
 
     visits: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
     mass: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
@@ -56,7 +55,7 @@ class Weights(Slots):
         return float(min(1.0, self.rewards[pair] / self.mass[pair]))
 
     def is_forgotten(self, pair: int) -> bool:
-        """Whether nothing of a pair is counted; one with little is only not shown."""
+        """Whether a pair has no weight; one with a small weight is only not shown."""
         return bool(self.mass[pair] == 0.0)
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
@@ -92,12 +91,12 @@ class Weights(Slots):
         return new
 
     def forget(self, pair: int) -> None:
-        """Forget all of a pair."""
+        """Delete the weights of a pair."""
         self.empty_block(pair)
         self.mass[pair], self.rewards[pair] = 0.0, 0.0
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all weights."""
         self.empty_slots()
         for pair in range(self.rewards.size):
             self.mass[pair], self.rewards[pair] = 0.0, 0.0
@@ -134,7 +133,7 @@ class Discounted:
         self.age = 0
 
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Count the n steps of a log, and let all fade where it is time."""
+        """Count the n steps of a log, with decay when it is due."""
         done = 0
         while done < n:
             until = min(n, done + self.block - self.age)
@@ -150,7 +149,7 @@ class Discounted:
         self.counts = self.counts.moved(pairs, place)
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Of these pairs forget all but the last steps, as many as can be told apart: none."""
+        """Forget these pairs; single steps are not stored, so that none is kept."""
         self.counts.forget_pairs(suspects)
         if suspects.all():
             self.age = 0

@@ -1,16 +1,16 @@
-"""What came since the last change, of each pair apart; and the last steps one by one.
+"""For each pair the steps since its last change; and the last steps one by one.
 
-When a change is noticed, of every pair that it concerns all steps since it are kept. Of those
-before it some are still worth something, if the change is small. How small is seen from how long it
-took: a change that v visits to a pair brought to light is about as large as v visits resolve, so
-that what was known before is worth about v visits. And where all drifts, knowledge loses its worth
-with age a: what is m steps old is worth v, what is older m v / a. So
+After a detected change all steps since the change are kept for each affected pair. Some steps from
+before are still useful, if the change is small. The delay shows how small: a change that took v
+visits to a pair to detect is about as large as v visits can resolve, so that the data from before
+are worth about v visits. Under drift, data lose value with their age a: data that are m steps old
+are worth v visits, older data m v / a. So
 
     a pair's j-th last visit, a steps ago and before the change, is kept if  j a <= m v / 4
 
-and j <= 4: enough not to start from nothing, too few to stand in the way of what is new. The change
-was m steps ago, and since then v = m / (pairs met) visits fell to each pair that was met. After a
-large change, which is seen at once, that keeps nothing. It is a rule of thumb.
+and j <= 4: enough not to start from nothing, too few to dominate the new data. The change was m
+steps ago, and since then each visited pair had v = m / (visited pairs) visits on average. After a
+large change, which is detected at once, nothing is kept. This is a heuristic.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MOST = 4
 
 @compiled
 class Since:
-    """Remembers every step since the last change of its pair, and the last `room` one by one.
+    """Counts every step since the last change of its pair, and stores the last `room` one by one.
 
-    When it is told to keep only the last steps of some pairs, it counts those again.
+    To keep only the last steps of some pairs, it deletes their counts and counts those steps again.
     """
 
     room: Annotated[int, Range(1, 2**32)]
@@ -68,7 +68,7 @@ class Since:
         self.counts.add(pairs, nexts, rewards, 0, n)
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Of these pairs forget all but the last steps, those that are held; how many that are."""
+        """Forget all but the last stored steps of these pairs; returns how many steps are kept."""
         kept = min(steps, self.size)
         oldest = self.choose(kept, suspects)
         self.counts.forget_pairs(suspects)
@@ -85,7 +85,7 @@ class Since:
         return kept
 
     def choose(self, steps: int, suspects: Any) -> int:
-        """Set each suspect's first step, by the rule above; the age of the first of all."""
+        """Set each suspected pair's first kept step by the rule above; returns the oldest age."""
         before, rank = self.first.copy(), np.zeros(self.first.size, np.int64)
         for pair in range(suspects.size):
             if suspects[pair]:

@@ -1,9 +1,9 @@
-"""Memories of whole steps: all of them, or the last W.
+"""Memories that count whole steps: all of them, or the last W.
 
-A window remembers (pair, slot, reward) of each step: forgetting needs no search.
+A window stores (pair, slot, reward) of each step, so that forgetting needs no search.
 
-Agents log steps in a small buffer and `absorb` it when they plan: counts are brought up to date in
-one pass. As the sums are exact, it makes no difference when that happens.
+Agents log steps in a small buffer and `absorb` it when they plan, which updates the counts in one
+pass. The sums are exact, so that the result does not depend on when that happens.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Everything:
         self.counts = self.counts.moved(pairs, place)
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Of these pairs forget all but the last steps, as many as can be told apart: none."""
+        """Forget these pairs; single steps are not stored, so that none is kept."""
         self.counts.forget_pairs(suspects)
         return 0
 
@@ -49,8 +49,8 @@ class Everything:
 class Window:
     """Remembers the last `window` steps: t - W <= τ < t (SW-UCRL, Figure 1, steps 2 and 3).
 
-    A ring of at most W steps, grown as it fills. The trap is that an episode may be as long as the
-    window: here a step leaves the ring in the same pass in which its successor enters.
+    A ring of at most W steps that grows as it fills. An episode may be longer than the window: a
+    step leaves the ring in the same pass in which its successor enters.
     """
 
     window: Annotated[int, Range(1, 2**62)]
@@ -118,7 +118,7 @@ class Window:
         self.size += n - done
 
     def grow(self, pairs: Pairs, place: Any) -> None:
-        """Make room for more pairs; pair x is now place[x]. The steps enter once more, in order."""
+        """Make room for more pairs; pair x is now place[x]. The steps are counted again."""
         counts, steps = self.counts, self.size
         where = (self.head + np.arange(steps)) % self.pairs.size
         before, slots, rewards = self.pairs[where], self.slots[where], self.rewards[where]
@@ -127,7 +127,7 @@ class Window:
         self.absorb(place[before].astype(np.uint32), nexts, rewards, steps)
 
     def forget(self, n: int) -> None:
-        """Take the n oldest steps back."""
+        """Remove the n oldest steps."""
         until_end = min(n, self.pairs.size - self.head)
         head = self.head
         self.counts.remove(self.pairs, self.slots, self.rewards, head, head + until_end)
@@ -136,7 +136,7 @@ class Window:
         self.size -= n
 
     def reserve(self, steps: int) -> None:
-        """Grow the ring; before it has W slots nothing was forgotten, so it starts at 0."""
+        """Grow the ring; before it has W slots nothing was removed, so that it starts at 0."""
         room = self.pairs.size
         if steps <= room:
             return
@@ -148,7 +148,7 @@ class Window:
         self.pairs, self.slots, self.rewards = pairs, slots, rewards
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Forget all but the last steps, of all pairs; how many those are."""
+        """Forget all but the last steps, of all pairs; returns how many are left."""
         if steps < self.size:
             self.forget(self.size - steps)
             pairs, slots = np.empty(steps, np.uint32), np.empty(steps, np.uint32)
@@ -158,7 +158,7 @@ class Window:
                 pairs[i], slots[i], rewards[i] = self.pairs[k], self.slots[k], self.rewards[k]
             for i in range(steps):
                 self.pairs[i], self.slots[i], self.rewards[i] = pairs[i], slots[i], rewards[i]
-            self.head = 0  # as long as there are fewer than W it starts there: see `reserve`
+            self.head = 0  # a ring with fewer than W steps starts at 0: see `reserve`
         return self.size
 
     def clear(self) -> None:

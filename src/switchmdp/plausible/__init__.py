@@ -1,7 +1,7 @@
-"""From counts to a policy: sets of plausible MDPs, and posteriors; one idea, one file.
+"""Sets of plausible MDPs and posteriors: from counts to a policy.
 
-All of them `allocate` room for an agent's pairs, `plan` a policy from counts, and tell its `gain`
-and the `sweeps` that it took.
+Each has `allocate` (room for the pairs of an agent), `plan` (a policy from counts), `gain` and
+`sweeps` (of the last plan).
 """
 
 from switchmdp.plausible.intervals import Bernstein

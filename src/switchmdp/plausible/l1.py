@@ -9,7 +9,7 @@ All have the same form, with N⁺ = max(1, N), and differ in the numbers:
     |r̃ - r̂|  <= sqrt( 7 log(2 S A t_k / δ) / (2 N⁺) )                 (Eq. 1)
     ‖p̃ - p̂‖₁ <= sqrt( 14 S log(2 A t_k / δ) / N⁺ )                    (Eq. 2)
 
-Balls that are widened for a world in motion are in `widened`.
+Balls that are widened for drift are in `widened`.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class L1Set:
         return 0.0
 
     def reward_radius(self, visits: int, t: int) -> float:
-        """How far a mean reward may be from its estimate."""
+        """The confidence radius of a mean reward."""
         return self.reward_widening() + math.sqrt(self.reward_scale(t) / max(1, visits))
 
     def transition_radius(self, visits: int, t: int) -> float:
-        """How far, in L1 distance, transitions may be from their estimate."""
+        """The confidence radius of a transition row, in L1 distance."""
         return self.transition_widening() + math.sqrt(self.transition_scale(t) / max(1, visits))
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
@@ -85,8 +85,8 @@ class L1Set:
         visits, reward, radius = counts.visits, self.reward, self.radius
         w_r, w_p = self.reward_widening(), self.transition_widening()
         c_r, c_p = self.reward_scale(t), self.transition_scale(t)
-        # The radii again, with the logarithms outside the loop. Of a pair that was never visited
-        # nothing is known, however small a scale the user has chosen.
+        # The same radii, with the logarithms outside the loop. Every row is plausible for a pair
+        # that was never visited, even if the user chose a small scale.
         unseen_radius = max(2.0, w_p + math.sqrt(c_p))
         for pair in range(reward.size):
             n = visits[first + pair]

@@ -1,12 +1,12 @@
-"""What the tighter sets share: from bounds to the best policy of the best plausible MDP.
+"""Base of the sets that are tighter than an L1 ball: from bounds to the optimistic policy.
 
-A set says for each pair how high its reward may be and which rows it may have (`measure`), and
-finds the best of these rows for given values (`highest`); the sweeps are those of
-`planning.optimism`. Nothing else differs, so each works with every memory and every restart rule.
+A set computes the largest plausible reward and the bounds of the transition row of each pair
+(`measure`), and the best row within them for given values (`highest`). `planning.optimism` does the
+rest. Each set works with every memory and every restart rule.
 
 **Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
 did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
-possible starts: δ/(t(t+1)) at step t, which sums to at most δ. Say so where the memory is a Window.
+possible starts: δ/(t(t+1)) at step t, which sums to at most δ. Use it if the memory is a Window.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Optimistic:
         self.work.iterate(self, starts, counts, self.reward, self.free, precision, choice)
 
     def consider(self, counts: Any, t: int, pair: int) -> None:
-        """What is plausible for a pair: all, if it was never visited."""
+        """The bounds of a pair; everything is plausible for a pair that was never visited."""
         self.free[pair] = counts.visits[pair] == 0
         self.reward[pair] = 1.0
         if counts.visits[pair] > 0:

@@ -1,10 +1,10 @@
-"""Posterior sampling: draw one MDP from what is believed, and follow its best policy.
+"""Posterior sampling: draw one MDP from the posterior, and follow its optimal policy.
 
     p(s, a, ·) ~ Dirichlet(1 + P(s, a, 1), …, 1 + P(s, a, S)),    r(s, a) ~ Beta(1 + R, 1 + N - R)
 
 with N visits, P successors and rewards R counted, one draw for each episode (Osband, Russo and Van
-Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward inside (0, 1) counts
-as a success in that part. The drawn MDP is solved by policy iteration, from the policy before.
+Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward r in (0, 1) counts as
+r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at the last policy.
 
 In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
 or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
@@ -66,7 +66,7 @@ class Posterior:
         self.words = stream(check_integer("seed", seed, 0))
 
     def reseed(self, seed: Any) -> None:
-        """Start the draws anew."""
+        """Seed the draws."""
         self.words = stream(seed)
 
     def allocate(self, pairs: Pairs) -> None:
@@ -81,7 +81,7 @@ class Posterior:
         self.lower, self.upper = 0.0, 1.0
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
-        """Draw, and write the best policy, as a pair for each state, into `choice`."""
+        """Draw an MDP, and write its optimal policy, as a pair for each state, into `choice`."""
         self.draw(counts)
         model = Model(
             starts, self.row, self.start, self.stop, self.mean, self.successors,
@@ -99,7 +99,7 @@ class Posterior:
             first, last = self.start[pair], self.stop[pair]
             for k in range(first, last):
                 probabilities[k] = 1.0
-            if n > 0:  # a pair that has all but faded counts as never visited, in its row too
+            if n > 0:  # with decayed weights a pair may count as never visited
                 for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
                     probabilities[first + counts.target[k]] += counts.count[k]
             total = 0.0

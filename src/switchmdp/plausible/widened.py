@@ -1,4 +1,4 @@
-"""L1 balls widened by what may have changed since the data were taken.
+"""L1 balls that are widened for changes during the time of the data.
 
 Drift may leave a plausible set without any MDP of a small diameter, though all true ones have one;
 a widened set has one again (Cheung et al. call it the perils of drift and the blessing of more

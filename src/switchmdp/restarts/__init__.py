@@ -1,4 +1,4 @@
-"""When to start over: at times known beforehand, or when the data say so."""
+"""Restart rules: schedules known in advance, and detectors that look at the data."""
 
 from switchmdp.restarts.bocpd import BOCPD
 from switchmdp.restarts.evidence import Evidence

@@ -1,4 +1,4 @@
-"""How strongly the data of pairs speak for a change: Bayes factors, and their sum over all pairs.
+"""Bayes factors for a change of single pairs, and their combination over all pairs.
 
 Take the rewards of one pair, or its successors, before some moment and since. Under a uniform prior
 on means and rows, the data of a stretch have the probability
@@ -7,15 +7,15 @@ on means and rows, the data of a stretch have the probability
 
 and a change of this one thing at that moment the Bayes factor  b = m(before) m(since) / m(both).
 
-Which things have changed is not known. If each has with probability q on its own, all that is known
-of one kind (rewards, or successors) weighs
+It is unknown which pairs have changed. If each has changed with probability q, independently, the
+log Bayes factor of one kind of data (rewards or successors) is
 
     Λ_q = Σ over pairs of  log(1 - q + q b)
 
 for "some have changed". Nor is q known: it is one of `SHARES`, each as likely as any other, and for
-each kind apart. So a change of everything is seen after a few visits to each pair, as all of them
-add up; and one of a single pair once that pair alone speaks clearly, as the others cost next to
-nothing where q is small.
+each kind separately. So a change of all pairs is detected after a few visits to each, because the
+terms add up; and a change of a single pair once its own data are clear, because the other pairs
+cost almost nothing if q is small.
 
 log Γ is computed from square roots and logarithms alone, so that it has the same bits interpreted
 and compiled.

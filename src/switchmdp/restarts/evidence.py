@@ -1,20 +1,20 @@
-"""Restarts when the data speak for a change: a Bayes factor over all pairs at once.
+"""A detector that restarts on evidence: a Bayes factor over all pairs at once.
 
 Did the world change m steps ago? `bayes_factors` weighs the data before and since,
 
     Λ(m) = Σ over {rewards, successors} of  log mean over q of  Π over pairs of (1 - q + q b),
 
 with b the Bayes factor of one pair and q the share of pairs that have changed. An alarm is raised
-when  Λ(m) > log(1/δ) + 1.5 log n  with n the steps since all was forgotten. (For one m, Λ exceeds
+when  Λ(m) > log(1/δ) + 1.5 log n  with n the steps since the last restart. (For one m, Λ exceeds
 log(1/δ) with probability at most δ under no change, by Markov's inequality, where the priors are
 right; the last term pays for looking again and again. It is a heuristic in so far as the prior is
 ours.)
 
-Then the likeliest moment is taken for the change, and a pair is *suspected* if its rewards or
-successors have changed with probability above 1/5, given its own data and, through q, those of all
-others: a pair that was not met since is suspected where many others have changed, and spared where
-few have. The likeliest pair of all is a suspect in any case. What came before the change is
-forgotten of suspects, and of no other pair.
+Then the likeliest moment is taken as the change. A pair is *suspected* if its rewards or successors
+have changed with probability above 1/5, given its own data and, through q, those of all others: an
+unvisited pair is suspected if many others have changed, and not if few have. The pair with the
+highest probability is always suspected. The agent forgets the steps before the change of suspected
+pairs only.
 
 **Snapshots.** Counts of every pair now, and as they were at moments further and further back.
 
@@ -99,16 +99,18 @@ def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64] | float)
 
 @compiled
 class Snapshots:
-    """What is counted, and was."""
+    """The counts of all pairs, now and in snapshots."""
 
     width: Annotated[int, Equals(f"min(states, {WIDEST})")]
     base: Annotated[int, Equals(_base)]
     steps: Annotated[int, Range(0, below=2**53)]
-    counts: Annotated[NDArray[np.float64], Shape("pairs", "2 + width")]
+    counts: Annotated[NDArray[np.float64], Shape("pairs", "2 + width"), Range(-1.0, 2.0**53)]
     logs: Annotated[NDArray[np.float64], Shape("pairs", KINDS)]
     news: Annotated[NDArray[np.float64], Shape("pairs"), Range(TINY, 1.0)]
     stale: Annotated[NDArray[np.bool_], Shape("pairs")]
-    old_counts: Annotated[NDArray[np.float64], Shape(AGES, KEPT, "pairs", "2 + width")]
+    old_counts: Annotated[
+        NDArray[np.float64], Shape(AGES, KEPT, "pairs", "2 + width"), Range(-1.0, 2.0**53)
+    ]
     old_logs: Annotated[NDArray[np.float64], Shape(AGES, KEPT, "pairs", KINDS)]
     old_steps: Annotated[NDArray[np.int64], Shape(AGES, KEPT), Range(0, below=2**53)]
     none: Annotated[NDArray[np.float64], Shape("width"), Scratch()]
@@ -137,11 +139,11 @@ class Snapshots:
         require(fits, f"{name}.old_counts do not fit together")
 
     def held(self) -> NDArray[np.bool_]:
-        """Which snapshots there are."""
+        """A mask of the snapshots that have been taken."""
         return np.arange(KEPT) < self.shots[:, None]
 
     def count(self, pair: int, successor: int, reward: float) -> None:
-        """One step more."""
+        """Count one step."""
         counts, column = self.counts, 2 + successor % self.width
         self.news[pair] *= (counts[pair, column] + 1.0) / (counts[pair, 0] + self.width)
         counts[pair, 0] += 1.0
@@ -175,7 +177,7 @@ class Snapshots:
         self.news[pair] = 1.0
 
     def forget(self, pair: int, past: Any) -> None:
-        """Take what was counted of a pair until some moment out of all counts."""
+        """Subtract the past of a pair from the counts and from all snapshots."""
         self.counts[pair, :] -= past
         self.logs[pair, 0] = log_rewards(self.counts[pair, 0], self.counts[pair, 1])
         self.logs[pair, 1] = log_moves(self.counts[pair, 0], self.counts[pair, 2:], self.none)
@@ -205,7 +207,7 @@ class Evidence(Snapshots):
     sums: Annotated[NDArray[np.float64], Shape(KINDS, len(SHARES)), Scratch()]
     accused: Annotated[NDArray[np.bool_], Shape("pairs")]
     # the counts at the time of the likeliest change
-    past: Annotated[NDArray[np.float64], Shape("pairs", "2 + width")]
+    past: Annotated[NDArray[np.float64], Shape("pairs", "2 + width"), Range(-1.0, 2.0**53)]
     heard: bool
 
     def __init__(self, delta: float = 0.01) -> None:
@@ -220,7 +222,7 @@ class Evidence(Snapshots):
         self.seen, self.clock, self.keeps, self.heard = 0, 1, -1, False
 
     def grow(self, pairs: Pairs, place: Any) -> None:
-        """Make room for more pairs; the evidence is gathered anew."""
+        """Make room for more pairs; the detector restarts."""
         clock = self.clock
         self.allocate(pairs)
         self.clock = clock
@@ -233,21 +235,21 @@ class Evidence(Snapshots):
         require(fits, "Evidence.past does not fit the counts")
 
     def after(self, t: int) -> int:
-        """No restart is known beforehand."""
+        """No restart is known in advance."""
         return NEVER
 
     def look_at(self) -> int:
-        """The step at which the agent should let it look at what was logged."""
+        """The step at which the agent must call `watch` next."""
         stretch = self.base // KEPT
         return self.clock + stretch - self.steps % stretch
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Take in the steps of a log that were not seen yet."""
+        """Read the new steps of a log."""
         stretch = self.base // KEPT
         for i in range(self.seen, n):
             self.count(pairs[i], nexts[i], rewards[i])
             if self.keeps >= 0:
-                self.keeps += 1  # what follows an alarm is kept
+                self.keeps += 1  # steps after an alarm are kept
             elif self.steps % stretch == 0:
                 self.look()
         self.clock += n - self.seen
@@ -258,12 +260,12 @@ class Evidence(Snapshots):
         self.seen = 0
 
     def look(self) -> None:
-        """Compare with the snapshots whose turn it is, and take new ones."""
+        """Compare with the snapshots that are due, and take new ones."""
         self.refresh()
         threshold = 1.5 * math.log(self.steps) - math.log(self.delta)
         for age in range(AGES):
             if self.steps % ((self.base << age) // KEPT) != 0:
-                break  # nor is it the turn of any older one
+                break  # the older ones are not due either
             oldest, complete = self.shots[age] % KEPT, self.shots[age] >= KEPT
             if self.keeps < 0 and complete and self.weigh(age, oldest) > threshold:
                 self.accuse()
@@ -299,7 +301,7 @@ class Evidence(Snapshots):
         return log_mean(of_rewards) + log_mean(of_moves)
 
     def accuse(self) -> None:
-        """Take the likeliest of all snapshots for the change, and say who is suspected."""
+        """Choose the likeliest snapshot as the change, and mark the suspected pairs."""
         best, best_age, best_at = -np.inf, 0, 0
         for age in range(AGES):
             for at in range(min(self.shots[age], KEPT)):
@@ -321,18 +323,18 @@ class Evidence(Snapshots):
         self.accused[likeliest] = True
 
     def alarmed(self) -> bool:
-        """Whether to forget something now."""
+        """Whether an alarm is pending."""
         return self.keeps >= 0
 
     def suspect(self, suspects: Any) -> int:
-        """Mark the pairs that seem to have changed; how many steps ago that was."""
+        """Mark the pairs that seem to have changed; returns how many steps ago."""
         for pair in range(suspects.size):
             suspects[pair] = self.accused[pair]
         self.heard = True
         return max(0, self.keeps)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets these pairs: their past, if this alarm was heard, and otherwise all."""
+        """The agent forgets these pairs: their past after an alarm, otherwise everything."""
         if suspects.all():
             self.steps = self.keeps if self.heard else 0
             self.shots[:] = 0

@@ -1,7 +1,7 @@
-"""Restarts at times known beforehand: never, given steps, every W steps, or UCRL2-R's schedule.
+"""Schedules: restart never, at given steps, every W steps, or at UCRL2-R's steps.
 
-A schedule answers one question: the first step after t at which all is forgotten. There the counts
-go, and the time in the radii starts again at 1. It does not look at the data.
+A schedule returns the first restart after step t. A restart deletes the counts, and the time in the
+radii starts again at 1. A schedule does not look at the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEVER = 2**62
 
 @jit
 def mark_all(suspects: Any) -> int:
-    """All pairs are suspected, of having changed just now."""
+    """Mark all pairs as changed; returns 0, the steps since the change."""
     for pair in range(suspects.size):
         suspects[pair] = True
     return 0
@@ -28,28 +28,28 @@ def mark_all(suspects: Any) -> int:
 
 @compiled
 class Schedule:
-    """Base of the rules that do not look at the data."""
+    """Base of the restart rules that do not look at the data."""
 
     def look_at(self) -> int:
         """The step at which the rule should look at the log again."""
         return NEVER
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """The n steps of the log are there."""
+        """Read the n steps of the log."""
 
     def log_emptied(self) -> None:
         """The log starts again at 0."""
 
     def alarmed(self) -> bool:
-        """Whether to start over now."""
+        """Whether to restart now."""
         return False
 
     def suspect(self, suspects: Any) -> int:
-        """Mark the pairs that have changed; how many steps ago that was."""
+        """Mark the pairs that have changed; returns how many steps ago."""
         return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets what it knew of these pairs."""
+        """The agent forgets these pairs."""
 
 
 @compiled
@@ -79,7 +79,7 @@ class Periodic(Schedule):
 class Cubic(Schedule):
     """Restarts at ⌈i³/ℓ²⌉, i = 1, 2, … (UCRL2-R; Jaksch et al. 2010, Theorem 6).
 
-    The first times repeat, and one restart at step 1 would be none: times count once, from 2 on.
+    The first steps repeat, and a restart at step 1 has no effect: each step counts once, from 2 on.
     """
 
     segments: Annotated[int, Range(1, 10**5)]
@@ -100,7 +100,7 @@ class Cubic(Schedule):
         return self.i * q - (-(self.i * r) // square)
 
     def after(self, t: int) -> int:
-        """The first restart after step t, which never falls."""
+        """The first restart after step t; t never decreases."""
         while self.time() <= max(1, t):
             self.i += 1
         return self.time()
@@ -108,7 +108,7 @@ class Cubic(Schedule):
 
 @compiled
 class Told(Schedule):
-    """Restarts at given steps (the oracle that is told the change points)."""
+    """Restarts at given steps, for agents that know the change points."""
 
     times: Annotated[NDArray[np.int64], Shape("n_times"), Range(2, below=NEVER), Increasing()]
     i: Annotated[int, Range(0, "n_times")]
@@ -122,7 +122,7 @@ class Told(Schedule):
         self.i = 0
 
     def after(self, t: int) -> int:
-        """The first restart after step t, which never falls."""
+        """The first restart after step t; t never decreases."""
         while self.i < self.times.size and self.times[self.i] <= t:
             self.i += 1
         return int(self.times[self.i]) if self.i < self.times.size else NEVER

@@ -1,22 +1,22 @@
-"""Has a pair changed? Its visits split in two, before and since, at points on a geometric grid.
+"""Base of detectors that split the visits of a pair into before and since, on a geometric grid.
 
-A detector that asks of each pair whether its rewards and successors have changed compares what was
-counted before some visit with what was counted since. To compare at *every* earlier visit costs
-O(n) a visit. Here the counts are kept at few of them:
+To detect a change of a pair's rewards or successors, a detector compares the counts before some
+visit with the counts since. A comparison at *every* earlier visit costs O(n) per visit. Here the
+counts are stored at few of them:
 
     level k:   at the last 16 visits whose number is a multiple of 4·2ᵏ,
 
 and at visit n, for every level with 4·2ᵏ | n, a change 9, 10, … or 16 times 4·2ᵏ visits ago is
-looked for (at level 0 also one of 1, 2, … or 8 times 4 visits ago). That is 6 comparisons a visit,
-amortised, whatever n. Near an age m > 64 they are about m/12 apart and made every m/12 visits: what
-this loses in delay is measured for each detector. Ages go up to 16·4·2¹¹ = 131 072 visits to a
-pair. A change is looked for as long as at least a sixth of the pair's visits were before it.
+looked for (at level 0 also one of 1, 2, … or 8 times 4 visits ago). That is 6 comparisons per
+visit, amortised, for any n. Near an age m > 64 they are about m/12 apart and made every m/12
+visits. The resulting delay was measured for each detector. Ages go up to 16·4·2¹¹ = 131 072 visits
+to a pair. A change is looked for as long as at least a sixth of the pair's visits were before it.
 
-An alarm is raised at the end of the next stretch of 16 steps, so that it comes at the same step
-whatever the pieces in which the log is handed over; then all is forgotten.
+An alarm is raised at the end of the current stretch of 16 steps, so that it comes at the same step
+however the log is split. Then the detector restarts.
 
-**Many states.** Successors are put together in classes by their number (j mod the classes): as many
-as states up to 64, and fewer where the arrays would have more than 2²³ entries; two at least.
+**Many states.** Successors are grouped into classes by their number (modulo the classes): one class
+per state up to 64, fewer if the arrays would exceed 2²³ entries, and at least two.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from switchmdp.restarts.schedules import NEVER, mark_all
 LOWEST, KEPT, LEVELS = 2, 16, 12  # level 0 is every 2² visits
 LOW_BITS = (1 << LOWEST) - 1
 STRETCH = 16
+LARGEST = 2.0**60  # of what is counted; sums of these do not overflow
 WIDEST, ENTRIES, MOST_PAIRS = 64, 2**23, 10**5
 REWARD, FIRST = 0, 1  # columns: the sum of rewards, and the first class of successors
 
 
 @jit
 def kept_at(block: int, tick: int, columns: int) -> int:
-    """Where a level's counts at the visit that is `tick` times its unit begin."""
+    """The first index of a level's counts at the visit that is `tick` times its unit."""
     return (block + (tick & (KEPT - 1))) * columns
 
 
@@ -48,9 +49,8 @@ def kept_at(block: int, tick: int, columns: int) -> int:
 class Splits:
     """Base of the detectors that compare a pair's visits before and since.
 
-    A detector says how many columns beside rewards and successors it wants kept (`more`), fills
-    them (`note`), and tells what a split must exceed at visit n (`threshold`) and whether one
-    of a level's does (`differ`).
+    A subclass has the number of its own columns (`more`), fills them (`note`), and defines the
+    threshold at visit n (`threshold`) and whether a split of a level exceeds it (`differ`).
     """
 
     width: Annotated[int, Range(1, f"min(states, {WIDEST})")]
@@ -61,11 +61,13 @@ class Splits:
     found: bool
     alarm: bool
     visits: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, below=2**53)]
-    now: Annotated[NDArray[np.float64], Shape("pairs * columns")]
-    past: Annotated[NDArray[np.float64], Shape(f"pairs * {LEVELS * KEPT} * columns")]
+    now: Annotated[NDArray[np.float64], Shape("pairs * columns"), Range(-LARGEST, LARGEST)]
+    past: Annotated[
+        NDArray[np.float64], Shape(f"pairs * {LEVELS * KEPT} * columns"), Range(-LARGEST, LARGEST)
+    ]
 
     def more(self) -> int:
-        """How many columns of its own the detector wants."""
+        """The number of columns of the detector's own."""
         return 0
 
     def make_room(self, pairs: Pairs) -> None:
@@ -87,11 +89,11 @@ class Splits:
         raise NotImplementedError
 
     def after(self, t: int) -> int:
-        """No restart is known beforehand."""
+        """No restart is known in advance."""
         return NEVER
 
     def threshold(self, n: int) -> float:
-        """What a comparison at visit n must exceed."""
+        """The threshold of a comparison at visit n."""
         raise NotImplementedError
 
     def note(self, now: Any, here: int, n: int) -> None:
@@ -111,11 +113,11 @@ class Splits:
         raise NotImplementedError
 
     def look_at(self) -> int:
-        """The step at which the agent should let it look at what was logged."""
+        """The step at which the agent must call `watch` next."""
         return self.clock + STRETCH - self.steps % STRETCH
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Take in the steps of a log that were not seen yet."""
+        """Read the new steps of a log."""
         now, past, visits = self.now, self.past, self.visits
         width, columns, steps, found = self.width, self.columns, self.steps, self.found
         for i in range(self.seen, n):
@@ -125,7 +127,7 @@ class Splits:
                 visits[pair] = m
                 now[here + REWARD] += rewards[i]
                 successor: Any = np.int64(nexts[i])
-                if successor >= width:  # a division costs more than all the rest of this
+                if successor >= width:  # a division costs more than the rest of this loop
                     successor %= width
                 now[here + FIRST + successor] += 1.0
                 if m & LOW_BITS == 0:
@@ -138,7 +140,7 @@ class Splits:
         self.seen = n
 
     def look(self, now: Any, past: Any, pair: int, n: int) -> bool:
-        """Compare at the splits whose turn it is; keep the counts where they will be wanted."""
+        """Compare at the splits that are due, and store the counts that are needed later."""
         columns, limit, found = self.columns, self.threshold(n), False
         here = pair * columns
         self.note(now, here, n)
@@ -159,22 +161,22 @@ class Splits:
         self.seen = 0
 
     def alarmed(self) -> bool:
-        """Whether to start over now."""
+        """Whether to restart now."""
         return self.alarm
 
     def suspect(self, suspects: Any) -> int:
-        """Mark the pairs that have changed: as its papers have it, all of them, and just now."""
+        """Mark all pairs, as in the papers; returns 0, the steps since the change."""
         return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets what it knew of these pairs: all are watched anew."""
+        """The agent forgets pairs: the detector restarts for all pairs."""
         self.visits[:] = 0
         self.now[:] = 0.0
         self.past[:] = 0.0
         self.steps, self.found, self.alarm = 0, False, False
 
     def grow(self, pairs: Pairs, place: Any) -> None:
-        """Know more pairs: all pairs are watched anew."""
+        """Make room for more pairs; the detector restarts."""
         clock, seen = self.clock, self.seen
         self.allocate(pairs)
         self.clock, self.seen = clock, seen
