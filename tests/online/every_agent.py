@@ -100,8 +100,9 @@ def survives(name: str, scratch: Path) -> None:
         clock, folder = Clock(), scratch / f"{name}-{replan}"
         life, kind = Life(seed, clock, 8), cast(Any, AGENTS[name])
         decisions = Decisions(
-            kind(S, A, **needed(name)), folder, sync=False, replan=replan, expiry=40,
-            clock=clock, timer=clock, most_pending=25, snapshot_every=40, signal_window=20,
+            kind(S, A, **needed(name), **EXTRA.get(name, {})), folder, sync=False, replan=replan,
+            expiry=40, clock=clock, timer=clock, most_pending=25, snapshot_every=40,
+            signal_window=20,
         )  # fmt: skip
         life.goes_on(decisions, 60)
         kill(decisions)

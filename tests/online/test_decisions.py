@@ -51,8 +51,7 @@ def settings_in(folder: Path) -> list[dict[str, Any]]:
     return [record["settings"] for _, record in read(folder) if record["event"] == "settings"]
 
 
-@pytest.mark.parametrize("sync", [True, False])
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("name", "sync"), [("sw-ucrl", True), *((name, False) for name in MAKERS)])
 def test_with_immediate_feedback_the_actions_equal_a_simulations(name: str, sync: bool) -> None:
     problem = sm.problems.random_switching(4, 3, changes=2, horizon=STEPS, seed=7)
     simulated: Any = MAKERS[name](problem)

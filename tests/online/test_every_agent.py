@@ -1,4 +1,4 @@
-"""Every servable agent of the registry is served, shown, replayed and compared with `simulate`."""
+"""Every servable agent is served, shown, replayed, and compared with a simulation."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.storage.records import goes_on, numbers, written
 
 from switchmdp.errors import DamagedFile, LogFailed
 from switchmdp.storage import log as logs
-from switchmdp.storage.log import Log, encoded, files_of, read, sound
+from switchmdp.storage.log import Log, encoded, files_of, parse_line, read
 
 
 def test_records_come_back_in_order_and_with_their_numbers(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_record_out_of_place_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log-000000000001.jsonl"
     for order in ([1, 3], [2], [1, 1], [1, 2, 4, 3]):
         path.write_bytes(b"".join(encoded(i, {"i": i}) for i in order))
-        with pytest.raises(DamagedFile, match=r"is missing: it says \d"):
+        with pytest.raises(DamagedFile, match=r"is missing: found record \d"):
             list(read(tmp_path))
 
 
@@ -157,7 +157,7 @@ def test_a_sound_line_that_is_no_json_is_refused(tmp_path: Path) -> None:
     assert line[9:-1] == b"1 {}"
     crc = f"{zlib.crc32(text):08x}".encode()
     (tmp_path / "log-000000000001.jsonl").write_bytes(crc + b" " + text + b"\n")
-    with pytest.raises(DamagedFile, match="no JSON"):
+    with pytest.raises(DamagedFile, match="is not JSON"):
         list(read(tmp_path))
 
 
@@ -175,7 +175,7 @@ def test_a_log_of_many_files_is_read_from_anywhere(rotated: Path) -> None:
     for after in range(61):
         assert numbers(rotated, after) == [*range(after + 1, 61)]
     for begins, path in files_of(rotated).items():
-        found = sound(path.read_bytes().splitlines(keepends=True)[0])
+        found = parse_line(path.read_bytes().splitlines(keepends=True)[0])
         assert found is not None
         assert found[0] == begins
         assert path.stat().st_size < 200 + len(encoded(60, {"i": 60}))
@@ -195,13 +195,13 @@ def test_a_missing_file_is_noticed_if_its_records_are_needed(rotated: Path) -> N
 
 
 def test_a_log_that_ends_before_what_is_known_to_be_written_is_refused(rotated: Path) -> None:
-    with pytest.raises(DamagedFile, match="ends with record 60, and 61 were written"):
+    with pytest.raises(DamagedFile, match="ends with record 60, but 61 were written"):
         list(read(rotated, 61))
     with pytest.raises(DamagedFile, match="ends before record 61"):
         Log(rotated, number=61)
     for path in files_of(rotated).values():
         path.unlink()
-    with pytest.raises(DamagedFile, match="ends with record 0, and 5 were written"):
+    with pytest.raises(DamagedFile, match="ends with record 0, but 5 were written"):
         list(read(rotated, 5))
 
 
@@ -314,7 +314,7 @@ def test_without_sync_only_settling_and_a_new_file_sync(
     for i in range(1, 4):
         log.commit(log.append({"i": i}))
     assert not syncs
-    log.settle(3)
+    log.sync_up_to(3)
     assert len(syncs) == 1
     monkeypatch.setattr(logs, "LARGEST_FILE", 1)
     log.commit(log.append({"i": 4}))

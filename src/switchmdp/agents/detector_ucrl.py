@@ -111,7 +111,7 @@ class ForcedExploration(Episodic):
         self.turn[state] += 1
         self.probed, self.place = self.clock, state
         self.held, self.held_quota = self.choice[state], self.quota[state]
-        if pair == self.held:  # a visit like any other
+        if pair == self.held and self.held_quota > 0:  # a visit like any other
             self.held_quota -= 1
         self.choice[state] = pair
 

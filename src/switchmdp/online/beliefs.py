@@ -33,7 +33,7 @@ Data = dict[str, Any]
 class Copied(NamedTuple):
     """Copies of the parts of a learner that later events change."""
 
-    told: Data
+    facts: Data
     agent: Any
     buckets: list[tuple[float, float, int, float]]
     last_step: NDArray[np.int64]
@@ -49,8 +49,8 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     >>> from switchmdp.agents import SWUCRL
     >>> with tempfile.TemporaryDirectory() as place:
     ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
-    ...         told = beliefs(decisions)
-    >>> told["agent"]["class"], told["agent"]["parameters"], told["memory"]
+    ...         data = beliefs(decisions)
+    >>> data["agent"]["class"], data["agent"]["parameters"], data["memory"]
     ('SWUCRL', {'window': 100, 'delta': 0.05}, {'window': 100, 'remembered': 0})
     """
     limit = check_integer("limit", limit, 1)
@@ -63,7 +63,7 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
     window = _number(getattr(getattr(agent, "memory", None), "window", None))
     remembered = None if visits is None else _visits(visits.sum())
-    return seen.told | {
+    return seen.facts | {
         "agent": _described(agent),
         "t": _number(getattr(agent, "t", None)),
         "episode": _episode(agent),
@@ -77,7 +77,7 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
 
 def _copied(learner: Learner) -> Copied:
     latest = learner.signal.latest
-    told = {
+    facts = {
         "at": learner.at if learner.decided or learner.counted else None,
         "mode": learner.mode,
         "fixed_policy": learner.policy,
@@ -98,7 +98,7 @@ def _copied(learner: Learner) -> Copied:
     }  # fmt: skip
     buckets = [(a, b, n, total) for a, b, n, total in learner.rewards.buckets]
     agent = copy.deepcopy(learner.agent)
-    return Copied(told, agent, buckets, learner.last_step.copy(), learner.last_at.copy())
+    return Copied(facts, agent, buckets, learner.last_step.copy(), learner.last_at.copy())
 
 
 def _signal(signal: Signal) -> Data:
@@ -164,7 +164,7 @@ def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list
     # Before its first episode an agent has no policy.
     policy = None if getattr(agent, "episode", None) == 0 else getattr(agent, "policy", None)
     reward_of = _rewards(agent)
-    counted, at = seen.told["counters"]["counted"], seen.told["at"]
+    counted, at = seen.facts["counters"]["counted"], seen.facts["at"]
 
     def pair(s: int, a: int) -> Data:
         n = None if visits is None else _visits(visits[s, a])
@@ -196,12 +196,12 @@ def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | Non
         counts, t = agent.memory.counts, agent.clock - agent.since + 1
         radius_of = getattr(agent.plausible, "reward_radius", None)  # not every set has radii
 
-        def told(s: int, a: int) -> tuple[float | None, float | None]:
+        def reward_and_radius(s: int, a: int) -> tuple[float | None, float | None]:
             pair = find_pair(agent.starts, agent.actions, s, a)
             n = int(counts.visits[pair])
             return _number(counts.mean(pair)), None if radius_of is None else radius_of(n, t)
 
-        return told
+        return reward_and_radius
     estimates, radii = _by_pair(agent, "reward_estimates"), _by_pair(agent, "reward_radii")
     return lambda s, a: (
         None if estimates is None else _number(estimates[s, a]),

@@ -134,7 +134,7 @@ class Journal:
 
     def _save(self, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
         try:
-            self.log.settle(number)  # a snapshot must not be ahead of the log
+            self.log.sync_up_to(number)  # a snapshot must not be ahead of the log
             snapshots.save(self.folder, number, fields, arrays)
             self.failure = None
         except (OSError, LogFailed) as error:  # the log is complete; the next snapshot may succeed

@@ -45,10 +45,10 @@ class Metrics:
         switchmdp_x{a="b"} 1.5
         """
         learned: list[tuple[str, str, str, float]] = decisions.look(_of_the_learner)
-        told = [*learned, *_of_the_log(decisions, log_failed)]
+        gauges = [*learned, *_of_the_log(decisions, log_failed)]
         return self._of_requests() + "".join(
             family(f"switchmdp_{name}", kind, text, [({}, value)])
-            for name, kind, text, value in told
+            for name, kind, text, value in gauges
         )
 
     def _of_requests(self) -> str:
