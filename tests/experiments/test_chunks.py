@@ -13,11 +13,19 @@ import numpy as np
 import pytest
 
 from switchmdp.agents import UCRL2, Random
-from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
-from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.chunks import Outcome, compute
-from switchmdp.experiments.kept import problem_of
-from switchmdp.experiments.layout import MOST_PROBLEMS, Chunk, block_sizes, layout
+from switchmdp.experiments.chunks import Outcome, compute, problem_of
+from switchmdp.experiments.plan import (
+    MOST_PROBLEMS,
+    Chunk,
+    Plan,
+    all_chunks,
+    block_sizes,
+    check,
+    make_agent,
+    make_problem,
+    problem_seed,
+    run_seed,
+)
 from switchmdp.experiments.results import HARDNESS
 from switchmdp.experiments.spec import parse
 from switchmdp.planning import hardness, optimal_gains
@@ -48,7 +56,7 @@ def same(one: Outcome, two: Outcome) -> bool:
 def test_chunks_cover_every_run_and_every_problem_exactly_once(
     n_problems: int, blocks: tuple[tuple[int, ...], ...]
 ) -> None:
-    chunks = layout(n_problems, blocks)
+    chunks = all_chunks(n_problems, blocks)
     covered = Counter((c.setting, c.agent, i) for c in chunks for i in range(c.first, c.last))
     lanes = [(s, a) for s, sizes in enumerate(blocks) for a in (None, *range(len(sizes)))]
     assert covered == Counter((s, a, i) for s, a in lanes for i in range(n_problems))
@@ -71,7 +79,7 @@ def test_blocks_depend_on_sizes_alone_and_shrink_with_the_horizon(small: Small, 
 
 def test_a_chunk_computed_twice_in_any_order_or_company_is_the_same(small: Small) -> None:
     first, second = plan_of(small()), plan_of(small())
-    chunks = layout(4, ((1, 3), (2, 4)))
+    chunks = all_chunks(4, ((1, 3), (2, 4)))
     forwards = [compute(first, chunk) for chunk in chunks]
     backwards = [compute(second, chunk) for chunk in reversed(chunks)]
     assert all(map(same, forwards, reversed(backwards)))

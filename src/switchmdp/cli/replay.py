@@ -14,7 +14,7 @@ import numpy as np
 from switchmdp import online
 from switchmdp.agents import AGENTS, UCRL2, Episodic
 from switchmdp.cli import DAMAGED, FINE
-from switchmdp.cli.say import say, say_json, tell
+from switchmdp.cli.output import say, say_json, tell
 from switchmdp.cli.serve import must_fit, parameters_of_agent
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.prequential import LastVisit, difference

@@ -14,9 +14,9 @@ from typing import Any
 from switchmdp.agents import AGENTS
 from switchmdp.agents.protocol import check_observe
 from switchmdp.cli import INTERRUPTED, TERMINATED
-from switchmdp.cli.say import say, tell
+from switchmdp.cli.output import say, tell
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.experiments.build import parameters_of
+from switchmdp.experiments.spec import parameters_of
 from switchmdp.online import Decisions, Signal, history
 from switchmdp.online.folder import NAME
 from switchmdp.online.offered import offered, unknowable

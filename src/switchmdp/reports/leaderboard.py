@@ -16,9 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Standing, Suite
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.experiments.suite import Suite
 from switchmdp.reports import leaderboard_tables as made
 from switchmdp.reports import plots
 from switchmdp.reports.heatmap import heat_map

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from switchmdp.experiments.campaign import Standing
-from switchmdp.experiments.suite import Row, Suite, trials
+from switchmdp.experiments.leaderboard import Row, Standing, Suite, trials
 from switchmdp.reports.alarms import detection
 from switchmdp.reports.measures import ratio
 from switchmdp.reports.numbers import UNKNOWN, number, percent, with_interval
@@ -19,7 +18,7 @@ Board = Mapping[str, Sequence[Place]]
 def best_rival(suite: Suite) -> str:
     """What the yardstick is where nobody is told.
 
-    >>> from switchmdp.experiments.suite import Contender
+    >>> from switchmdp.experiments.leaderboard import Contender
     >>> best_rival(Suite("s", (), (Contender("Mine", "psrl", ours=True),)))
     'the best rival of Mine'
     """

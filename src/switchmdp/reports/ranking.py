@@ -6,7 +6,7 @@ are reported, which makes it, if anything, too good: relative regret is never fl
 told has no rank; equals share theirs.
 
 >>> from switchmdp.experiments.results import Results
->>> from switchmdp.experiments.suite import Row
+>>> from switchmdp.experiments.leaderboard import Row
 >>> from switchmdp.experiments.results import as_setting
 >>> row = Row("r", "random")
 >>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle", told=True)))
@@ -29,9 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Contender, Standing, Suite
 from switchmdp.experiments.results import Setting
-from switchmdp.experiments.suite import Contender, Suite
 from switchmdp.reports.measures import (
     adaptation_times,
     final_regret,

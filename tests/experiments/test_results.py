@@ -12,11 +12,10 @@ from numpy.random import SeedSequence
 
 import switchmdp as sm
 from switchmdp.errors import DamagedFile
-from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.load import load_results
+from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import KIND, Store
+from switchmdp.experiments.store import KIND, Store, load_results
 from switchmdp.simulation.bad_steps import count_bad_steps
 from switchmdp.storage import save_arrays
 
@@ -220,5 +219,5 @@ def test_parameters_that_are_no_table_are_damage(made: tuple[Store, Plan]) -> No
     fields, arrays = store.load(chunk)
     for other in ([1], "x", None, 3):
         save_arrays(store.chunk_path(chunk), KIND, fields | {"parameters": other}, arrays)
-        with pytest.raises(DamagedFile, match="parameters are not a table"):
+        with pytest.raises(DamagedFile, match="parameters must be a table"):
             load_results(store)

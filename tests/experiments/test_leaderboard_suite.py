@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from switchmdp.experiments import rivals
-from switchmdp.experiments.build import expand, problem_seed, run_seed
-from switchmdp.experiments.check import check
-from switchmdp.experiments.results import Results, Runs, Setting
-from switchmdp.experiments.suite import (
+from switchmdp.experiments import leaderboard_suite
+from switchmdp.experiments.leaderboard import (
     Contender,
     Row,
     Suite,
@@ -21,6 +18,8 @@ from switchmdp.experiments.suite import (
     reporting,
     tuning,
 )
+from switchmdp.experiments.plan import check, expand, problem_seed, run_seed
+from switchmdp.experiments.results import Results, Runs, Setting
 
 WINDOW = Tuned("window", (0.1, 0.5), of_horizon=True)
 SMALL = Suite(
@@ -75,7 +74,7 @@ def test_where_nothing_is_free_there_is_no_first_phase() -> None:
 
 
 def test_no_problem_and_no_draw_is_in_both_phases() -> None:
-    for suite in (rivals.SUITE, rivals.QUICK):
+    for suite in (leaderboard_suite.SUITE, leaderboard_suite.QUICK):
         for seed_of in (problem_seed, run_seed):
             tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
             told = {seed_of(suite.seed, i) for i in range(suite.problems)}
@@ -104,7 +103,7 @@ def test_expected_runs_are_those_of_both_phases() -> None:
     assert expected_runs(SMALL) == (2 * 2 + 3 * 3) + (2 * 2 + 2 * 3) + (2 * 2 + 2 * 3)
 
 
-@pytest.mark.parametrize("suite", [rivals.SUITE, rivals.QUICK])
+@pytest.mark.parametrize("suite", [leaderboard_suite.SUITE, leaderboard_suite.QUICK])
 def test_the_shipped_suite_says_nothing_twice_and_names_only_what_is_there(suite: Suite) -> None:
     names = [one.name for one in suite.contenders]
     assert len(set(names)) == len(names)
@@ -117,15 +116,15 @@ def test_the_shipped_suite_says_nothing_twice_and_names_only_what_is_there(suite
 
 
 def test_the_shipped_suite_tunes_on_30_problems_and_reports_on_100() -> None:
-    assert (rivals.SUITE.tuning_problems, rivals.SUITE.problems) == (30, 100)
+    assert (leaderboard_suite.SUITE.tuning_problems, leaderboard_suite.SUITE.problems) == (30, 100)
 
 
-@pytest.mark.parametrize("row", rivals.ROWS, ids=lambda row: row.folder)
+@pytest.mark.parametrize("row", leaderboard_suite.ROWS, ids=lambda row: row.folder)
 def test_every_row_of_the_shipped_suite_can_be_run(row: Row) -> None:
-    first = tuning(rivals.SUITE, row)
+    first = tuning(leaderboard_suite.SUITE, row)
     assert first is not None
     check(first)
     choices = {
-        one.name: one.tuned.at(row.horizon)[0] for one in rivals.CONTENDERS if one.tuned
+        one.name: one.tuned.at(row.horizon)[0] for one in leaderboard_suite.CONTENDERS if one.tuned
     }  # fmt: skip
-    check(reporting(rivals.SUITE, row, choices))
+    check(reporting(leaderboard_suite.SUITE, row, choices))
