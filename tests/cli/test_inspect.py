@@ -166,7 +166,7 @@ def test_read_only_results_can_be_inspected(
 ) -> None:
     from switchmdp import storage
 
-    def refuse(path: Any) -> Any:
+    def refuse(path: Any, *rest: Any) -> Any:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(storage, "replacing", refuse)

@@ -194,9 +194,9 @@ WRAP = np.full(4, 2**62)  # whose sum wraps around to 0
         ("facts", {"counts": np.stack([WRAP, WRAP], 1), "gains": np.zeros(0),
                    "change_points": np.zeros(0, np.int64)}, "do not fit the change points"),
         ("facts", {"change_points": -np.arange(4)}, "change points must be"),
-        ("facts", {"change_points": np.zeros((1, 4), np.int64)}, "not what it should be"),
+        ("facts", {"change_points": np.zeros((1, 4), np.int64)}, "has the wrong type or shape"),
         ("runs", {"n_restarts": WRAP, "restarts": np.zeros(0, np.int64)}, "do not fit the rest"),
-        ("runs", {"restarts": np.zeros((0, 3), np.int64)}, "not what it should be"),
+        ("runs", {"restarts": np.zeros((0, 3), np.int64)}, "has the wrong type or shape"),
     ],
 )  # fmt: skip
 def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(

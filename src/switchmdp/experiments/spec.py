@@ -188,11 +188,11 @@ def canonical(value: Any) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # lone surrogates become JSON escapes
 
 
-def parse(data: Mapping[str, Any]) -> Experiment:
+def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
     """Validate plain data as an experiment; raises InvalidExperiment with all errors.
 
-    If the data does not have the right shape, the registered names and the parameters of the valid
-    entries are checked all the same, so that one attempt shows as many errors as possible.
+    If the data does not have the right shape, the names and parameters of the valid entries are
+    checked all the same (with `look_up_names`), so that one attempt shows all errors.
 
     >>> parse({"horizon": -1, "n_problems": 1, "agent": {}})
     Traceback (most recent call last):
@@ -206,7 +206,8 @@ def parse(data: Mapping[str, Any]) -> Experiment:
         return Experiment.model_validate(dict(data) if isinstance(data, Mapping) else data)
     except ValidationError as error:
         faults = [_fault_of(e) for e in error.errors()]
-        raise InvalidExperiment([*faults, *_faults_of_entries(data)]) from None
+        faults += _faults_of_entries(data) if look_up_names else []
+        raise InvalidExperiment(faults) from None
 
 
 def loads(text: str, title: str | None = None) -> Experiment:

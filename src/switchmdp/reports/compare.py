@@ -126,7 +126,7 @@ def _plan(
         "seed": seed, "every": every, "epsilon": epsilon,
         "problems": {name: ProblemSpec(problem=f"problem {i}") for i, name in enumerate(families)},
         "agents": {name: AgentSpec(agent=f"agent {i}") for i, name in enumerate(agents)},
-    })  # fmt: skip
+    }, look_up_names=False)  # fmt: skip
     settings, variants = expand(experiment.problems), expand(experiment.agents)
     generators = {f"problem {i}": _generator(f, seed) for i, f in enumerate(families.values())}
     factories = {f"agent {i}": _maker(make) for i, make in enumerate(agents.values())}
