@@ -43,7 +43,7 @@ def nobody() -> Iterator[Any]:
         yield found
 
 
-def test_a_cluster_gives_the_same_bytes_even_in_two_goes(
+def test_a_cluster_gives_the_same_bytes_also_after_an_interruption(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree
 ) -> None:
     store, plan = fresh("out")
@@ -69,7 +69,7 @@ def test_a_local_cluster_is_started_and_ended(fresh: Fresh, whole: str, tree: Tr
     assert tree(store.path) == whole
 
 
-def test_workers_killed_under_it_cost_their_chunks_only(
+def test_killed_workers_affect_only_their_chunks(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Any]
 ) -> None:
     store, plan = fresh("out")
@@ -85,7 +85,7 @@ def test_workers_killed_under_it_cost_their_chunks_only(
     assert tree(store.path) == whole
 
 
-def test_a_worker_that_lives_long_runs_the_users_code_as_it_is_now(
+def test_a_long_lived_worker_runs_the_current_user_code(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree, toys: Path
 ) -> None:
     digests = []
@@ -114,7 +114,7 @@ def test_a_chunk_that_kills_every_worker_is_lost_and_the_others_are_done(
     assert [chunk.agent for chunk in store.chunks() if not store.is_done(chunk)] == [1]
 
 
-def test_a_stop_does_not_wait_for_workers_to_come(nobody: Any, fresh: Fresh) -> None:
+def test_stopping_does_not_wait_for_workers(nobody: Any, fresh: Fresh) -> None:
     store, plan = fresh("out")
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -123,7 +123,7 @@ def test_a_stop_does_not_wait_for_workers_to_come(nobody: Any, fresh: Fresh) -> 
         assert running.result().interrupted
 
 
-def test_chunks_are_lost_for_now_when_the_scheduler_is_gone(
+def test_chunks_are_reported_lost_when_the_scheduler_is_closed(
     nobody: Any, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, soon: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.5)
@@ -134,11 +134,11 @@ def test_chunks_are_lost_for_now_when_the_scheduler_is_gone(
         nobody.close()
         progress = running.result()
     assert len(progress.lost) == len(store.chunks())
-    assert all(a.error.startswith("the cluster is gone: ") for a in progress.lost)
+    assert all(a.error.startswith("the connection to the cluster is lost: ") for a in progress.lost)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense:", "smoke://signals"])
-def test_an_address_where_no_scheduler_is_is_refused(
+def test_an_address_without_a_scheduler_is_refused(
     fresh: Fresh, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.2)

@@ -48,7 +48,7 @@ def test_nothing_depends_on_the_executor_or_the_number_of_jobs(
     assert tree(store.path) == whole
 
 
-def test_shards_run_separately_make_the_whole(fresh: Fresh, whole: str, tree: Tree) -> None:
+def test_shards_run_separately_give_the_same_bytes(fresh: Fresh, whole: str, tree: Tree) -> None:
     store, _ = fresh("out")
     runs = 0
     for i in (3, 1, 2):
@@ -61,7 +61,7 @@ def test_shards_run_separately_make_the_whole(fresh: Fresh, whole: str, tree: Tr
     assert tree(store.path) == whole
 
 
-def test_what_is_done_is_not_done_again(fresh: Fresh, whole: str, tree: Tree) -> None:
+def test_finished_chunks_are_not_computed_again(fresh: Fresh, whole: str, tree: Tree) -> None:
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
     before = {file: file.stat().st_mtime_ns for file in (store.path / "runs").iterdir()}
@@ -79,7 +79,7 @@ def test_a_damaged_chunk_is_computed_again(fresh: Fresh, whole: str, tree: Tree)
     assert tree(store.path) == whole
 
 
-def test_progress_is_watched_from_what_is_there_to_the_end(fresh: Fresh) -> None:
+def test_progress_starts_with_what_is_done_and_ends_with_everything(fresh: Fresh) -> None:
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
     seen: list[int] = []
@@ -96,13 +96,13 @@ def test_progress_is_watched_from_what_is_there_to_the_end(fresh: Fresh) -> None
     ],
     ids=str,
 )  # fmt: skip
-def test_wrong_ways_to_run_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
     store, plan = fresh("out")
     with pytest.raises(InvalidParameter):
         run_chunks(store, plan, **how)
 
 
-def test_failed_runs_are_counted_now_and_later(
+def test_failed_runs_are_counted_when_run_and_when_resumed(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     agents = {
@@ -131,7 +131,7 @@ def test_a_failing_problem_counts_its_runs_only(
     assert (progress.failed, progress.runs) == (4, 8)
 
 
-def test_what_an_agent_prints_and_reads_is_no_business_of_the_coordinators(
+def test_input_and_output_of_agents_do_not_reach_the_coordinator(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     data = small(agents={"C": {"agent": "toys:Chatty"}}, n_problems=1)
@@ -174,7 +174,7 @@ def test_a_stop_with_nothing_but_facts_to_do_is_an_interruption(fresh: Fresh) ->
     assert not run_chunks(store, plan, jobs=1, executor="threads", stop=stop).interrupted
 
 
-def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
+def test_a_full_disk_stops_the_run_which_can_be_resumed(
     fresh: Fresh, whole: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, plan = fresh("out")
@@ -196,7 +196,7 @@ def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
     assert tree(store.path) == whole
 
 
-def test_a_worker_refuses_chunks_and_folders_that_are_not_there(
+def test_a_worker_refuses_chunks_and_folders_that_do_not_exist(
     fresh: Fresh, tmp_path: Path
 ) -> None:
     store, _ = fresh("out")

@@ -32,7 +32,7 @@ run_chunks(store, store.plan(trust=True), jobs=2, executor="processes")
 """
 
 
-def test_a_killed_worker_costs_its_chunk_and_not_the_batch(
+def test_a_killed_worker_affects_only_its_chunk(
     fresh: Fresh, whole: str, tree: Tree, slow: Slow, alive: Callable[[int], bool]
 ) -> None:
     store, plan = fresh("out")
@@ -49,7 +49,7 @@ def test_a_killed_worker_costs_its_chunk_and_not_the_batch(
     assert not any(map(alive, toy.pids()))
 
 
-def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
+def test_a_chunk_whose_worker_always_dies_is_lost_and_the_others_are_done(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, alive: Callable[[int], bool]
 ) -> None:
     (toys / "pids").mkdir()
@@ -74,7 +74,7 @@ def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
     assert open_store(store.path).plan(trust=True).modules == plan.modules
 
 
-def test_a_stop_ends_workers_in_the_middle_of_their_work(
+def test_stopping_ends_workers_during_a_chunk(
     fresh: Fresh, whole: str, tree: Tree, slow: Slow, alive: Callable[[int], bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

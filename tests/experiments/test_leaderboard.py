@@ -62,7 +62,7 @@ def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
     assert found == [(row, phase) for row in ("one", "two") for phase in phases]
 
 
-def test_what_was_chosen_is_what_is_reported(whole: Path) -> None:
+def test_the_report_uses_the_chosen_values(whole: Path) -> None:
     for standing in standings(SUITE, whole):
         (setting,) = standing.results.settings.values()
         chosen = standing.choices["periodic"]
@@ -97,7 +97,7 @@ def test_shards_together_are_the_whole(
     assert trees(folder, tree) == trees(whole, tree)
 
 
-def test_only_complete_rows_stand(whole: Path, tmp_path: Path) -> None:
+def test_standings_contain_only_complete_rows(whole: Path, tmp_path: Path) -> None:
     assert [standing.row.name for standing in standings(SUITE, whole)] == ["one", "two"]
     folder = create_folder(SUITE, tmp_path / "out")
     for stage in stages(SUITE, folder):
@@ -113,14 +113,14 @@ def test_the_folder_of_another_suite_is_refused(whole: Path) -> None:
     assert create_folder(SUITE, whole) == whole
 
 
-def test_a_folder_that_holds_something_else_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader")
     with pytest.raises(ForeignFolder, match="is not the folder of a suite"):
         create_folder(SUITE, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     folder = create_folder(SUITE, tmp_path / "out")
     (folder / "suite.json").write_bytes(b"{")
     with pytest.raises(ForeignFolder, match="damaged"):

@@ -68,16 +68,14 @@ def test_results_are_what_simulate_gives_with_the_same_seeds(
     assert setting.agents["U"].bad_steps[i] == count_bad_steps(record, problem, 0.05)
 
 
-def test_an_agent_without_episodes_has_none_to_count(results: Results) -> None:
+def test_an_agent_without_episodes_has_the_count_minus_one(results: Results) -> None:
     runs = results.settings["P [changes=1]"].agents["R"]
     assert runs.episodes.tolist() == runs.sweeps.tolist() == [-1] * 3
     assert np.isnan(runs.bad_steps).all()
     assert runs.restarts == (None,) * 3
 
 
-def test_the_restarts_of_every_run_are_told_apart(
-    small: Small, prepare: Prepare, tmp_path: Path
-) -> None:
+def test_restarts_are_stored_for_each_run(small: Small, prepare: Prepare, tmp_path: Path) -> None:
     period = {"agent": "ucrl2-rw", "parameters": {"period": {"sweep": [100, 299, 1000]}}}
     store, plan = prepare(small(agents={"P": period}), tmp_path / "out")
     assert run_chunks(store, plan, jobs=1).complete
@@ -105,7 +103,7 @@ def test_results_have_their_shapes_names_and_parameters(results: Results) -> Non
     assert results.provenance["seed"] == "5"
 
 
-def test_what_is_not_done_is_nan_and_neither_good_nor_failed(made: tuple[Store, Plan]) -> None:
+def test_missing_runs_are_nan_and_not_failed(made: tuple[Store, Plan]) -> None:
     store, plan = made
     results = load_results(store)
     setting = results.settings["P [changes=2]"]
@@ -124,7 +122,7 @@ def test_what_is_not_done_is_nan_and_neither_good_nor_failed(made: tuple[Store, 
     assert half.provenance["runs"] == f"{done} of 12: not complete"
 
 
-def test_failed_runs_are_nan_with_their_tracebacks_beside_them(
+def test_failed_runs_are_nan_and_have_tracebacks(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     agents = {
@@ -145,7 +143,7 @@ def test_failed_runs_are_nan_with_their_tracebacks_beside_them(
     assert all("not this one" in f["traceback"] for f in here)
 
 
-def test_facts_that_contradict_themselves_are_damage(made: tuple[Store, Plan]) -> None:
+def test_contradictory_facts_are_damage(made: tuple[Store, Plan]) -> None:
     store, plan = made
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is None)
@@ -212,7 +210,7 @@ def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(
         load_results(store)
 
 
-def test_parameters_that_are_no_table_are_damage(made: tuple[Store, Plan]) -> None:
+def test_parameters_that_are_not_a_table_are_damage(made: tuple[Store, Plan]) -> None:
     store, plan = made
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is not None)

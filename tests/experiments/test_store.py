@@ -35,7 +35,7 @@ def done(made: tuple[Store, Plan]) -> Store:
     return made[0]
 
 
-def test_a_chunk_is_done_once_its_file_is_there(made: tuple[Store, Plan]) -> None:
+def test_a_chunk_is_done_when_its_file_exists(made: tuple[Store, Plan]) -> None:
     store, plan = made
     first, *others = store.chunks()
     assert not store.is_done(first)
@@ -46,7 +46,7 @@ def test_a_chunk_is_done_once_its_file_is_there(made: tuple[Store, Plan]) -> Non
     assert not store.is_done(first)
 
 
-def test_a_chunk_comes_back_as_it_was(made: tuple[Store, Plan]) -> None:
+def test_a_loaded_chunk_equals_the_committed_one(made: tuple[Store, Plan]) -> None:
     store, plan = made
     for chunk in store.chunks():
         outcome = compute(plan, chunk)
@@ -167,9 +167,7 @@ def test_a_file_in_the_folders_place_is_refused(small: Small, tmp_path: Path) ->
         open_store(tmp_path / "out")
 
 
-def test_what_an_interrupted_writer_left_is_taken_over_and_tidied(
-    small: Small, tmp_path: Path
-) -> None:
+def test_files_of_an_interrupted_writer_are_removed(small: Small, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     left = [".experiment.json.0123456789ab", "runs/.s000-facts-b00000.npz.0123456789ab"]
     (folder / "runs").mkdir(parents=True)
@@ -249,7 +247,7 @@ HOSTILE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
-def test_a_manifest_with_the_right_checksum_that_makes_no_sense_is_damage(
+def test_an_invalid_manifest_with_the_right_checksum_is_damage(
     fault: str, made: tuple[Store, Plan]
 ) -> None:
     file = made[0].path / "experiment.json"
@@ -298,7 +296,7 @@ def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["toys.py", "toy_numbers.py"])
-def test_a_users_module_edited_since_is_refused(
+def test_a_changed_user_module_is_refused(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -313,7 +311,7 @@ def test_a_users_module_edited_since_is_refused(
     assert store.plan(trust=True).modules == store.modules
 
 
-def test_a_users_module_used_no_more_is_named(
+def test_a_user_module_that_is_no_longer_used_is_named(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -323,7 +321,7 @@ def test_a_users_module_used_no_more_is_named(
         store.plan(trust=True)
 
 
-def test_a_users_module_that_is_gone_is_a_fault(
+def test_a_deleted_user_module_is_an_error(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -332,7 +330,7 @@ def test_a_users_module_that_is_gone_is_a_fault(
         store.plan(trust=True)
 
 
-def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
+def test_missing_and_damaged_sidecars_are_ignored(done: Store) -> None:
     first, second, third, *_ = (c for c in done.chunks() if c.agent is not None)
     done.path.joinpath("timings", f"{first.id}.json").unlink()
     done.path.joinpath("timings", f"{second.id}.json").write_text('["x"]')
@@ -347,7 +345,7 @@ def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
     assert np.isnan(load_results(done).settings["P [changes=2]"].agents["U"].seconds).all()
 
 
-def test_a_text_that_says_something_else_is_not_shown(done: Store) -> None:
+def test_a_text_of_another_experiment_is_not_shown(done: Store) -> None:
     (done.path / "experiment.toml").write_text(dumps(done.experiment).replace("300", "301"))
     assert loads(done.text()) == done.experiment
 

@@ -61,7 +61,7 @@ def serving(command: Any) -> Any:
                      help="The folder that holds the decisions; created if it does not exist."),
         click.option("--agent", metavar="NAME",
                      help="The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
-                          "must be told the problem or its change points can't be served "
+                          "need the problem or its change points can't be served "
                           "[the agent in FOLDER]."),
         click.option("--states", type=click.IntRange(1), metavar="N",
                      help="The number of states."),
