@@ -11,9 +11,9 @@ import threading
 import time
 from typing import Any
 
-from switchmdp.cli.run import shipped
 from switchmdp.experiments import check, chunks, create, loads, run_chunks
 from switchmdp.experiments.execute import cores
+from switchmdp.experiments.spec import shipped
 from timing import Row, at_most
 
 LIMIT = 25.0

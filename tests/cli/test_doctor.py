@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from switchmdp.cli import doctor
+from switchmdp.cli import inspect
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_compiled", lambda: "not tried here")
+    monkeypatch.setattr(inspect, "_compiled", lambda: "not tried here")
 
 
 def lacking(name: str) -> Any:
@@ -24,7 +24,7 @@ def lacking(name: str) -> Any:
     return version
 
 
-def test_a_sound_installation_is_fine(call: Any) -> None:
+def test_a_working_installation_is_fine(call: Any) -> None:
     said = call("doctor")
     assert said.code == 0
     first, *rest = said.out.splitlines()
@@ -33,27 +33,27 @@ def test_a_sound_installation_is_fine(call: Any) -> None:
     assert any("writing and syncing files here" in line for line in rest)
 
 
-def test_an_extra_that_is_absent_is_no_fault(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "version", lacking("pyarrow"))
+def test_a_missing_extra_is_not_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "version", lacking("pyarrow"))
     said = call("doctor")
     assert said.code == 0
-    assert "  absent  pyarrow is not here: pip install 'switchmdp[parquet]'" in said.out
+    assert "  absent  pyarrow is not installed: pip install 'switchmdp[parquet]'" in said.out
 
 
-def test_a_dependency_that_is_absent_is_one(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "version", lacking("scipy"))
+def test_a_missing_dependency_is_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "version", lacking("scipy"))
     said = call("doctor")
     assert said.code == 3
-    assert "  BROKEN  scipy is not here" in said.out
+    assert "  BROKEN  scipy is not installed" in said.out
 
 
-def test_what_is_broken_is_told_and_the_rest_still_looked_at(
+def test_a_broken_check_is_reported_and_the_others_still_run(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> str:
         raise OSError("no such cache")
 
-    monkeypatch.setattr(doctor, "_cache", broken)
+    monkeypatch.setattr(inspect, "_cache", broken)
     said = call("doctor")
     assert said.code == 3
     assert "  BROKEN  the cache of machine code: OSError: no such cache" in said.out
@@ -73,4 +73,4 @@ def test_machine_code_is_compared_with_python(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.undo()
     monkeypatch.setattr(sm, "simulate", simulate)
     with pytest.raises(RuntimeError, match="machine code and Python disagree"):
-        doctor._compiled()
+        inspect._compiled()

@@ -27,7 +27,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("command", LOOKING)
 @pytest.mark.parametrize("name", ["nowhere", "empty", "small.toml"])
-def test_what_is_no_folder_of_results_is_told_and_left_alone(
+def test_a_folder_without_results_is_an_error_and_left_alone(
     call: Any, command: str, name: str
 ) -> None:
     Path("empty").mkdir()
@@ -35,13 +35,13 @@ def test_what_is_no_folder_of_results_is_told_and_left_alone(
     said = call(command, name)
     assert said.code == 4
     assert said.out == ""
-    assert said.err == f"error: {name} is no folder of results: there is no experiment.json\n"
+    assert said.err == f"error: {name} is not a folder of results: it has no experiment.json\n"
     assert tree(Path.cwd()) == before
     assert not Path("nowhere").exists()
 
 
 @pytest.mark.parametrize("command", LOOKING)
-def test_a_damaged_description_is_told(call: Any, done: Path, command: str) -> None:
+def test_a_damaged_manifest_is_reported(call: Any, done: Path, command: str) -> None:
     file = done / "experiment.json"
     file.write_bytes(file.read_bytes().replace(b'"horizon":300', b'"horizon":400'))
     said = call(command, done)
@@ -60,7 +60,7 @@ def test_status_counts_by_setting_and_agent(call: Any, half_done: Path) -> None:
         "  random [changes=1], chance: 3 of 3",
         "  random [changes=2], UCRL2: 0 of 3",
         "  random [changes=2], chance: 3 of 3",
-        "go on with: switchmdp resume done",
+        "to resume: switchmdp resume done",
     ]
     assert tree(half_done) == before
 
@@ -76,7 +76,7 @@ def test_status_shows_each_kind_of_failure_once_with_its_traceback(call: Any) ->
     assert 'raise RuntimeError("no idea' in said.out
 
 
-def test_a_problem_that_cannot_be_made_is_no_extra_run(call: Any) -> None:
+def test_a_problem_that_cannot_be_made_does_not_count_as_a_run(call: Any) -> None:
     Path("own_problems.py").write_text(
         "from switchmdp.problems import problem_factory, random_switching\n"
         "made = []\n"
@@ -108,11 +108,13 @@ def test_status_names_what_is_damaged(call: Any, done: Path) -> None:
     said = call("status", done)
     assert said.code == 4
     assert f"  damaged: {file}" in said.out
-    assert said.out.endswith("go on with: switchmdp resume done\n")
+    assert said.out.endswith("to resume: switchmdp resume done\n")
 
 
-def test_verify_finds_a_flipped_bit_a_lost_end_and_a_stranger(call: Any, done: Path) -> None:
-    assert call("verify", done).out == "6 chunks are sound, 0 not done yet, 0 bad\n"
+def test_verify_finds_a_flipped_bit_a_truncated_file_and_a_foreign_file(
+    call: Any, done: Path
+) -> None:
+    assert call("verify", done).out == "6 chunks are valid, 0 not done yet, 0 bad\n"
     one, two, three = sorted((done / "runs").iterdir())[:3]
     content = bytearray(one.read_bytes())
     content[-600] ^= 1
@@ -122,24 +124,24 @@ def test_verify_finds_a_flipped_bit_a_lost_end_and_a_stranger(call: Any, done: P
     (done / "runs" / "notes.txt").write_text("mine")
     said = call("verify", done)
     assert said.code == 4
-    assert said.out.splitlines()[0] == "3 chunks are sound, 1 not done yet, 3 bad"
+    assert said.out.splitlines()[0] == "3 chunks are valid, 1 not done yet, 3 bad"
     assert f"  {one.stem}: " in said.out
     assert f"  {two.stem}: " in said.out
     assert "  notes.txt: not a file of this experiment" in said.out
-    assert "damaged chunks are run again by: switchmdp resume done" in said.out
+    assert "to compute damaged chunks again: switchmdp resume done" in said.out
 
 
-def test_verify_runs_chunks_again_and_compares_every_byte(call: Any, done: Path) -> None:
+def test_verify_computes_chunks_again_and_compares_every_byte(call: Any, done: Path) -> None:
     said = call("verify", done, "--recompute", "100")
     assert said.code == 0
-    assert "6 run again and compared byte by byte" in said.out
+    assert "6 computed again and compared byte by byte" in said.out
     one, other = (done / "runs" / f"s000-a00{a}-b00000.npz" for a in (0, 1))
     before = tree(done)
     _swap_the_arrays(one, other)
     assert call("verify", done).code == 0  # each file is sound in itself
     said = call("verify", done, "--recompute", "100")
     assert said.code == 4
-    assert f"  {one.stem}: running it again gives other bytes" in said.out
+    assert f"  {one.stem}: computing it again gives different bytes" in said.out
     assert set(tree(done)) == set(before)
 
 
@@ -156,10 +158,10 @@ def test_verify_without_the_folder_of_runs_finds_everything_missing(call: Any, d
     shutil.rmtree(done / "runs")
     said = call("verify", done, "--recompute", "1")
     assert said.code == 0
-    assert said.out == "0 chunks are sound, 6 not done yet, 0 bad\n"
+    assert said.out == "0 chunks are valid, 6 not done yet, 0 bad\n"
 
 
-def test_results_that_may_only_be_read_can_be_looked_at(
+def test_read_only_results_can_be_inspected(
     call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from switchmdp import storage
@@ -177,7 +179,7 @@ def test_results_that_may_only_be_read_can_be_looked_at(
         assert "Permission denied" in said.err
 
 
-def test_a_report_of_half_an_experiment_says_so(call: Any, half_done: Path) -> None:
+def test_a_report_of_an_incomplete_experiment_says_so(call: Any, half_done: Path) -> None:
     said = call("report", half_done)
     assert said.code == 0
     assert "not complete: 3 runs are still to be done" in said.out
@@ -185,7 +187,7 @@ def test_a_report_of_half_an_experiment_says_so(call: Any, half_done: Path) -> N
     assert "not complete" in (half_done / "report/index.html").read_text("utf-8")
 
 
-def test_a_report_of_nothing_at_all_can_be_written(call: Any, done: Path) -> None:
+def test_a_report_without_any_runs_can_be_written(call: Any, done: Path) -> None:
     for file in (done / "runs").iterdir():
         file.unlink()
     said = call("report", done)
@@ -193,7 +195,7 @@ def test_a_report_of_nothing_at_all_can_be_written(call: Any, done: Path) -> Non
     assert "not complete: 12 runs" in said.out
 
 
-def test_a_report_may_go_elsewhere(call: Any, done: Path) -> None:
+def test_a_report_can_be_written_to_another_folder(call: Any, done: Path) -> None:
     said = call("report", done, "--out", "my report")
     assert said.out.endswith("\nreport: my report/index.html\n")
     assert Path("my report/tables.md").exists()
@@ -201,13 +203,15 @@ def test_a_report_may_go_elsewhere(call: Any, done: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "export"])
-def test_damage_is_told_with_the_way_out(call: Any, done: Path, command: str) -> None:
+def test_damage_is_reported_with_the_command_that_repairs_it(
+    call: Any, done: Path, command: str
+) -> None:
     file = done / "runs" / "s000-a000-b00000.npz"
     file.write_bytes(b"x")
     said = call(command, done)
     assert said.code == 4
     assert str(file) in said.err
-    assert "to run it again: switchmdp resume done" in said.err
+    assert "to compute it again: switchmdp resume done" in said.err
 
 
 def test_without_the_extra_there_are_still_tables(
@@ -254,7 +258,7 @@ def test_agents_and_problems_are_listed_as_a_configuration_would_name_them(call:
     assert [line.split(":")[0] for line in said.splitlines() if line[:1].isalpha() and ": " in line]
     for name in (*AGENTS, *FORMULAS):
         assert f"{name}: " in said
-    assert "    window (needed)\n    delta = 0.05\n" in said
+    assert "    window (required)\n    delta = 0.05\n" in said
     assert "n_states" not in said
     assert '{ formula = "NAME", ... }' in said
     said = call("problems").out
@@ -268,4 +272,4 @@ def test_agents_and_problems_are_listed_as_a_configuration_would_name_them(call:
 def test_the_schema_is_one_that_editors_can_read(call: Any) -> None:
     schema = json.loads(call("schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
-    assert set(schema["required"]) == {"title", "horizon", "n_problems", "problems", "agents"}
+    assert set(schema["required"]) == {"horizon", "n_problems", "problems", "agents"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from switchmdp.experiments import rivals
-from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
+from switchmdp.experiments import leaderboard_suite
+from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned
 
 TOLD = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -32,8 +32,8 @@ RUNS = 2 * (2 * 2 + 3 * 3)
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SUITE", "QUICK"):
-        monkeypatch.setattr(rivals, name, TINY)
-    monkeypatch.setattr("switchmdp.experiments.layout.SECONDS", 0.0)
+        monkeypatch.setattr(leaderboard_suite, name, TINY)
+    monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
     monkeypatch.setattr("switchmdp.reports.figures.FORMATS", ("svg",))
 
 
@@ -53,16 +53,16 @@ def test_the_suite_is_run_and_reported(call: Any) -> None:
     assert "**changes: every agent**" in Path("here/report/leaderboard.md").read_text("utf-8")
 
 
-def test_given_again_it_runs_nothing_and_says_the_same(call: Any) -> None:
+def test_a_second_call_runs_nothing_and_prints_the_same(call: Any) -> None:
     first = call("leaderboard", "--out", "here")
     before = written(Path("here"))
     second = call("leaderboard", "--out", "here")
     assert (second.code, second.out) == (0, first.out)
-    assert f"nothing to run: all {RUNS} runs are there" in second.err
+    assert f"nothing to run: all {RUNS} runs are done" in second.err
     assert written(Path("here")) == before
 
 
-def test_given_again_it_does_only_what_is_missing(call: Any) -> None:
+def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
     call("leaderboard", "--out", "here", "--quiet")
     lost = Path("here/rows/still/reporting/runs/s000-a001-b00001.npz")
     content = lost.read_bytes()
@@ -79,7 +79,7 @@ def test_shards_do_their_part_and_the_last_one_reports(call: Any) -> None:
     said = call("leaderboard", "--out", "here", "--shard", "1/2")
     assert said.code == 0
     again = "switchmdp leaderboard --out here --shard 1/2"
-    assert f"2 of 2 rows wait for other shards; then: {again}\n" in said.err
+    assert f"2 of 2 rows are not complete; when all shards are done, run: {again}\n" in said.err
     assert said.out == ""
     for shard in ("2/2", "1/2"):
         said = call("leaderboard", "--out", "here", "--shard", shard)
@@ -94,21 +94,21 @@ def test_quick_has_a_folder_of_its_own(call: Any) -> None:
     assert ">switchmdp leaderboard --quick<" in page
 
 
-def test_what_was_stopped_goes_on_with_the_options_that_were_given(
+def test_the_command_to_resume_repeats_the_options(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*rest: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("switchmdp.cli.leaderboard.run_chunks", interrupt)
+    monkeypatch.setattr("switchmdp.experiments.leaderboard.run_chunks", interrupt)
     options = ("--out", "my runs", "--shard", "2/3", "--jobs", "1", "--executor", "threads")
     said = call("leaderboard", "--quick", *options)
     assert said.code == 130
-    told = said.err.splitlines()[-1].partition("; go on with: ")[2]
+    told = said.err.splitlines()[-1].partition("; to resume: ")[2]
     assert sorted(shlex.split(told)) == sorted(("switchmdp", "leaderboard", "--quick", *options))
 
 
-def test_json_says_where_it_is_and_what_came_of_it(call: Any) -> None:
+def test_json_reports_progress_and_results(call: Any) -> None:
     said = call("leaderboard", "--out", "here", "--json")
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert [line["part"] for line in lines if line["event"] == "begin"] == [
@@ -122,10 +122,10 @@ def test_json_says_where_it_is_and_what_came_of_it(call: Any) -> None:
     assert said.err == ""
 
 
-def test_a_folder_of_something_else_is_refused(call: Any, done: Path) -> None:
+def test_the_folder_of_something_else_is_refused(call: Any, done: Path) -> None:
     said = call("leaderboard", "--out", done)
     assert said.code == 4
-    assert "no suite of ours" in said.err
+    assert "is not the folder of a suite" in said.err
 
 
 def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
@@ -134,7 +134,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     monkeypatch.syspath_prepend(str(tmp_path))
     fails = Contender("fails", "own_agents:Fails")
     suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
-    monkeypatch.setattr(rivals, "SUITE", suite)
+    monkeypatch.setattr(leaderboard_suite, "SUITE", suite)
     said = call("leaderboard", "--out", "here", "--executor", "threads")
     assert said.code == 3
     assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err

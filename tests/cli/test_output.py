@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from switchmdp.cli.commands import cli
-from switchmdp.cli.progress import Bar, Json, Lines, Silent, progress
-from switchmdp.experiments.execute import Tally
+from switchmdp.cli.progress import Bar, Json, Lines, Silent, display
+from switchmdp.experiments.execute import Progress
 
 PLAIN = ("--executor", "threads")
 Shell = Callable[..., subprocess.CompletedProcess[str]]
@@ -42,7 +42,7 @@ def test_every_line_of_json_is_json(call: Any) -> None:
     assert said.err == ""
 
 
-def test_status_verify_report_and_export_speak_json_too(call: Any, half_done: Path) -> None:
+def test_status_verify_report_and_export_print_json(call: Any, half_done: Path) -> None:
     (status,) = events(call("status", half_done, "--json").out)
     assert (status["done"], status["runs"], status["exit"]) == (9, 12, 0)
     assert status["lanes"][2] == {
@@ -74,16 +74,22 @@ def test_an_error_is_json_as_well(call: Any, command: list[str], code: int) -> N
     assert said.err == ""
 
 
-def test_faults_are_json_with_path_value_and_what_is_allowed(call: Any) -> None:
+def test_configuration_errors_are_json_with_path_value_and_what_is_allowed(call: Any) -> None:
     Path("wrong.toml").write_text("title = 3\nhorizon = 0\n", "utf-8")
     (error,) = events(call("run", "wrong.toml", "--json").out)
     assert error["faults"][:2] == [
-        {"path": "title", "value": "3", "allowed": "a string"},
-        {"path": "horizon", "value": "0", "allowed": "greater than or equal to 1"},
-    ]
+        {
+            "path": "title", "value": "3", "allowed": "a string",
+            "message": "title: must be a string, got 3",
+        },
+        {
+            "path": "horizon", "value": "0", "allowed": "greater than or equal to 1",
+            "message": "horizon: must be greater than or equal to 1, got 0",
+        },
+    ]  # fmt: skip
 
 
-def test_what_a_users_module_prints_is_kept_out_of_the_json(call: Any) -> None:
+def test_output_of_user_modules_does_not_mix_with_json(call: Any) -> None:
     source = Path("own_agents.py")
     noisy = source.read_text("utf-8").replace("return 0", 'print("hm"); return 0')
     source.write_text(f"print('hello')\n{noisy}", "utf-8")
@@ -107,7 +113,7 @@ def test_a_name_cannot_break_a_line_of_json_or_move_the_cursor(call: Any) -> Non
     assert status["title"] == "two\u2028\x1b[2Jlines\n"
 
 
-def test_quiet_says_only_what_goes_wrong(call: Any) -> None:
+def test_quiet_prints_only_errors(call: Any) -> None:
     said = call("run", "small.toml", "--quiet")
     assert (said.code, said.out, said.err) == (0, "", "")
     assert Path("results/small/report/index.html").exists()
@@ -122,12 +128,13 @@ def test_no_command_prints_the_help(call: Any) -> None:
     assert "Commands:" in said.err
 
 
-def test_a_typing_error_is_answered_with_what_may_have_been_meant(call: Any) -> None:
+def test_a_mistyped_option_is_answered_with_a_suggestion(call: Any) -> None:
     said = call("statsu", "here")
     assert said.code == 2
     assert "No such command 'statsu'" in said.err
     said = call("run", "small.toml", "--job", "x")
     assert said.code == 2
+    assert "--jobs" in said.err
 
 
 @pytest.mark.parametrize("name", ["", *cli.commands])
@@ -140,7 +147,7 @@ def test_every_help_is_whole_and_fits_a_terminal(call: Any, name: str) -> None:
     assert call(*name.split(), "-h").out == said.out
 
 
-def test_commands_come_in_the_order_in_which_one_needs_them(call: Any) -> None:
+def test_commands_are_listed_in_order_of_use(call: Any) -> None:
     listed = call("--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
     names = [line.split()[0] for line in listed.splitlines()]
     assert names[:4] == ["reproduce", "run", "resume", "status"]
@@ -178,18 +185,18 @@ def piped(program: list[str]) -> Shell:
 
 @pytest.mark.parametrize("command", ["status done | head -1", "schema | true", "--help | true"])
 @pytest.mark.usefixtures("done")
-def test_a_reader_that_has_seen_enough_is_no_error(piped: Shell, command: str) -> None:
+def test_a_closed_pipe_is_not_an_error(piped: Shell, command: str) -> None:
     said = piped(f"$S {command}; exit ${{PIPESTATUS[0]}}")
     assert (said.returncode, said.stderr) == (0, "")
 
 
-def test_a_run_goes_on_when_nobody_listens(piped: Shell, half_done: Path) -> None:
+def test_a_run_continues_when_the_pipe_is_closed(piped: Shell, half_done: Path) -> None:
     said = piped(f"$S resume {half_done} --json 2>&1 | true; exit ${{PIPESTATUS[0]}}")
     assert said.returncode == 0
     assert (half_done / "report" / "index.html").exists()
 
 
-def test_closed_and_full_outputs_are_no_traceback(piped: Shell, done: Path) -> None:
+def test_closed_and_full_outputs_print_no_traceback(piped: Shell, done: Path) -> None:
     assert piped(f"$S status {done} >&-").returncode == 0
     assert piped(f"$S status {done} >&- 2>&-").returncode == 0
     if Path("/dev/full").exists():
@@ -199,9 +206,7 @@ def test_closed_and_full_outputs_are_no_traceback(piped: Shell, done: Path) -> N
         assert said.stderr.count("\n") == 1
 
 
-def test_a_terminal_that_knows_only_ascii_is_spoken_to_all_the_same(
-    piped: Shell, done: Path
-) -> None:
+def test_an_ascii_terminal_gets_output_too(piped: Shell, done: Path) -> None:
     said = piped(f"$S report {done} --out there", PYTHONIOENCODING="ascii")
     assert said.returncode == 0
     assert "regret after 300 steps" in said.stdout
@@ -256,40 +261,59 @@ class Terminal:
         return True
 
 
-def test_the_kind_of_progress_fits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kind_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert type(progress(1, quiet=False, as_json=True)) is Json
-    assert type(progress(1, quiet=True, as_json=False)) is Silent
-    assert type(progress(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1, quiet=False, as_json=True)) is Json
+    assert type(display(1, quiet=True, as_json=False)) is Silent
+    assert type(display(1, quiet=False, as_json=False)) is Lines
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(progress(1, quiet=False, as_json=False)) is Bar
+    assert type(display(1, quiet=False, as_json=False)) is Bar
     monkeypatch.setenv("TERM", "dumb")
-    assert type(progress(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1, quiet=False, as_json=False)) is Lines
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert type(progress(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1, quiet=False, as_json=False)) is Lines
 
 
-def test_rate_and_time_to_go_are_those_of_late(
+def test_rate_and_time_left_are_measured_over_the_last_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
     monkeypatch.setattr("switchmdp.cli.progress.time.monotonic", lambda: now[0])
     show = Lines(steps=1000)
-    tally = Tally(runs=1000, done=100)
-    show(tally)
+    progress = Progress(runs=1000, done=100)
+    show(progress)
     for _ in range(10):  # fast at first: 10 runs a second
         now[0] += 1.0
-        tally.done += 10
-        show(tally)
+        progress.done += 10
+        show(progress)
     for _ in range(60):  # then one every second
         now[0] += 1.0
-        tally.done += 1
-        tally.failed = 2
-        show(tally)
+        progress.done += 1
+        progress.failed = 2
+        show(progress)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "100 of 1000 runs (10 %), starting"
-    assert lines[1] == "150 of 1000 runs (15 %), 10.0 k steps/s, 1:25 to go"
-    assert lines[-1] == "260 of 1000 runs (26 %), 1.0 k steps/s, 12:20 to go, 2 failed"
+    assert lines[1] == "150 of 1000 runs (15 %), 10.0 k steps/s, 1:25 left"
+    assert lines[-1] == "260 of 1000 runs (26 %), 1.0 k steps/s, 12:20 left, 2 failed"
     assert len(lines) == 15  # one every five seconds
+
+
+def test_the_time_left_depends_on_the_speed_of_the_agents_that_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("switchmdp.cli.progress.time.monotonic", lambda: now[0])
+    show = Lines(steps=1000)
+    progress = Progress(runs=40, left={"fast": 20, "slow": 20})
+    show(progress)
+    now[0] = 11.0  # two workers: 10 fast runs of 0.2 s, 10 slow ones of 2 s
+    progress.done, progress.left = 20, {"fast": 10, "slow": 10}
+    progress.measured = {"fast": (10, 2.0), "slow": (10, 20.0)}
+    show(progress)
+    assert show.rate(progress)[1] == pytest.approx(11.0)
+    progress.left = {"fast": 20, "slow": 0}
+    assert show.rate(progress)[1] == pytest.approx(2.0)
+    progress.left = {"fast": 0, "new": 20}
+    assert show.rate(progress)[1] == pytest.approx(11.0)

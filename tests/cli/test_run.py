@@ -41,13 +41,13 @@ def test_a_run_leaves_results_tables_and_a_page(call: Any) -> None:
     assert "UCRL2" in Path("results/small/report/tables.md").read_text("utf-8")
 
 
-def test_the_second_time_nothing_runs_but_the_report(call: Any) -> None:
+def test_a_second_run_only_writes_the_report(call: Any) -> None:
     first = call("run", "small.toml", "--out", "here")
     before = written(Path("here"))
     second = call("run", "small.toml", "--out", "here")
     assert second.code == 0
     assert second.out == first.out
-    assert second.err == "nothing to run: all 12 runs are there\n"
+    assert second.err == "nothing to run: all 12 runs are done\n"
     assert written(Path("here")) == before
 
 
@@ -59,7 +59,7 @@ def test_another_number_of_problems_is_what_the_stored_file_says(call: Any) -> N
     assert "8 of 8 runs" in call("status", "here").out
 
 
-def test_so_it_is_where_the_number_is_written_in_an_unusual_way(call: Any) -> None:
+def test_the_number_of_problems_may_be_written_in_an_unusual_way(call: Any) -> None:
     text = Path("small.toml").read_text("utf-8").replace("n_problems", '"n_problems"')
     Path("odd.toml").write_text(text, "utf-8")
     assert call("run", "odd.toml", "--problems", "1", "--out", "here").code == 0
@@ -105,7 +105,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_others_go_on(call: Any) -> N
     assert call("run", "fails.toml", "--out", "here", *PLAIN).code == 3
 
 
-def test_resume_does_what_is_missing_and_nothing_else(call: Any, half_done: Path) -> None:
+def test_resume_computes_only_what_is_missing(call: Any, half_done: Path) -> None:
     before = written(half_done)
     said = call("resume", half_done)
     assert said.code == 0
@@ -128,7 +128,7 @@ def test_resume_works_on_a_copy_that_has_lost_its_empty_folders(call: Any, done:
     assert call("resume", done).code == 0
 
 
-def test_failed_runs_are_tried_again_only_when_asked(call: Any) -> None:
+def test_failed_runs_are_repeated_only_on_request(call: Any) -> None:
     call("run", "fails.toml", "--out", "here", *PLAIN)
     before = written(Path("here"))
     assert call("resume", "here", *PLAIN).code == 3
@@ -142,20 +142,20 @@ def test_failed_runs_are_tried_again_only_when_asked(call: Any) -> None:
     }  # fmt: skip
 
 
-def test_an_agent_that_was_mended_is_other_code_and_not_mixed_in(call: Any) -> None:
+def test_results_of_changed_agents_are_not_mixed(call: Any) -> None:
     call("run", "fails.toml", "--out", "here", *PLAIN)
     source = Path("own_agents.py")
     source.write_text(source.read_text("utf-8").replace("raise Runtime", "return 0  #"), "utf-8")
     said = call("resume", "here", "--retry-failed", *PLAIN)
     assert said.code == 4
-    assert "own_agents changed since" in said.err
+    assert "own_agents changed" in said.err
 
 
 def test_shards_together_are_the_whole(call: Any, done: Path) -> None:
     for shard in ("1/2", "2/2"):
         said = call("run", "small.toml", "--out", "here", "--shard", shard)
         assert said.code == 0
-        assert "this shard is done; once all are: switchmdp report here" in said.err
+        assert "this shard is done; when all shards are done: switchmdp report here" in said.err
     assert not Path("here/report").exists()
     for file in (done / "runs").iterdir():
         assert (Path("here/runs") / file.name).read_bytes() == file.read_bytes()
@@ -170,7 +170,7 @@ def test_a_shard_that_is_none_is_refused_before_anything_is_written(call: Any, s
     assert not Path("here").exists()
 
 
-def test_all_faults_are_told_at_once_and_without_a_traceback(call: Any) -> None:
+def test_all_errors_are_printed_at_once_without_a_traceback(call: Any) -> None:
     text = Path("small.toml").read_text("utf-8")
     for right, wrong in (("random-switching", "random-switch"), ('"ucrl2"', '"ucrl9"')):
         text = text.replace(right, wrong)
@@ -179,22 +179,22 @@ def test_all_faults_are_told_at_once_and_without_a_traceback(call: Any) -> None:
     assert said.code == 2
     assert said.out == ""
     first, *faults = said.err.splitlines()
-    assert first == "3 faults in the configuration:"
+    assert first == "3 errors in the configuration:"
     assert [line.split(":")[0].strip() for line in faults] == [
-        "problems.random.problem", "agents.UCRL2.agent", "agents.chance.parameters.window",
+        "problems.random.problem", "agents.UCRL2.agent", "agents.chance.parameters",
     ]  # fmt: skip
     assert not Path("results").exists()
 
 
 @pytest.mark.parametrize("name", ["nowhere.toml", "nowhere", "own_agents.py", "."])
-def test_what_is_no_configuration_is_refused(call: Any, name: str) -> None:
+def test_an_invalid_configuration_is_refused(call: Any, name: str) -> None:
     said = call("run", name)
     assert said.code == 2
     assert "Traceback" not in said.err
     assert said.err.count("\n") <= 2
 
 
-def test_a_name_that_is_not_shipped_is_answered_with_those_that_are(call: Any) -> None:
+def test_an_unknown_configuration_lists_the_shipped_ones(call: Any) -> None:
     said = call("run", "figure-2")
     assert said.code == 2
     for name in run_module.shipped():
@@ -207,7 +207,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_shipped_configuration(call: A
     assert said.code == 4  # the configuration is fine, the folder is a file
 
 
-def test_another_experiments_folder_is_refused_with_advice(call: Any, done: Path) -> None:
+def test_the_folder_of_another_experiment_is_refused_with_advice(call: Any, done: Path) -> None:
     said = call("run", "first.toml", "--out", done)
     assert said.code == 4
     assert "another configuration" in said.err
@@ -215,7 +215,7 @@ def test_another_experiments_folder_is_refused_with_advice(call: Any, done: Path
 
 
 @pytest.mark.parametrize("out", ["own_agents.py", ".", "own_agents.py/x"])
-def test_what_is_there_and_not_ours_is_left_alone(call: Any, out: str) -> None:
+def test_foreign_files_are_left_alone(call: Any, out: str) -> None:
     before = Path("own_agents.py").read_bytes()
     said = call("run", "small.toml", "--out", out)
     assert said.code in (2, 4)
@@ -236,7 +236,7 @@ def test_a_folder_that_cannot_be_made_is_named(call: Any, monkeypatch: pytest.Mo
     assert "Permission denied" in said.err
 
 
-def test_a_disk_that_is_full_from_the_start_is_told_as_such(
+def test_a_disk_that_is_full_from_the_start_is_reported(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*rest: Any) -> None:
@@ -258,12 +258,12 @@ def test_a_disk_that_fills_up_later_keeps_what_is_done(
         patch.setattr("switchmdp.experiments.store.save_arrays", full)
         said = call("resume", half_done)
     assert said.code == 5
-    again = "9 of 12 runs are kept; free some space, then: switchmdp resume done"
+    again = "9 of 12 runs are saved; free some space, then run: switchmdp resume done"
     assert said.err.endswith(f"the disk is full: {again}\n")
     assert call("resume", half_done).code == 0
 
 
-def test_what_cannot_be_written_is_told_with_its_chunk(
+def test_a_chunk_that_cannot_be_written_is_reported(
     call: Any, half_done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*rest: Any) -> None:
@@ -272,15 +272,15 @@ def test_what_cannot_be_written_is_told_with_its_chunk(
     monkeypatch.setattr("switchmdp.experiments.store.save_arrays", refuse)
     said = call("resume", half_done)
     assert said.code == 3
-    assert "chunk s001-a000-b00000 could not be done (PermissionError" in said.err
-    assert "try: switchmdp resume done" in said.err
+    assert "chunk s001-a000-b00000 was not completed (PermissionError" in said.err
+    assert "to try again: switchmdp resume done" in said.err
 
 
 @pytest.mark.parametrize("name", ["with two spaces", "façade – ünïcode", "don't"])
 def test_a_folder_of_any_name_works_and_is_quoted_for_the_shell(call: Any, name: str) -> None:
     assert call("run", "small.toml", "--problems", "1", "--out", name).code == 0
     (Path(name) / "runs" / "s000-a000-b00000.npz").unlink()
-    advice = call("status", name).out.splitlines()[-1].removeprefix("go on with: ")
+    advice = call("status", name).out.splitlines()[-1].removeprefix("to resume: ")
     assert shlex.split(advice) == ["switchmdp", "resume", name]
     assert call("resume", name).code == 0
 
@@ -309,7 +309,7 @@ def test_reproduce_is_the_shipped_experiment(call: Any, monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
-def test_every_shipped_configuration_is_in_order_and_in_the_help(call: Any) -> None:
+def test_every_shipped_configuration_is_valid_and_in_the_help(call: Any) -> None:
     text = call("run", "--help").out
     for name, content in run_module.shipped().items():
         run_module.check(run_module.loads(content))

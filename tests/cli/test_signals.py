@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is done is kept, and the way on is told."""
+"""Ctrl-C and SIGTERM keep finished runs and print the command that resumes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _wait_for_line(process: subprocess.Popen[str], event: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_first_signal_keeps_what_is_under_way_and_tells_how_to_go_on(
+def test_the_first_signal_finishes_running_chunks_and_says_how_to_resume(
     waiting: subprocess.Popen[str], call: Any, tmp_path: Path, number: int, code: int
 ) -> None:
     waiting.send_signal(number)
@@ -117,17 +117,17 @@ def test_the_second_signal_does_not_wait(
     assert json.loads(out.splitlines()[-1])["done"] == 6
 
 
-def test_a_person_is_told_in_words(tmp_path: Path, program: list[str]) -> None:
+def test_the_message_for_people_is_text(tmp_path: Path, program: list[str]) -> None:
     (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
     (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
     process = _begin(program, tmp_path, "run", "waits.toml", "--out", "my results", "--jobs", "1")
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    while "stopping; Ctrl-C again leaves at once" not in process.stderr.readline():
+    while "stopping; press Ctrl-C again to stop immediately" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
     again = "switchmdp resume 'my results' --trust"
-    assert err == f"stopped: 6 of 12 runs are kept; go on with: {again}\n"
+    assert err == f"stopped: 6 of 12 runs are saved; to resume: {again}\n"

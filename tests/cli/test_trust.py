@@ -125,4 +125,4 @@ def test_looking_at_a_folder_from_elsewhere_runs_none_of_its_code(
 
 
 def test_what_to_type_next_includes_the_option(call: Any, theirs: Path) -> None:
-    assert "go on with: switchmdp resume out --trust" in call("status", theirs).out
+    assert "to resume: switchmdp resume out --trust" in call("status", theirs).out

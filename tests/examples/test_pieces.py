@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import Probes
-from switchmdp.experiments.build import expand, make_agent
-from switchmdp.experiments.check import check
-from switchmdp.experiments.sources import AGENT, find
+from switchmdp.experiments.plan import check, expand, make_agent
 from switchmdp.experiments.spec import load
+from switchmdp.experiments.user_modules import AGENT, find
 from switchmdp.memory import Since
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from switchmdp.experiments import sources
-from switchmdp.experiments.check import Plan, check
+from switchmdp.experiments import user_modules
 from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import parse
 from switchmdp.experiments.store import Store, create
 
@@ -30,8 +30,8 @@ def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The user's modules of one test are gone in the next."""
     loaded: dict[str, object] = {}
     monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(sources, "_loaded", loaded)
-    monkeypatch.setattr(sources, "_placed", sources._placed[:])
+    monkeypatch.setattr(user_modules, "_loaded", loaded)
+    monkeypatch.setattr(user_modules, "_added", user_modules._added[:])
     yield
     for name in loaded:
         sys.modules.pop(name, None)
@@ -70,7 +70,7 @@ def _prepare(
 ) -> tuple[Store, Plan]:
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr("switchmdp.experiments.layout.SECONDS", 0.0025)
+            patch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0025)
         plan = check(parse(data), modules, trust=modules is not None)
         return create(folder, plan, "", modules), plan
 
@@ -105,8 +105,8 @@ def whole(mixed: Data, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What that comes to, one chunk after the other."""
     folder = tmp_path_factory.mktemp("whole")
     store, plan = _prepare(mixed, folder / "out", _write_toys(folder / "toys"))
-    tally = run_chunks(store, plan, jobs=1, executor="threads")
-    assert (tally.complete, tally.done, tally.runs, tally.failed) == (True, 18, 18, 0)
+    progress = run_chunks(store, plan, jobs=1, executor="threads")
+    assert (progress.complete, progress.done, progress.runs, progress.failed) == (True, 18, 18, 0)
     return _tree(store.path)
 
 

@@ -20,7 +20,7 @@ from tests.faults.workbench import MEMORY
 from switchmdp.errors import DamagedFile
 from switchmdp.experiments import Plan, Store, check, create, dumps, loads, open_store, run_chunks
 from switchmdp.experiments.chunks import Outcome, compute
-from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import Chunk
 
 EXPERIMENT = loads("""
 title = "any order"
@@ -125,9 +125,9 @@ class StoreInAnyOrder(RuleBasedStateMachine):
 
     @rule()
     def run_to_the_end(self) -> None:
-        tally = run_chunks(self.store, self.plan, jobs=1, executor="threads")
-        assert tally.complete
-        assert tally.failed == 0
+        progress = run_chunks(self.store, self.plan, jobs=1, executor="threads")
+        assert progress.complete
+        assert progress.failed == 0
         assert not list(self.store.path.rglob(".*"))
         for chunk in self.store.chunks():
             assert self.is_right(chunk)

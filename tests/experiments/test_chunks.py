@@ -13,11 +13,19 @@ import numpy as np
 import pytest
 
 from switchmdp.agents import UCRL2, Random
-from switchmdp.experiments.build import make_agent, make_problem, problem_seed, run_seed
-from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.chunks import Outcome, compute
-from switchmdp.experiments.kept import problem_of
-from switchmdp.experiments.layout import MOST_PROBLEMS, Chunk, block_sizes, layout
+from switchmdp.experiments.chunks import Outcome, compute, problem_of
+from switchmdp.experiments.plan import (
+    MOST_PROBLEMS,
+    Chunk,
+    Plan,
+    all_chunks,
+    block_sizes,
+    check,
+    make_agent,
+    make_problem,
+    problem_seed,
+    run_seed,
+)
 from switchmdp.experiments.results import HARDNESS
 from switchmdp.experiments.spec import parse
 from switchmdp.planning import hardness, optimal_gains
@@ -48,7 +56,7 @@ def same(one: Outcome, two: Outcome) -> bool:
 def test_chunks_cover_every_run_and_every_problem_exactly_once(
     n_problems: int, blocks: tuple[tuple[int, ...], ...]
 ) -> None:
-    chunks = layout(n_problems, blocks)
+    chunks = all_chunks(n_problems, blocks)
     covered = Counter((c.setting, c.agent, i) for c in chunks for i in range(c.first, c.last))
     lanes = [(s, a) for s, sizes in enumerate(blocks) for a in (None, *range(len(sizes)))]
     assert covered == Counter((s, a, i) for s, a in lanes for i in range(n_problems))
@@ -69,9 +77,9 @@ def test_blocks_depend_on_sizes_alone_and_shrink_with_the_horizon(small: Small, 
     assert sizes[3] == ((1, 1, 1), (1, 1, 1))
 
 
-def test_a_chunk_computed_twice_in_any_order_or_company_is_the_same(small: Small) -> None:
+def test_a_chunk_does_not_depend_on_what_else_is_computed(small: Small) -> None:
     first, second = plan_of(small()), plan_of(small())
-    chunks = layout(4, ((1, 3), (2, 4)))
+    chunks = all_chunks(4, ((1, 3), (2, 4)))
     forwards = [compute(first, chunk) for chunk in chunks]
     backwards = [compute(second, chunk) for chunk in reversed(chunks)]
     assert all(map(same, forwards, reversed(backwards)))
@@ -111,7 +119,7 @@ def test_an_agent_that_looks_into_the_problem_changes_nothing_for_others(
     assert same(lane(alone, 0, 0), lane(crowd, 0, 1))
 
 
-def test_every_agent_meets_the_same_problems_and_the_same_draws(small: Small) -> None:
+def test_all_agents_face_the_same_problems_and_randomness(small: Small) -> None:
     twice = {name: {"agent": "ucrl2", "parameters": {"delta": 0.1}} for name in ("A", "B")}
     plan = plan_of(small(agents=twice))
     assert same(lane(plan, 0, 0), lane(plan, 0, 1))
@@ -131,7 +139,7 @@ def test_settings_that_differ_in_changes_begin_with_the_same_mdp(small: Small) -
     assert (one.rewards == two.rewards).all()
 
 
-def test_problems_of_one_plan_are_never_taken_for_those_of_another(small: Small) -> None:
+def test_cached_problems_of_two_plans_are_distinguished(small: Small) -> None:
     plans = [plan_of(small(seed=seed)) for seed in (1, 2)]
     means = [
         make_problem(plan.settings[0], random_switching, 300, problem_seed(seed, 0)).model.mean
@@ -160,7 +168,7 @@ def test_facts_are_changes_gains_and_hardness_of_each_problem(small: Small) -> N
     assert row["transition_variation"] == found.transition_variation
 
 
-def test_gains_of_configurations_never_met_are_left_out(small: Small) -> None:
+def test_gains_after_the_horizon_are_left_out(small: Small) -> None:
     late = {"n_states": 3, "n_actions": 2, "changes": 2, "change_points": [301, 302]}
     plan = plan_of(small(problems={"P": {"problem": "random-switching", "parameters": late}}))
     arrays = lane(plan, 0, None).arrays
@@ -212,7 +220,7 @@ def seeds_of_agents(plan: Plan) -> list[int]:
         ("surrogate", "RuntimeError: \ud800"),
     ],
 )
-def test_a_failing_agent_fails_its_own_runs_and_the_others_go_on(
+def test_a_failing_agent_does_not_affect_other_runs(
     small: Small, toys: Path, where: str, error: str
 ) -> None:
     agents = {"X": {"agent": "toys:Picky", "parameters": {"where": where}}}
@@ -249,7 +257,7 @@ def test_a_problem_that_can_not_be_made_fails_the_runs_on_it(small: Small, toys:
         assert outcome.failures[0]["error"] == "ArithmeticError: an odd seed"
 
 
-def test_parameters_are_kept_as_they_came_out(small: Small, toys: Path) -> None:
+def test_resolved_parameters_are_stored(small: Small, toys: Path) -> None:
     favourite = {"formula": "changes", "plus": 3}
     agents = {"T": {"agent": "toys:Toy", "parameters": {"favourite": favourite}}}
     plan = plan_of(small(agents=agents), toys)
@@ -264,7 +272,7 @@ def test_a_last_point_is_recorded_at_the_horizon_off_the_grid(small: Small) -> N
     assert not np.isnan(arrays["regret"]).any()
 
 
-def test_seconds_are_kept_apart_from_results(small: Small) -> None:
+def test_seconds_are_not_part_of_the_results(small: Small) -> None:
     outcome = lane(plan_of(small()), 0, 0)
     assert len(outcome.seconds) == 4
     assert all(s > 0 for s in outcome.seconds)

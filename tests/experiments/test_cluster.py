@@ -15,8 +15,8 @@ import pytest
 
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import cluster as clusters
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.execute import Tally, run_chunks
+from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.store import Store
 
 distributed: Any = pytest.importorskip("distributed")
@@ -43,23 +43,23 @@ def nobody() -> Iterator[Any]:
         yield found
 
 
-def test_a_cluster_gives_the_same_bytes_even_in_two_goes(
+def test_a_cluster_gives_the_same_bytes_also_after_an_interruption(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree
 ) -> None:
     store, plan = fresh("out")
     stop = threading.Event()
 
-    def watch(tally: Tally) -> None:
-        if tally.done >= 3:
+    def watch(progress: Progress) -> None:
+        if progress.done >= 3:
             stop.set()
 
     address = cluster.scheduler_address
-    tally = run_chunks(store, plan, dask=address, stop=stop, watch=watch)
-    assert tally.interrupted
-    assert not tally.lost
-    assert 3 <= tally.done < 18
-    tally = run_chunks(store, plan, dask=address)
-    assert (tally.complete, tally.done, tally.failed) == (True, 18, 0)
+    progress = run_chunks(store, plan, dask=address, stop=stop, watch=watch)
+    assert progress.interrupted
+    assert not progress.lost
+    assert 3 <= progress.done < 18
+    progress = run_chunks(store, plan, dask=address)
+    assert (progress.complete, progress.done, progress.failed) == (True, 18, 0)
     assert tree(store.path) == whole
 
 
@@ -69,7 +69,7 @@ def test_a_local_cluster_is_started_and_ended(fresh: Fresh, whole: str, tree: Tr
     assert tree(store.path) == whole
 
 
-def test_workers_killed_under_it_cost_their_chunks_only(
+def test_killed_workers_affect_only_their_chunks(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree, slow: Callable[[], Any]
 ) -> None:
     store, plan = fresh("out")
@@ -85,7 +85,7 @@ def test_workers_killed_under_it_cost_their_chunks_only(
     assert tree(store.path) == whole
 
 
-def test_a_worker_that_lives_long_runs_the_users_code_as_it_is_now(
+def test_a_long_lived_worker_runs_the_current_user_code(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree, toys: Path
 ) -> None:
     digests = []
@@ -107,14 +107,14 @@ def test_a_chunk_that_kills_every_worker_is_lost_and_the_others_are_done(
     agents = {"R": {"agent": "random"}, "D": {"agent": "toys:Deadly"}}
     data = small(agents=agents, problems={"P": {"problem": "toys:two_states"}}, n_problems=1)
     store, plan = prepare(data, tmp_path / "out", toys)
-    tally = run_chunks(store, plan, dask=cluster.scheduler_address)
-    lost = {account.chunk: account.error for account in tally.lost}
+    progress = run_chunks(store, plan, dask=cluster.scheduler_address)
+    lost = {account.chunk: account.error for account in progress.lost}
     assert lost["s000-a001-b00000"].startswith("KilledWorker: ")
-    assert not tally.complete
+    assert not progress.complete
     assert [chunk.agent for chunk in store.chunks() if not store.is_done(chunk)] == [1]
 
 
-def test_a_stop_does_not_wait_for_workers_to_come(nobody: Any, fresh: Fresh) -> None:
+def test_stopping_does_not_wait_for_workers(nobody: Any, fresh: Fresh) -> None:
     store, plan = fresh("out")
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -123,25 +123,25 @@ def test_a_stop_does_not_wait_for_workers_to_come(nobody: Any, fresh: Fresh) -> 
         assert running.result().interrupted
 
 
-def test_chunks_are_lost_for_now_when_the_scheduler_is_gone(
+def test_chunks_are_reported_lost_when_the_scheduler_is_closed(
     nobody: Any, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, soon: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(clusters, "PATIENCE", 0.5)
+    monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.5)
     store, plan = fresh("out")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_chunks, store, plan, dask=nobody.scheduler_address)
         assert soon(lambda: nobody.scheduler.tasks)
         nobody.close()
-        tally = running.result()
-    assert len(tally.lost) == len(store.chunks())
-    assert all(a.error.startswith("the cluster is gone: ") for a in tally.lost)
+        progress = running.result()
+    assert len(progress.lost) == len(store.chunks())
+    assert all(a.error.startswith("the connection to the cluster is lost: ") for a in progress.lost)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense:", "smoke://signals"])
-def test_an_address_where_no_scheduler_is_is_refused(
+def test_an_address_without_a_scheduler_is_refused(
     fresh: Fresh, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.2)
     store, plan = fresh("out")
     with pytest.raises(InvalidParameter, match="the address of a running Dask scheduler"):
         run_chunks(store, plan, dask=address)

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
-from switchmdp.experiments.build import problem_seed
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.execute import Tally, run_chunks
-from switchmdp.experiments.load import load_results
-from switchmdp.experiments.sources import search_path
-from switchmdp.experiments.store import Store, open_store
+from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.plan import Plan, problem_seed
+from switchmdp.experiments.store import Store, load_results, open_store
+from switchmdp.experiments.user_modules import search_path
 from switchmdp.experiments.worker import program, work_on
 from switchmdp.storage import save_arrays
 
@@ -45,25 +43,25 @@ def test_nothing_depends_on_the_executor_or_the_number_of_jobs(
     fresh: Fresh, whole: str, tree: Tree, how: dict[str, Any]
 ) -> None:
     store, plan = fresh("out")
-    tally = run_chunks(store, plan, **how)
-    assert (tally.complete, tally.done) == (True, 18)
+    progress = run_chunks(store, plan, **how)
+    assert (progress.complete, progress.done) == (True, 18)
     assert tree(store.path) == whole
 
 
-def test_shards_run_separately_make_the_whole(fresh: Fresh, whole: str, tree: Tree) -> None:
+def test_shards_run_separately_give_the_same_bytes(fresh: Fresh, whole: str, tree: Tree) -> None:
     store, _ = fresh("out")
     runs = 0
     for i in (3, 1, 2):
         one = open_store(store.path)
-        tally = run_chunks(one, one.plan(trust=True), jobs=1, executor="threads", shard=(i, 3))
-        assert tally.complete
-        assert tally.done == tally.runs
-        runs += tally.runs
+        progress = run_chunks(one, one.plan(trust=True), jobs=1, executor="threads", shard=(i, 3))
+        assert progress.complete
+        assert progress.done == progress.runs
+        runs += progress.runs
     assert runs == 18
     assert tree(store.path) == whole
 
 
-def test_what_is_done_is_not_done_again(fresh: Fresh, whole: str, tree: Tree) -> None:
+def test_finished_chunks_are_not_computed_again(fresh: Fresh, whole: str, tree: Tree) -> None:
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
     before = {file: file.stat().st_mtime_ns for file in (store.path / "runs").iterdir()}
@@ -81,11 +79,11 @@ def test_a_damaged_chunk_is_computed_again(fresh: Fresh, whole: str, tree: Tree)
     assert tree(store.path) == whole
 
 
-def test_progress_is_watched_from_what_is_there_to_the_end(fresh: Fresh) -> None:
+def test_progress_starts_with_what_is_done_and_ends_with_everything(fresh: Fresh) -> None:
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads", shard=(1, 2))
     seen: list[int] = []
-    run_chunks(store, plan, jobs=2, executor="threads", watch=lambda tally: seen.append(tally.done))
+    run_chunks(store, plan, jobs=2, executor="threads", watch=lambda now: seen.append(now.done))
     assert 0 < seen[0] < seen[-1] == 18
     assert seen == sorted(seen)
 
@@ -98,13 +96,13 @@ def test_progress_is_watched_from_what_is_there_to_the_end(fresh: Fresh) -> None
     ],
     ids=str,
 )  # fmt: skip
-def test_wrong_ways_to_run_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
     store, plan = fresh("out")
     with pytest.raises(InvalidParameter):
         run_chunks(store, plan, **how)
 
 
-def test_failed_runs_are_counted_now_and_later(
+def test_failed_runs_are_counted_when_run_and_when_resumed(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     agents = {
@@ -112,13 +110,13 @@ def test_failed_runs_are_counted_now_and_later(
         "R": {"agent": "random"},
     }
     store, plan = prepare(small(agents=agents), tmp_path / "out", toys)
-    tally = run_chunks(store, plan, jobs=2, executor="threads")
-    assert (tally.complete, tally.done, tally.runs) == (True, 16, 16)
+    progress = run_chunks(store, plan, jobs=2, executor="threads")
+    assert (progress.complete, progress.done, progress.runs) == (True, 16, 16)
     failures = load_results(store).failures
-    assert 0 < tally.failed == len(failures) < 8
+    assert 0 < progress.failed == len(failures) < 8
     for file in (store.path / "failures").iterdir():
         file.unlink()
-    assert run_chunks(store, plan, jobs=2).failed == tally.failed
+    assert run_chunks(store, plan, jobs=2).failed == progress.failed
 
 
 def test_a_failing_problem_counts_its_runs_only(
@@ -127,19 +125,19 @@ def test_a_failing_problem_counts_its_runs_only(
     odd = [[problem_seed(seed, i) % 2 for i in range(4)] for seed in range(100)]
     data = small(problems={"P": {"problem": "toys:sometimes"}}, seed=odd.index([0, 1, 0, 1]))
     store, plan = prepare(data, tmp_path / "out", toys)
-    tally = run_chunks(store, plan, jobs=1, executor="threads")
+    progress = run_chunks(store, plan, jobs=1, executor="threads")
     failed = {(f["agent"], f["problem"]) for f in load_results(store).failures}
     assert failed == {(agent, i) for agent in ("", "R", "U") for i in (1, 3)}
-    assert (tally.failed, tally.runs) == (4, 8)
+    assert (progress.failed, progress.runs) == (4, 8)
 
 
-def test_what_an_agent_prints_and_reads_is_no_business_of_the_coordinators(
+def test_input_and_output_of_agents_do_not_reach_the_coordinator(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     data = small(agents={"C": {"agent": "toys:Chatty"}}, n_problems=1)
     store, plan = prepare(data, tmp_path / "out", toys)
-    tally = run_chunks(store, plan, jobs=1, executor="processes")
-    assert (tally.complete, tally.failed) == (True, 0)
+    progress = run_chunks(store, plan, jobs=1, executor="processes")
+    assert (progress.complete, progress.failed) == (True, 0)
 
 
 def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
@@ -148,16 +146,16 @@ def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
     store, plan = fresh("out")
     stop = threading.Event()
 
-    def watch(tally: Tally) -> None:
-        if tally.done >= 5:
+    def watch(progress: Progress) -> None:
+        if progress.done >= 5:
             stop.set()
 
-    tally = run_chunks(store, plan, jobs=2, executor="threads", stop=stop, watch=watch)
-    assert tally.interrupted
-    assert not tally.complete
-    assert 5 <= tally.done < 18
+    progress = run_chunks(store, plan, jobs=2, executor="threads", stop=stop, watch=watch)
+    assert progress.interrupted
+    assert not progress.complete
+    assert 5 <= progress.done < 18
     done = [chunk for chunk in store.chunks() if store.is_done(chunk)]
-    assert sum(len(chunk) for chunk in done if chunk.agent is not None) == tally.done
+    assert sum(len(chunk) for chunk in done if chunk.agent is not None) == progress.done
     again = run_chunks(store, plan, jobs=2, executor="threads")
     assert again.complete
     assert tree(store.path) == whole
@@ -167,16 +165,16 @@ def test_a_stop_with_nothing_but_facts_to_do_is_an_interruption(fresh: Fresh) ->
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads")
     facts = next(chunk for chunk in store.chunks() if chunk.agent is None)
-    store.forget(facts)
+    store.delete(facts)
     stop = threading.Event()
     stop.set()
-    tally = run_chunks(store, plan, jobs=1, executor="threads", stop=stop)
-    assert (tally.interrupted, tally.complete) == (True, False)
+    progress = run_chunks(store, plan, jobs=1, executor="threads", stop=stop)
+    assert (progress.interrupted, progress.complete) == (True, False)
     assert run_chunks(store, plan, jobs=1, executor="threads").complete
     assert not run_chunks(store, plan, jobs=1, executor="threads", stop=stop).interrupted
 
 
-def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
+def test_a_full_disk_stops_the_run_which_can_be_resumed(
     fresh: Fresh, whole: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, plan = fresh("out")
@@ -188,17 +186,17 @@ def test_a_full_disk_stops_the_batch_and_leaves_it_to_resume(
         save_arrays(*arguments)
 
     monkeypatch.setattr("switchmdp.experiments.store.save_arrays", save)
-    tally = run_chunks(store, plan, jobs=1, executor="threads")
-    assert (tally.disk_full, tally.interrupted, tally.complete) == (True, False, False)
+    progress = run_chunks(store, plan, jobs=1, executor="threads")
+    assert (progress.disk_full, progress.interrupted, progress.complete) == (True, False, False)
     full = "OSError: [Errno 28] No space left on device"
-    assert {account.error for account in tally.lost} == {full}
+    assert {account.error for account in progress.lost} == {full}
     assert len(list((store.path / "runs").iterdir())) == 7
     monkeypatch.setattr("switchmdp.experiments.store.save_arrays", save_arrays)
     assert run_chunks(store, plan, jobs=1, executor="threads").complete
     assert tree(store.path) == whole
 
 
-def test_a_worker_refuses_chunks_and_folders_that_are_not_there(
+def test_a_worker_refuses_chunks_and_folders_that_do_not_exist(
     fresh: Fresh, tmp_path: Path
 ) -> None:
     store, _ = fresh("out")
@@ -212,9 +210,9 @@ def test_a_worker_notices_that_the_users_code_changed(fresh: Fresh, toys: Path) 
     store, plan = fresh("out")
     with (toys / "toys.py").open("a") as file:
         file.write("# edited\n")
-    tally = run_chunks(store, plan, jobs=1, executor="processes")
-    assert not tally.complete
-    assert all("ForeignFolder: " in account.error for account in tally.lost)
+    progress = run_chunks(store, plan, jobs=1, executor="processes")
+    assert not progress.complete
+    assert all("ForeignFolder: " in account.error for account in progress.lost)
     assert not any(map(store.is_done, store.chunks()))
 
 
@@ -228,9 +226,9 @@ def test_workers_trust_the_users_modules_only_if_the_coordinator_does(
     with pytest.raises(InvalidExperiment, match=r"registered agent; .*--trust"):
         work_on(str(store.path), chunk, trust=False)
     doubtful = replace(plan, trusted=False)
-    tally = run_chunks(store, doubtful, jobs=1, executor="processes")
-    assert len(tally.lost) == len(store.chunks()) - 1
-    assert all("--trust" in account.error for account in tally.lost)
+    progress = run_chunks(store, doubtful, jobs=1, executor="processes")
+    assert len(progress.lost) == len(store.chunks()) - 1
+    assert all("--trust" in account.error for account in progress.lost)
     assert run_chunks(store, plan, jobs=1, executor="processes").complete
 
 
@@ -238,7 +236,7 @@ def test_a_worker_does_not_search_the_folder_in_which_it_starts(tmp_path: Path) 
     """That may be a folder of results from elsewhere, with a module named like one of ours."""
     for name in ("numpy", "json", "switchmdp"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
-    command = program("switchmdp.experiments.worker", tmp_path, False)
+    command = program("main", tmp_path, False)
     assert "" not in search_path()
     done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from switchmdp.experiments import execute
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.execute import Tally, run_chunks
+from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.store import Store, open_store
 
 Small = Callable[..., dict[str, Any]]
@@ -32,24 +32,24 @@ run_chunks(store, store.plan(trust=True), jobs=2, executor="processes")
 """
 
 
-def test_a_killed_worker_costs_its_chunk_and_not_the_batch(
+def test_a_killed_worker_affects_only_its_chunk(
     fresh: Fresh, whole: str, tree: Tree, slow: Slow, alive: Callable[[int], bool]
 ) -> None:
     store, plan = fresh("out")
     toy = slow()
     with ThreadPoolExecutor(1) as pool:
-        tally = pool.submit(run_chunks, store, plan, jobs=2, executor="processes")
+        progress = pool.submit(run_chunks, store, plan, jobs=2, executor="processes")
         killed = toy.workers(2)
         toy.no_more()
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        assert tally.result().complete
+        assert progress.result().complete
     assert len(toy.pids()) > len(killed) == 2
     assert tree(store.path) == whole
     assert not any(map(alive, toy.pids()))
 
 
-def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
+def test_a_chunk_whose_worker_always_dies_is_lost_and_the_others_are_done(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, alive: Callable[[int], bool]
 ) -> None:
     (toys / "pids").mkdir()
@@ -60,11 +60,13 @@ def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
     store, plan = prepare(
         small(agents=agents, problems=problems, n_problems=1), tmp_path / "out", toys
     )
-    tally = run_chunks(store, plan, jobs=1)
-    assert [(a.chunk, a.error) for a in tally.lost] == [
+    progress = run_chunks(store, plan, jobs=1)
+    assert [(a.chunk, a.error) for a in progress.lost] == [
         ("s000-a000-b00000", "its worker ended with code -9")
     ]
-    assert (tally.complete, tally.interrupted, tally.done, tally.runs) == (False, False, 2, 3)
+    assert not progress.complete
+    assert not progress.interrupted
+    assert (progress.done, progress.runs) == (2, 3)
     assert [c.agent for c in store.chunks() if not store.is_done(c)] == [0]
     pids = [int(file.name) for file in (toys / "pids").iterdir()]
     assert len(pids) == 3 + 1  # three attempts, and one worker for the others
@@ -72,7 +74,7 @@ def test_a_worker_that_always_dies_is_reported_lost_and_the_others_go_on(
     assert open_store(store.path).plan(trust=True).modules == plan.modules
 
 
-def test_a_stop_ends_workers_in_the_middle_of_their_work(
+def test_stopping_ends_workers_during_a_chunk(
     fresh: Fresh, whole: str, tree: Tree, slow: Slow, alive: Callable[[int], bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -83,9 +85,9 @@ def test_a_stop_ends_workers_in_the_middle_of_their_work(
         running = pool.submit(run_chunks, store, plan, jobs=2, executor="processes", stop=stop)
         toy.workers(2)
         stop.set()
-        tally = running.result()
-    assert tally.interrupted
-    assert not tally.lost
+        progress = running.result()
+    assert progress.interrupted
+    assert not progress.lost
     assert not any(map(alive, toy.pids()))
     toy.no_more()
     assert run_chunks(store, plan, jobs=2, executor="threads").complete
@@ -98,8 +100,8 @@ def test_no_worker_outlives_an_error_of_the_watcher(
     store, plan = fresh("out")
     toy = slow()
 
-    def watch(tally: Tally) -> None:
-        if tally.done:
+    def watch(progress: Progress) -> None:
+        if progress.done:
             toy.workers(1)
             raise ZeroDivisionError
 

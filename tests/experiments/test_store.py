@@ -13,14 +13,11 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.layout import Chunk
-from switchmdp.experiments.load import load_results
-from switchmdp.experiments.spec import canonical, loads, parse
-from switchmdp.experiments.store import KIND, Store, create, digest_of, open_store
-from switchmdp.experiments.toml import dumps
+from switchmdp.experiments.plan import Chunk, Plan, check
+from switchmdp.experiments.spec import canonical, dumps, loads, parse
+from switchmdp.experiments.store import KIND, Store, create, digest_of, load_results, open_store
 from switchmdp.storage import save_arrays
 
 Small = Callable[..., dict[str, Any]]
@@ -38,18 +35,18 @@ def done(made: tuple[Store, Plan]) -> Store:
     return made[0]
 
 
-def test_a_chunk_is_done_once_its_file_is_there(made: tuple[Store, Plan]) -> None:
+def test_a_chunk_is_done_when_its_file_exists(made: tuple[Store, Plan]) -> None:
     store, plan = made
     first, *others = store.chunks()
     assert not store.is_done(first)
     store.commit(first, compute(plan, first))
     assert store.is_done(first)
     assert not any(map(store.is_done, others))
-    store.forget(first)
+    store.delete(first)
     assert not store.is_done(first)
 
 
-def test_a_chunk_comes_back_as_it_was(made: tuple[Store, Plan]) -> None:
+def test_a_loaded_chunk_equals_the_committed_one(made: tuple[Store, Plan]) -> None:
     store, plan = made
     for chunk in store.chunks():
         outcome = compute(plan, chunk)
@@ -170,9 +167,7 @@ def test_a_file_in_the_folders_place_is_refused(small: Small, tmp_path: Path) ->
         open_store(tmp_path / "out")
 
 
-def test_what_an_interrupted_writer_left_is_taken_over_and_tidied(
-    small: Small, tmp_path: Path
-) -> None:
+def test_files_of_an_interrupted_writer_are_removed(small: Small, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     left = [".experiment.json.0123456789ab", "runs/.s000-facts-b00000.npz.0123456789ab"]
     (folder / "runs").mkdir(parents=True)
@@ -197,7 +192,7 @@ def test_blocks_are_those_that_the_folder_was_made_with(
 
 def test_a_folder_without_a_manifest_holds_no_results(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ForeignFolder, match="no folder of results"):
+        with pytest.raises(ForeignFolder, match="not a folder of results"):
             open_store(path)
 
 
@@ -252,7 +247,7 @@ HOSTILE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
-def test_a_manifest_with_the_right_checksum_that_makes_no_sense_is_damage(
+def test_an_invalid_manifest_with_the_right_checksum_is_damage(
     fault: str, made: tuple[Store, Plan]
 ) -> None:
     file = made[0].path / "experiment.json"
@@ -282,7 +277,7 @@ def test_results_of_another_version_are_read_but_not_added_to(
     monkeypatch.setattr("switchmdp.experiments.store.__version__", "9.9.9")
     store = open_store(tmp_path / "out")
     assert load_results(store).provenance["switchmdp"] == done.version
-    with pytest.raises(ForeignFolder, match=r"made by switchmdp .*, this is 9\.9\.9"):
+    with pytest.raises(ForeignFolder, match=r"made by switchmdp .*, but this is 9\.9\.9"):
         store.plan()
     with pytest.raises(ForeignFolder, match="another configuration"):
         create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
@@ -301,7 +296,7 @@ def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["toys.py", "toy_numbers.py"])
-def test_a_users_module_edited_since_is_refused(
+def test_a_changed_user_module_is_refused(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -316,17 +311,17 @@ def test_a_users_module_edited_since_is_refused(
     assert store.plan(trust=True).modules == store.modules
 
 
-def test_a_users_module_used_no_more_is_named(
+def test_a_user_module_that_is_no_longer_used_is_named(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
     text = (toys / "toys.py").read_text()
     (toys / "toys.py").write_text(text.replace("from toy_numbers import FAVOURITE", "FAVOURITE=1"))
-    with pytest.raises(ForeignFolder, match="toy_numbers, toys changed since"):
+    with pytest.raises(ForeignFolder, match="toy_numbers, toys changed"):
         store.plan(trust=True)
 
 
-def test_a_users_module_that_is_gone_is_a_fault(
+def test_a_deleted_user_module_is_an_error(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -335,7 +330,7 @@ def test_a_users_module_that_is_gone_is_a_fault(
         store.plan(trust=True)
 
 
-def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
+def test_missing_and_damaged_sidecars_are_ignored(done: Store) -> None:
     first, second, third, *_ = (c for c in done.chunks() if c.agent is not None)
     done.path.joinpath("timings", f"{first.id}.json").unlink()
     done.path.joinpath("timings", f"{second.id}.json").write_text('["x"]')
@@ -350,7 +345,7 @@ def test_missing_and_damaged_sidecars_are_forgiven(done: Store) -> None:
     assert np.isnan(load_results(done).settings["P [changes=2]"].agents["U"].seconds).all()
 
 
-def test_a_text_that_says_something_else_is_not_shown(done: Store) -> None:
+def test_a_text_of_another_experiment_is_not_shown(done: Store) -> None:
     (done.path / "experiment.toml").write_text(dumps(done.experiment).replace("300", "301"))
     assert loads(done.text()) == done.experiment
 
@@ -368,5 +363,5 @@ def test_failures_are_kept_with_their_tracebacks(made: tuple[Store, Plan]) -> No
     failure = {"setting": "P", "agent": "R", "problem": 0, "error": "\ud800é", "traceback": "…"}
     store.commit(chunk, Outcome(outcome.arrays, outcome.fields, [failure], outcome.seconds))
     assert store.sidecar("failures", chunk) == [failure]
-    store.forget(chunk)
+    store.delete(chunk)
     assert store.sidecar("failures", chunk) is None

@@ -26,9 +26,8 @@ from tests.faults.workbench import (
 )
 
 from switchmdp.errors import DamagedFile, ForeignFolder
-from switchmdp.experiments.load import load_results
 from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import open_store
+from switchmdp.experiments.store import load_results, open_store
 
 MODULE = "plain_agents_on_damaged_disks"
 KINDS = {
@@ -59,14 +58,14 @@ def damaged_files(scratch: Path, flips: int, truncations: int) -> str:
         folder = scratch / "folder"
         assert here("run", config, "--out", folder, *HERE) == 3
         sound = values(load_results(open_store(folder)))
-        tally: Counter[str] = Counter()
+        progress: Counter[str] = Counter()
         turns = [flipped] * flips + [truncated] * truncations
         for i, damage in enumerate(turns):
             kind = list(KINDS)[i % len(KINDS)]
-            tally[_damaged(folder, kind, damage, i, sound)] += 1
+            progress[_damaged(folder, kind, damage, i, sound)] += 1
     return (
         f"{flips} bit flips and {truncations} truncations over {len(KINDS)} kinds of files: "
-        f"{tally['detected']} detected, {tally['harmless']} harmless, "
+        f"{progress['detected']} detected, {progress['harmless']} harmless, "
         f"{-(-len(turns) // EVERY_COMMAND)} of them looked at by every command"
     )
 

@@ -31,9 +31,8 @@ from tests.faults.workbench import (
 )
 
 from switchmdp import storage
-from switchmdp.experiments.load import load_results
 from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import open_store
+from switchmdp.experiments.store import load_results, open_store
 from switchmdp.reports.report import write_report
 
 MODULE = "plain_agents_on_bad_disks"

@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 from tests.faults.workbench import run
 
-from switchmdp.cli.run import shipped
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments.check import check
-from switchmdp.experiments.layout import block_sizes
-from switchmdp.experiments.spec import load
+from switchmdp.experiments.plan import block_sizes, check
+from switchmdp.experiments.spec import load, shipped
 from switchmdp.experiments.store import digest_of
 
 SMALL = """\
@@ -207,24 +205,24 @@ def judge(file: Path) -> str:
 def mutated_configurations(scratch: Path, count: int) -> str:
     """`count` spoilt configurations, and one in a hundred through the command line."""
     file, wrong = scratch / "spoilt.toml", []
-    tally: Counter[str] = Counter()
+    progress: Counter[str] = Counter()
     slowest = (0.0, 0)
     for i in range(count):
         file.write_bytes(mutated(i))
         began = time.perf_counter()
         try:
             with within_limits():
-                tally[judge(file)] += 1
+                progress[judge(file)] += 1
         except (KeyboardInterrupt, Exception) as error:
             wrong.append(f"#{i}: {type(error).__name__}: {str(error)[:200]}")
         slowest = max(slowest, (time.perf_counter() - began, i))
     told = [_through_the_command_line(scratch, i) for i in range(0, count, 100)]
     wrong += [complaint for complaint in told if complaint]
     assert not wrong, "\n".join(wrong)
-    assert tally["refused"] + tally["in order"] == count
+    assert progress["refused"] + progress["in order"] == count
     return (
-        f"{count} mutated configurations: {tally['refused']} refused with their faults, "
-        f"{tally['in order']} in order, the slowest (#{slowest[1]}) in {slowest[0]:.1f} s; "
+        f"{count} mutated configurations: {progress['refused']} refused with their faults, "
+        f"{progress['in order']} in order, the slowest (#{slowest[1]}) in {slowest[0]:.1f} s; "
         f"{len(told)} of them through the command line: exit code 2, no traceback"
     )
 

@@ -16,7 +16,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.errors import InvalidExperiment, InvalidParameter
-from switchmdp.experiments.build import problem_seed, run_seed
+from switchmdp.experiments.plan import problem_seed, run_seed
 
 HORIZON = 300
 UCRL2 = {"UCRL2": sm.agents.UCRL2}

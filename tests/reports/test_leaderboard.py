@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Contender, Row, Standing, Suite, Tuned
 from switchmdp.experiments.results import Results, Runs, as_setting
-from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
 from switchmdp.reports.leaderboard import Leaderboard, document, summary, write_leaderboard
 from switchmdp.reports.ranking import overall, places, yardstick
 from switchmdp.reports.tables import (

@@ -1,7 +1,7 @@
-"""The command line. Each command is a few lines around the library; nothing is computed here.
+"""The command line. Each command parses its arguments, calls the library and prints.
 
-Exit codes: 0 fine, 2 usage or configuration, 3 some runs failed, 4 a damaged or foreign folder,
-5 the disk is full, 130 and 143 when stopped by a signal.
+Exit codes: 0 success, 2 usage or configuration error, 3 some runs failed, 4 damaged or foreign
+folder, 5 disk full, 130 and 143 stopped by a signal.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ def _run(arguments: list[str]) -> int:
     import contextlib
 
     from switchmdp.cli.commands import cli
-    from switchmdp.cli.say import let_go, only_json
+    from switchmdp.cli.output import discard, json_only
 
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # closed, or no stream of Python's own
+        with contextlib.suppress(AttributeError):  # closed, or replaced by another object
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # may be None
     as_json = "--json" in arguments
-    with only_json() if as_json else contextlib.nullcontext():
+    with json_only() if as_json else contextlib.nullcontext():
         try:
             code: Any = cli.main(arguments, prog_name="switchmdp", standalone_mode=False)
-        except SystemExit:  # click's way to end when the reader of its help has gone
+        except SystemExit:  # click exits this way if the pipe of its help is closed
             code = FINE
         except Exception as error:
             code = _explain(error, as_json)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:  # told above; Python would only say it once more
-        let_go(sys.stdout)
+    except OSError:  # already handled; Python would report it again
+        discard(sys.stdout)
     return code if isinstance(code, int) else FINE
 
 
 def _explain(error: Exception, as_json: bool) -> int:
-    """Say what is wrong, on standard error or as JSON, and choose the exit code."""
+    """Print an error, on standard error or as JSON; returns the exit code."""
     import errno
 
     import click
 
-    from switchmdp.cli.say import say_json, tell
+    from switchmdp.cli.output import say_json, tell
     from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, SwitchmdpError
 
     faults: list[dict[str, str]] = []
@@ -65,7 +65,7 @@ def _explain(error: Exception, as_json: bool) -> int:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         code, text = FULL if full else USAGE, _reason(error)
         if full:
-            text += "; free some space, then give the same command again"
+            text += "; free some space, then run the same command again"
     elif isinstance(error, SwitchmdpError):
         code = DAMAGED if isinstance(error, (ForeignFolder, DamagedFile)) else USAGE
         text = str(error)
@@ -73,9 +73,10 @@ def _explain(error: Exception, as_json: bool) -> int:
         raise error
     if isinstance(error, InvalidExperiment):
         faults = [
-            {"path": f.path, "value": repr(f.value), "allowed": f.allowed} for f in error.faults
+            {"path": f.path, "value": repr(f.value), "allowed": f.allowed, "message": str(f)}
+            for f in error.faults
         ]
-        number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        number = "1 error" if len(faults) == 1 else f"{len(faults)} errors"
         text = "\n  ".join([f"{number} in the configuration:", *map(str, error.faults)])
     if as_json:
         say_json("error", message=text, exit=code, **({"faults": faults} if faults else {}))
@@ -87,6 +88,6 @@ def _explain(error: Exception, as_json: bool) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """The system's words and the file's name, without a number that says nothing."""
-    where = f"{error.filename}: " if error.filename is not None else ""
-    return where + (error.strerror or str(error))
+    """The system's message and the file's name, without the error number."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return place + (error.strerror or str(error))

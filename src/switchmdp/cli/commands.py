@@ -1,28 +1,121 @@
-"""The commands, each a few lines; the work is done by the library."""
+"""The commands and their options."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from switchmdp.cli.options import FOLDER, JSON, TRUST, out, problems_option, running, serving
 from switchmdp.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+TRUST = click.option("--trust", is_flag=True, default=None,
+                     help="Import and run the modules that the configuration names "
+                          "[only if SWITCHMDP_TRUST=1]. See SECURITY.md.")  # fmt: skip
+MOST_PROBLEMS = 1_000_000  # as in `spec`, which is slow to import
+
+
+def out(text: str, default: str | None = None) -> Callable[[F], F]:
+    """The option for the output folder."""
+    kind = click.Path(path_type=Path)
+    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=text)
+
+
+def problems_option(text: str) -> Callable[[F], F]:
+    """The option for the number of problems."""
+    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=text)
+
+
+def running(command: Any) -> Any:
+    """The options of every command that runs experiments."""
+    for option in reversed((
+        click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                     help="The number of workers [one per core]."),
+        click.option("--executor", type=click.Choice(["auto", "threads", "processes"]),
+                     default="auto", metavar="KIND",
+                     help="threads, processes, or auto: threads for compiled agents, processes "
+                          "for plain Python ones [auto]."),
+        click.option("--shard", metavar="I/N",
+                     help="Run only the I-th of N parts, as one job of many on a batch system."),
+        click.option("--dask", metavar="ADDRESS",
+                     help="Run on the Dask cluster with this scheduler; `local` starts one."),
+        click.option("--quiet", is_flag=True, help="Print only errors and warnings."),
+        JSON,
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def serving(command: Any) -> Any:
+    """The options of `serve`."""
+    path = click.Path(path_type=Path)
+    for option in reversed((
+        click.option("--data", type=path, required=True, metavar="FOLDER",
+                     help="The folder that holds the decisions; created if it does not exist."),
+        click.option("--agent", metavar="NAME",
+                     help="The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
+                          "need the problem or its change points can't be served "
+                          "[the agent in FOLDER]."),
+        click.option("--states", type=click.IntRange(1), metavar="N",
+                     help="The number of states."),
+        click.option("--actions", type=click.IntRange(1), metavar="N",
+                     help="The number of actions."),
+        click.option("--window", type=click.IntRange(1), metavar="W",
+                     help="The number of steps that the agent remembers, if it has a window."),
+        click.option("--delta", type=float, metavar="P",
+                     help="The agent's probability of error [0.05]."),
+        click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
+                     help="Another parameter of the agent, such as changes=4; may be repeated."),
+        click.option("--warm-start", type=path, metavar="PATH",
+                     help="Before serving, learn from a CSV file with the columns "
+                          "state,action,reward,next_state, or from another folder of decisions. "
+                          "Only for a new FOLDER."),
+        click.option("--replan", type=click.Choice(["inline", "background"]), metavar="HOW",
+                     help="inline: a decision waits while the agent plans; background: the old "
+                          "policy decides while the agent plans [as in FOLDER, else inline]."),
+        click.option("--expiry", type=float, metavar="SECONDS",
+                     help="How long a decision waits for feedback, counted while the service "
+                          "runs [as in FOLDER, else 3600]."),
+        click.option("--host", default="127.0.0.1", metavar="ADDRESS",
+                     help="The address to listen on; other machines can connect only if there is "
+                          "a token [127.0.0.1]."),
+        click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N",
+                     help="The port to listen on; 0 picks a free one [8000]."),
+        click.option("--token-file", type=path, metavar="FILE",
+                     help="A file with the bearer token that callers must send [the environment "
+                          "variable SWITCHMDP_TOKEN]."),
+        click.option("--rate", type=click.FloatRange(0, min_open=True), default=5000.0,
+                     metavar="N", help="The most requests per second from one client [5000]."),
+        click.option("--max-body", type=click.IntRange(1), default=65536, metavar="BYTES",
+                     help="The largest request body [65536]."),
+        click.option("--no-sync", is_flag=True,
+                     help="Answer without waiting for the disk. If the machine crashes, "
+                          "acknowledged decisions may be lost; if only the process crashes, none "
+                          "are."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
 
 
 class _InOrder(click.Group):
-    """Commands in the order in which one needs them."""
+    """Lists commands in the order of their definition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """The names of the commands."""
         return list(self.commands)
 
 
 @click.group(
     cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 2 usage or configuration, 3 some runs failed, 4 a damaged or "
-           "foreign folder, 5 the disk is full, 130 and 143 stopped by a signal.",
+    epilog="Exit codes: 0 success, 2 usage or configuration error, 3 some runs failed, 4 damaged "
+           "or foreign folder, 5 disk full, 130 and 143 stopped by a signal.",
 )  # fmt: skip
 @click.version_option(__version__, message="switchmdp %(version)s")
 def cli() -> None:
@@ -33,13 +126,13 @@ def cli() -> None:
 @out("Folder for the results [results/figure-1].", "results/figure-1")
 @problems_option("Problems per setting [1000].")
 @click.option("--sensitivity", is_flag=True,
-              help="Also vary what the paper leaves open, and scan the window.")  # fmt: skip
+              help="Also vary what the paper does not specify, and scan the window.")  # fmt: skip
 @running
 def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
-    """Run the paper's experiment and judge its claims.
+    """Run the paper's experiment and check its claims.
 
     Figure 1 (a) and (b) of Gajane, Ortner and Auer (2018), with tables, a verdict on every claim,
-    and one page to show. The same as `switchmdp run figure-1`.
+    and a report page. The same as `switchmdp run figure-1`.
     """
     from switchmdp.cli.run import run_named
 
@@ -56,10 +149,10 @@ def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) ->
 @TRUST
 @running
 def run(config: str, out: Path | None, problems: int | None, trust: bool | None, **how: Any) -> int:
-    """Run an experiment, and report on it.
+    """Run an experiment and write its report.
 
-    CONFIG is a TOML file, or one that is shipped: figure-1, sensitivity, window-scan. Runs that are
-    there already are not run again. A file to begin with:
+    CONFIG is a TOML file, or one that comes with the package: figure-1, sensitivity, window-scan.
+    Re-running the command resumes it. An example:
 
     \b
       title = "Windows"
@@ -78,9 +171,9 @@ def run(config: str, out: Path | None, problems: int | None, trust: bool | None,
 
     \b
       [agents.mine]
-      agent = "my_module:MyAgent"  # a class in my_module.py, beside this file
+      agent = "my_module:MyAgent"  # a class in my_module.py, next to this file
 
-    Modules of your own are imported, and so run, only with --trust.
+    Your own modules are imported, and so run, only with --trust.
 
     Names and parameters: `switchmdp agents`, `switchmdp problems`; all keys: `switchmdp schema`.
     """
@@ -92,13 +185,13 @@ def run(config: str, out: Path | None, problems: int | None, trust: bool | None,
 
 @cli.command()
 @FOLDER
-@click.option("--retry-failed", is_flag=True, help="Run failed runs again, too.")
+@click.option("--retry-failed", is_flag=True, help="Also repeat failed runs.")
 @TRUST
 @running
 def resume(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
-    """Go on with an experiment that was interrupted.
+    """Resume an interrupted experiment.
 
-    What is missing or damaged is run; all else stays as it is.
+    Missing and damaged results are computed; everything else stays as it is.
     """
     from switchmdp.cli.run import resume_folder
 
@@ -109,7 +202,7 @@ def resume(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> 
 @FOLDER
 @JSON
 def status(folder: Path, as_json: bool) -> int:
-    """Show how far an experiment has come, and what failed."""
+    """Show how much of an experiment is done, and what failed."""
     from switchmdp.cli.inspect import show_status
 
     return show_status(folder, as_json)
@@ -120,9 +213,9 @@ def status(folder: Path, as_json: bool) -> int:
 @out("Folder for the report [FOLDER/report].")
 @JSON
 def report(folder: Path, out: Path | None, as_json: bool) -> int:
-    """Write figures, tables and the page of an experiment.
+    """Write the figures, tables and page of an experiment.
 
-    Of one that is not complete, too: of what is done so far.
+    If the experiment is not complete, the report covers what is done so far.
     """
     from switchmdp.cli.run import write_and_show
 
@@ -132,7 +225,7 @@ def report(folder: Path, out: Path | None, as_json: bool) -> int:
 @cli.command()
 @FOLDER
 @click.option("--recompute", type=click.IntRange(0), default=0, metavar="N",
-              help="Also run N chunks again, and compare every byte.")  # fmt: skip
+              help="Also compute N chunks again and compare every byte.")  # fmt: skip
 @TRUST
 @JSON
 def verify(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
@@ -146,12 +239,12 @@ def verify(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> i
 @FOLDER
 @click.option(
     "--format", "formats", type=click.Choice(["csv", "parquet"]), multiple=True,
-    help="Which files; may be given twice [both, if Parquet can be written].",
+    help="The file format; may be repeated [both, if Parquet is installed].",
 )  # fmt: skip
 @out("Folder for the tables [FOLDER/export].")
 @JSON
 def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
-    """Write all runs as tidy tables, in CSV and Parquet."""
+    """Write all runs as tables in CSV and Parquet."""
     from switchmdp.cli.inspect import export_folder
 
     return export_folder(folder, formats, out, as_json)
@@ -160,17 +253,17 @@ def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bo
 @cli.command()
 @out("Folder for the results [results/leaderboard; with --quick, results/leaderboard-quick].")
 @click.option("--quick", is_flag=True,
-              help="Few rows, agents and problems, and short runs: a foretaste.")  # fmt: skip
+              help="A short version: few rows, agents and problems, and short runs.")  # fmt: skip
 @running
 def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
     """Run the suite: every serious agent on every kind of change.
 
-    What is to be chosen for an agent is chosen on problems of its own, and then frozen. Given
-    again, it goes on where it was. With --shard, give it again once all have done their part.
+    Each agent's parameter is tuned on separate problems and then fixed. Re-running the command
+    resumes it. With --shard, run it again once all shards are done.
     """
-    from switchmdp.cli.leaderboard import play
+    from switchmdp.cli.run import run_leaderboard
 
-    return play(out, quick, **how)
+    return run_leaderboard(out, quick, **how)
 
 
 @cli.command()
@@ -200,16 +293,16 @@ def serve(
 
 @cli.command()
 def agents() -> None:
-    """List the agents, and what they take."""
-    from switchmdp.cli.catalogue import show_agents
+    """List the agents and their parameters."""
+    from switchmdp.cli.inspect import show_agents
 
     show_agents()
 
 
 @cli.command()
 def problems() -> None:
-    """List the problems, and what they take."""
-    from switchmdp.cli.catalogue import show_problems
+    """List the problems and their parameters."""
+    from switchmdp.cli.inspect import show_problems
 
     show_problems()
 
@@ -219,18 +312,18 @@ def schema() -> None:
     """Print the JSON schema of configuration files, for editors."""
     import json
 
-    from switchmdp.cli.say import say
-    from switchmdp.experiments.spec import schema as found
+    from switchmdp.cli.output import say
+    from switchmdp.experiments.spec import schema as experiment_schema
 
-    say(json.dumps(found(), indent=2))
+    say(json.dumps(experiment_schema(), indent=2))
 
 
 @cli.command()
 def doctor() -> int:
     """Check this installation: versions, extras, compiler, disk."""
-    from switchmdp.cli.doctor import examine
+    from switchmdp.cli.inspect import check_installation
 
-    return examine()
+    return check_installation()
 
 
 @cli.command()

@@ -1,179 +1,108 @@
-"""status, verify, export: looking at what is there."""
+"""Commands that only look: status, verify, export; agents, problems; doctor."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
+import platform
+import re
 import tempfile
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from switchmdp.cli import DAMAGED, FAILED, FINE
-from switchmdp.cli.say import command, printable, say, say_json, tell
+from switchmdp.cli.output import command, printable, say, say_json, tell
 from switchmdp.errors import DamagedFile, MissingExtra
-from switchmdp.experiments.build import expand
-from switchmdp.experiments.chunks import compute
-from switchmdp.experiments.layout import Chunk
-from switchmdp.experiments.load import load_results
+from switchmdp.experiments import inspection
 from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import FOLDERS, Store, open_store
+from switchmdp.experiments.store import Store, load_results, open_store
+from switchmdp.version import __version__
 
-SHOWN = 3  # failures whose tracebacks are shown
+SHOWN = 3  # failures whose tracebacks are printed
 
 
-def load_all(folder: Path) -> Results:
-    """Everything that is done; a damaged chunk is no reason to give up for good."""
+def load_folder(folder: Path) -> Results:
+    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
     store = open_store(folder)
     try:
         return load_results(store)
     except DamagedFile as error:
-        raise DamagedFile(f"{error}\n  to run it again: {resuming(store)}") from None
+        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
 
 
-def resuming(store: Store) -> str:
-    """The command that goes on with a folder."""
+def resume_command(store: Store) -> str:
+    """The command that resumes the experiment of a folder."""
     return command("resume", store.path, trust=store.needs_trust)
 
 
-def failed_runs(store: Store, chunk: Chunk) -> int:
-    """How many runs of a chunk failed, as the chunk itself says; of its problems likewise."""
-    try:
-        _, arrays = store.load(chunk)
-    except (FileNotFoundError, DamagedFile):
-        return 0
-    if chunk.agent is not None:
-        return int(arrays["failed"].sum())
-    return len(store.sidecar("failures", chunk) or [])
-
-
 def show_status(folder: Path, as_json: bool) -> int:
-    """Done, missing, damaged and failed, by setting and agent."""
+    """Print what is done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
-    lanes, damaged = _lanes(store)
-    failures = [f for c in store.chunks() for f in store.sidecar("failures", c) or []]
-    done, runs, failed = (sum(lane[k] for lane in lanes) for k in ("done", "runs", "failed"))
-    code = DAMAGED if damaged else FAILED if failed or failures else FINE
+    status = inspection.status(store)
+    code = DAMAGED if status.damaged else FAILED if status.failed or status.failures else FINE
     if as_json:
         say_json(
             "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
-            done=done, runs=runs, failed=failed, damaged=damaged, lanes=lanes,
-            failures=failures, exit=code,
+            done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
+            lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures,
+            exit=code,
         )  # fmt: skip
         return code
-    say(f"{printable(store.experiment.title)}\n{done} of {runs} runs done, {failed} failed")
-    for lane in lanes:
-        end = f", {lane['failed']} failed" if lane["failed"] else ""
-        name = printable(f"{lane['setting']}, {lane['agent']}")
-        say(f"  {name}: {lane['done']} of {lane['runs']}{end}")
-    _show_failures(failures)
-    for name in damaged:
-        say(f"  damaged: {printable(name)}")
-    if done < runs or damaged:
-        say(f"go on with: {resuming(store)}")
+    say(printable(store.experiment.title))
+    say(f"{status.done} of {status.runs} runs done, {status.failed} failed")
+    for pairing in status.pairings:
+        failed = f", {pairing.failed} failed" if pairing.failed else ""
+        name = printable(f"{pairing.setting}, {pairing.agent}")
+        say(f"  {name}: {pairing.done} of {pairing.runs}{failed}")
+    _show_failures(status.failures)
+    for reason in status.damaged:
+        say(f"  damaged: {printable(reason)}")
+    if status.done < status.runs or status.damaged:
+        say(f"to resume: {resume_command(store)}")
     return code
 
 
-def _lanes(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
-    settings, agents = expand(store.experiment.problems), expand(store.experiment.agents)
-    lanes: dict[Any, dict[str, Any]] = {
-        (s, a): {"setting": one.name, "agent": two.name, "done": 0, "runs": 0, "failed": 0}
-        for s, one in enumerate(settings)
-        for a, two in enumerate(agents)
-    }
-    damaged = []
-    for chunk in store.chunks():
-        state = _state(store, chunk)
-        if state not in ("sound", "missing"):
-            damaged.append(state)
-        if chunk.agent is not None:
-            lane = lanes[chunk.setting, chunk.agent]
-            lane["runs"] += len(chunk)
-            lane["done"] += len(chunk) * (state == "sound")
-            lane["failed"] += failed_runs(store, chunk)
-    return list(lanes.values()), damaged
-
-
 def _show_failures(failures: list[dict[str, Any]]) -> None:
-    """One of each kind, with its traceback."""
+    """Print one failure of each kind, with its traceback."""
     kinds = {(f.get("agent"), f.get("error")): f for f in reversed(failures)}
     for failure in [*reversed(kinds.values())][:SHOWN]:
-        who, where = failure.get("agent") or "the problem itself", failure.get("setting")
-        say(printable(f"  failed: {who} on {where}, problem {failure.get('problem')}"))
+        agent, setting = failure.get("agent") or "the problem itself", failure.get("setting")
+        say(printable(f"  failed: {agent} on {setting}, problem {failure.get('problem')}"))
         for line in str(failure.get("traceback", "")).splitlines():
             say(f"    {printable(line)}")
 
 
-def _state(store: Store, chunk: Chunk) -> str:
-    try:
-        store.load(chunk)
-    except FileNotFoundError:
-        return "missing"
-    except DamagedFile as error:
-        return str(error)
-    return "sound"
-
-
 def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
-    """Recompute every checksum and, for some chunks, every byte."""
+    """Check every checksum; compute some chunks again and compare every byte."""
     store = open_store(folder)
-    states = {chunk: _state(store, chunk) for chunk in store.chunks()}
-    sound = [chunk for chunk, state in states.items() if state == "sound"]
-    bad = {c.id: state for c, state in states.items() if state not in ("sound", "missing")}
-    damaged = bool(bad)
-    known = {store.chunk_path(chunk).name for chunk in states}
-    for file in sorted((store.path / "runs").glob("[!.]*")):
-        if file.name not in known:
-            bad[file.name] = "not a file of this experiment"
-    chosen = _spread(sound, recompute)
-    bad |= dict.fromkeys(_differing(store, chosen, trust), "running it again gives other bytes")
-    code = DAMAGED if bad else FINE
-    missing = sum(state == "missing" for state in states.values())
+    result = inspection.verify(store, recompute=recompute, trust=trust)
+    code = DAMAGED if result.bad else FINE
     if as_json:
         say_json(
-            "verified", sound=len(sound), missing=missing, bad=bad, recomputed=len(chosen),
-            exit=code,
+            "verified", sound=result.valid, missing=result.missing, bad=result.bad,
+            recomputed=result.recomputed, exit=code,
         )  # fmt: skip
         return code
-    say(f"{len(sound)} chunks are sound, {missing} not done yet, {len(bad)} bad")
-    if chosen:
-        say(f"{len(chosen)} run again and compared byte by byte")
-    for name, reason in bad.items():
+    say(f"{result.valid} chunks are valid, {result.missing} not done yet, {len(result.bad)} bad")
+    if result.recomputed:
+        say(f"{result.recomputed} computed again and compared byte by byte")
+    for name, reason in result.bad.items():
         say(printable(f"  {name}: {reason}"))
-    if damaged:
-        say(f"damaged chunks are run again by: {resuming(store)}")
+    if result.damaged:
+        say(f"to compute damaged chunks again: {resume_command(store)}")
     return code
 
 
-def _spread(chunks: list[Chunk], n: int) -> list[Chunk]:
-    """n of them, evenly over the whole."""
-    where = np.unique(np.linspace(0, len(chunks) - 1, min(n, len(chunks))).round().astype(int))
-    return [chunks[i] for i in where]
-
-
-def _differing(store: Store, chunks: list[Chunk], trust: bool | None) -> list[str]:
-    """Run chunks again somewhere else; which of them come out differently?"""
-    if not chunks:
-        return []
-    plan = store.plan(trust=trust)
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = replace(store, path=Path(scratch))
-        for name in FOLDERS:
-            (copy.path / name).mkdir()
-        for chunk in chunks:
-            copy.commit(chunk, compute(plan, chunk))
-        return [
-            chunk.id
-            for chunk in chunks
-            if copy.chunk_path(chunk).read_bytes() != store.chunk_path(chunk).read_bytes()
-        ]
-
-
 def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
-    """Tidy tables of everything that is done."""
+    """Write tables of everything that is done."""
     from switchmdp.reports.export import export_tables
 
-    results = load_all(folder)
+    results = load_folder(folder)
     target = out or folder / "export"
     try:
         files = export_tables(results, target, formats or ("csv", "parquet"))
@@ -187,3 +116,148 @@ def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_j
     else:
         say("\n".join(map(str, files)))
     return FINE
+
+
+# agents, problems
+
+
+def show_agents() -> None:
+    """Print every agent, and the formulas for their parameters."""
+    from switchmdp.agents import AGENTS
+    from switchmdp.experiments.formulas import FORMULAS
+    from switchmdp.experiments.spec import SET_FOR_AGENTS
+
+    for name, agent in AGENTS.items():
+        _show_signature(name, agent, SET_FOR_AGENTS)
+    say('\nA parameter is a value, { sweep = [value, ...] }, or { formula = "NAME", ... }:\n')
+    for name, formula in FORMULAS.items():
+        _show_signature(name, formula, ("context",))
+
+
+def show_problems() -> None:
+    """Print every problem and its parameters."""
+    from switchmdp.experiments.spec import SET_FOR_PROBLEMS
+    from switchmdp.problems import CHOICES, PROBLEMS
+
+    for name, problem in PROBLEMS.items():
+        _show_signature(name, problem, SET_FOR_PROBLEMS, CHOICES)
+    say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
+
+
+def _show_signature(
+    name: str, factory: Callable[..., Any], already_set: tuple[str, ...],
+    choices: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:  # fmt: skip
+    """Print a name, its summary, and its parameters as they would be in a configuration."""
+    from switchmdp.experiments.spec import accepts
+
+    say(f"{name}: {(inspect.getdoc(factory) or '').splitlines()[0]}")
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.name not in already_set and accepts(factory, parameter.name):
+            say(f"    {_parameter(parameter, (choices or {}).get(parameter.name, {}))}")
+
+
+def _parameter(parameter: inspect.Parameter, choices: Mapping[str, Any]) -> str:
+    """A parameter, its default, and its other choices.
+
+    >>> from switchmdp.problems import even_change_points as even
+    >>> kind = inspect.Parameter.KEYWORD_ONLY
+    >>> _parameter(inspect.Parameter("points", kind, default=even), {"even": even, "odd": 1})
+    'points = "even" or "odd"'
+    """
+    name, default = parameter.name, parameter.default
+    if name == "horizon":
+        return "horizon = the experiment's"
+    values = sorted(choices, key=lambda choice: choices[choice] is not default)
+    if not values and default is not inspect.Parameter.empty and default is not None:
+        values = [default]
+    text = f"{name} = {' or '.join(map(json.dumps, values))}" if values else name
+    required = default is inspect.Parameter.empty
+    return text + (" (required)" if required else " (optional)" if default is None else "")
+
+
+# doctor
+
+
+def check_installation() -> int:
+    """Check the dependencies and that everything works; the exit code says whether it does."""
+    broken = 0
+    say(f"switchmdp {__version__}, Python {platform.python_version()}")
+    for name, extra in _dependencies().items():
+        try:
+            say(f"  ok      {name} {version(name)}")
+        except PackageNotFoundError:
+            broken += not extra
+            word, package = ("absent", f"switchmdp[{extra}]") if extra else ("BROKEN", "switchmdp")
+            say(f"  {word}  {name} is not installed: pip install '{package}'")
+    checks = {
+        "the cache of machine code": _cache,
+        "compiled agents": _compiled,
+        "writing and syncing files here": _writing,
+        "processors": _cores,
+    }
+    for name, check in checks.items():
+        try:
+            say(f"  ok      {name}: {check()}")
+        except Exception as error:  # anything that does not work is to be reported
+            broken += 1
+            say(f"  BROKEN  {name}: {type(error).__name__}: {error}")
+    return FAILED if broken else FINE
+
+
+def _dependencies() -> dict[str, str]:
+    """The dependencies in the package's metadata: name -> extra, or "" if it is required."""
+    dependencies: dict[str, str] = {}
+    for requirement in requires("switchmdp") or []:
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        if name and name[0] != "switchmdp" and (not extra or extra[1] != "dev"):
+            dependencies.setdefault(name[0], extra[1] if extra else "")
+    return dependencies
+
+
+def _cache() -> str:
+    from switchmdp.compiled.cache import cache_folder
+
+    folder = cache_folder()
+    files = list(folder.glob("*")) if folder.exists() else []
+    size = sum(file.stat().st_size for file in files)
+    return f"{folder}, {len(files)} files, {size / 1e6:.1f} MB"
+
+
+def _compiled() -> str:
+    import numpy as np
+
+    import switchmdp as sm
+
+    problem = sm.problems.random_switching(5, 3, changes=1, horizon=20_000, seed=0)
+
+    def regret(interpreted: bool, horizon: int) -> Any:
+        agent = sm.agents.SWUCRL(5, 3, window=1000)
+        return sm.simulate(agent, problem, horizon, seed=0, interpreted=interpreted).regret
+
+    regret(False, 1000)
+    same = np.array_equal(regret(False, 1000), regret(True, 1000))
+    if not same:
+        raise RuntimeError("machine code and Python disagree")
+    return f"same results as Python, {_rate(lambda: regret(False, 20_000), 20_000)}"
+
+
+def _rate(run: Callable[[], object], steps: int) -> str:
+    began = time.perf_counter()
+    run()
+    return f"{steps / (time.perf_counter() - began) / 1e6:.0f} M steps/s"
+
+
+def _writing() -> str:
+    from switchmdp.storage import save_bytes
+
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        save_bytes(Path(folder) / "probe", b"probe")
+    return os.getcwd()
+
+
+def _cores() -> str:
+    from switchmdp.experiments.execute import cores
+
+    return str(cores())

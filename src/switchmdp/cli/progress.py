@@ -1,4 +1,4 @@
-"""How far a long run has come: a bar on a terminal, plain lines elsewhere, JSON or nothing."""
+"""Progress of a long run: a bar on a terminal, plain lines elsewhere, JSON, or nothing."""
 
 from __future__ import annotations
 
@@ -12,75 +12,83 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from switchmdp.cli.say import say_json, tell
-from switchmdp.experiments.execute import Tally
+from switchmdp.cli.output import say_json, tell
+from switchmdp.experiments.execute import Progress
 
 EVERY = 5.0  # seconds between two plain lines
-LATELY = 20.0  # seconds over which the rate is taken: agents differ in speed
-STOPPING = "stopping; Ctrl-C again leaves at once"
+WINDOW = 20.0  # seconds over which the rate is measured
+STOPPING = "stopping; press Ctrl-C again to stop immediately"
 
 
 class Silent:
-    """No progress at all (`--quiet`); what was there already is counted apart.
+    """No output (`--quiet`); counts the runs that were done before.
 
     >>> show = Silent(steps=100)
-    >>> for part, found, done in [("one", 2, 3), ("two", 7, 9)]:
+    >>> for part, before, after in [("one", 2, 3), ("two", 7, 9)]:
     ...     show.begin(part)
-    ...     show(Tally(9, found))
-    ...     show(Tally(9, done))
+    ...     show(Progress(9, before))
+    ...     show(Progress(9, after))
     >>> show.before
     6
     """
 
     def __init__(self, steps: int) -> None:
-        self.steps = steps  # of one run
+        self.steps = steps  # per run
         self.began = time.monotonic()
-        self.tally: Tally | None = None  # as it is now
-        self.before = 0  # runs that were there already
-        self.start: int | None = None  # runs done as a part begins, once it is known
-        self.seen: deque[tuple[float, int]] = deque()  # when, runs done
+        self.progress: Progress | None = None  # the latest
+        self.before = 0  # runs that were done before
+        self.start: int | None = None  # runs done at the start of the current part
+        self.seen: deque[tuple[float, int, float]] = deque()  # time, runs done, work done
 
-    def __call__(self, tally: Tally) -> None:
-        """A chunk is done; also called once before the first."""
+    def __call__(self, progress: Progress) -> None:
+        """Called once before the first chunk, and after each chunk."""
         now = time.monotonic()
-        self.tally = tally
-        if self.start is None:  # what a part finds done was there already
-            self.before += tally.done - (self.seen[-1][1] if self.seen else 0)
-            self.start = tally.done
-        if tally.done == self.start:  # compiling, say: the clock of the rate has not begun
+        self.progress = progress
+        if self.start is None:  # the first call of a part
+            self.before += progress.done - (self.seen[-1][1] if self.seen else 0)
+            self.start = progress.done
+        if progress.done == self.start:  # not yet running, for example compiling
             self.seen.clear()
-        self.seen.append((now, tally.done))
-        while len(self.seen) > 2 and self.seen[1][0] < now - LATELY:
+        self.seen.append((now, progress.done, progress.work_done))
+        while len(self.seen) > 2 and self.seen[1][0] < now - WINDOW:
             self.seen.popleft()
 
     def begin(self, part: str) -> None:
-        """Another part begins; the next call tells what of it is there already."""
+        """A new part begins; the next call tells how much of it was done before."""
         self.start = None
         self.announce(part)
 
     def announce(self, part: str) -> None:
-        """Say that another part begins."""
+        """Print the name of a new part."""
 
     def stopping(self) -> None:
-        """A stop was asked for."""
+        """The user asked to stop."""
 
     def close(self) -> None:
-        """The end."""
+        """Everything has ended."""
 
-    def rate(self, tally: Tally) -> tuple[float, float]:
-        """(runs a second of late, seconds still to go)."""
-        (begin, before), (end, done) = self.seen[0], self.seen[-1]
-        rate = (done - before) / max(1e-9, end - begin)
-        return rate, (tally.runs - tally.done) / rate if rate > 0 else float("inf")
+    def rate(self, progress: Progress) -> tuple[float, float]:
+        """(runs per second, seconds left), from the last WINDOW seconds.
 
-    def words(self, tally: Tally) -> str:
-        """Speed, time to go, failures."""
-        rate, left = self.rate(tally)
+        The time left is the work left, which takes the speed of each agent into account, divided
+        by the work done per second. Without measured work, it is the runs left divided by the runs
+        per second.
+        """
+        (begin, runs_before, work_before), (end, runs, work) = self.seen[0], self.seen[-1]
+        elapsed = max(1e-9, end - begin)
+        rate, work_rate = (runs - runs_before) / elapsed, (work - work_before) / elapsed
+        if work_rate > 0:
+            return rate, progress.work_left / work_rate
+        return rate, (progress.runs - progress.done) / rate if rate > 0 else float("inf")
+
+    def words(self, progress: Progress) -> str:
+        """Speed, time left, failures."""
+        rate, left = self.rate(progress)
         parts = [speed(rate * self.steps) if rate > 0 else "starting"]
         if 0 < left < float("inf"):
-            parts.append(f"{clock(left)} to go")
-        if tally.failed:
-            parts.append(f"{tally.failed} failed")
+            parts.append(f"{clock(left)} left")
+        if progress.failed:
+            parts.append(f"{progress.failed} failed")
         return ", ".join(parts)
 
 
@@ -89,88 +97,91 @@ class Lines(Silent):
 
     last = -EVERY
 
-    def __call__(self, tally: Tally) -> None:
-        """A chunk is done; also called once before the first."""
-        super().__call__(tally)
+    def __call__(self, progress: Progress) -> None:
+        """Called once before the first chunk, and after each chunk."""
+        super().__call__(progress)
         now = time.monotonic()
-        if now - self.last >= EVERY and tally.done < tally.runs:
+        if now - self.last >= EVERY and progress.done < progress.runs:
             self.last = now
-            self.say(tally)
+            self.print_line(progress)
 
     def announce(self, part: str) -> None:
-        """Say that another part begins."""
+        """Print the name of a new part."""
         tell(part)
 
-    def say(self, tally: Tally) -> None:
-        """One line."""
-        share = 100 * tally.done // max(1, tally.runs)
-        tell(f"{tally.done} of {tally.runs} runs ({share} %), {self.words(tally)}")
+    def print_line(self, progress: Progress) -> None:
+        """Print one line."""
+        share = 100 * progress.done // max(1, progress.runs)
+        tell(f"{progress.done} of {progress.runs} runs ({share} %), {self.words(progress)}")
 
     def stopping(self) -> None:
-        """A stop was asked for."""
+        """The user asked to stop."""
         tell(STOPPING)
 
 
 class Json(Lines):
     """The same as lines of JSON on standard output (`--json`)."""
 
-    def say(self, tally: Tally) -> None:
-        """One line."""
-        rate, left = self.rate(tally)
-        to_go = None if left == float("inf") else round(left, 1)
+    def print_line(self, progress: Progress) -> None:
+        """Print one line."""
+        rate, left = self.rate(progress)
+        seconds_left = None if left == float("inf") else round(left, 1)
         say_json(
-            "progress", done=tally.done, runs=tally.runs, failed=tally.failed,
-            runs_per_second=round(rate, 3), seconds_left=to_go,
+            "progress", done=progress.done, runs=progress.runs, failed=progress.failed,
+            runs_per_second=round(rate, 3), seconds_left=seconds_left,
         )  # fmt: skip
 
     def announce(self, part: str) -> None:
-        """Say that another part begins."""
+        """Print the name of a new part."""
         say_json("begin", part=part)
 
     def stopping(self) -> None:
-        """A stop was asked for."""
+        """The user asked to stop."""
         say_json("stopping")
 
 
 class Bar(Silent):
-    """A bar with rate and remaining time, for people at a terminal."""
+    """A progress bar with rate and remaining time, for terminals."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(steps)
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as RichProgress
 
         self.stopped = False
         self.task: Any = None  # until there is something to do
-        self.bar = Progress(
+        self.bar = RichProgress(
             BarColumn(20), MofNCompleteColumn(), TextColumn("runs  {task.fields[note]}"),
             console=Console(stderr=True), transient=True,
         )  # fmt: skip
 
-    def __call__(self, tally: Tally) -> None:
-        """A chunk is done; also called once before the first."""
-        super().__call__(tally)
-        note = STOPPING if self.stopped else self.words(tally)
-        if self.task is None and tally.done < tally.runs:
-            self.task = self.bar.add_task("", total=tally.runs, completed=tally.done, note=note)
+    def __call__(self, progress: Progress) -> None:
+        """Called once before the first chunk, and after each chunk."""
+        super().__call__(progress)
+        note = STOPPING if self.stopped else self.words(progress)
+        if self.task is None and progress.done < progress.runs:
+            self.task = self.bar.add_task(
+                "", total=progress.runs, completed=progress.done, note=note
+            )
             self.bar.start()
         if self.task is not None:
-            self.bar.update(self.task, completed=tally.done, note=note)
+            self.bar.update(self.task, completed=progress.done, note=note)
 
     def stopping(self) -> None:
-        """A stop was asked for."""
+        """The user asked to stop."""
         self.stopped = True
         if self.task is not None:
             self.bar.update(self.task, note=STOPPING)
 
     def close(self) -> None:
-        """The end."""
+        """Everything has ended."""
         if self.task is not None:
             self.bar.stop()
 
 
 def clock(seconds: float) -> str:
-    """Seconds for people.
+    """Seconds in minutes and hours.
 
     >>> clock(75), clock(7300)
     ('1:15', '2:01:40')
@@ -181,7 +192,7 @@ def clock(seconds: float) -> str:
 
 
 def speed(steps: float) -> str:
-    """Steps a second for people.
+    """Steps per second with a unit.
 
     >>> speed(12_345_678), speed(8_765), speed(42)
     ('12.3 M steps/s', '8.8 k steps/s', '42 steps/s')
@@ -192,27 +203,27 @@ def speed(steps: float) -> str:
     return f"{steps:.0f} steps/s"
 
 
-def progress(steps: int, *, quiet: bool, as_json: bool) -> Silent:
-    """The kind that fits where we are."""
+def display(steps: int, *, quiet: bool, as_json: bool) -> Silent:
+    """The kind of progress that fits the options and the terminal."""
     if as_json:
         return Json(steps)
     if quiet:
         return Silent(steps)
-    # A bar moves the cursor: not for those who want plain text, nor for terminals that can't.
+    # A bar needs cursor movement, so not with NO_COLOR or on a dumb terminal.
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
     at_terminal = sys.stderr is not None and sys.stderr.isatty()
     return Bar(steps) if at_terminal and not plain else Lines(steps)
 
 
 class Stop(threading.Event):
-    """A stop that remembers which signal asked for it."""
+    """A request to stop, and the signal that made it."""
 
     signal: int | None = None
 
 
 @contextmanager
 def stoppable(show: Silent) -> Iterator[Stop]:
-    """The first Ctrl-C or SIGTERM asks for a stop; a second one does not wait."""
+    """The first Ctrl-C or SIGTERM requests a stop; a second one raises KeyboardInterrupt."""
     stop = Stop()
 
     def ask(number: int, frame: Any) -> None:
@@ -221,18 +232,18 @@ def stoppable(show: Silent) -> Iterator[Stop]:
         stop.signal = number
         stop.set()
 
-    def acknowledge() -> None:  # not in the handler, which may have come in the middle of a print
+    def acknowledge() -> None:  # in a thread, since a handler may interrupt another print
         stop.wait()
         if stop.signal is not None:
             show.stopping()
 
     before = {n: signal.signal(n, ask) for n in (signal.SIGINT, signal.SIGTERM)}
-    herald = threading.Thread(target=acknowledge, daemon=True)
-    herald.start()
+    thread = threading.Thread(target=acknowledge, daemon=True)
+    thread.start()
     try:
         yield stop
     finally:
         stop.set()
-        herald.join()  # what it says comes before what comes of it
+        thread.join()  # so that its message is printed first
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -13,7 +13,7 @@ import numpy as np
 
 from switchmdp import online
 from switchmdp.cli import DAMAGED, FINE
-from switchmdp.cli.say import say, say_json, tell
+from switchmdp.cli.output import say, say_json, tell
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
 from switchmdp.online.folder import Verified

@@ -1,20 +1,21 @@
-"""run, resume, reproduce: an experiment from its configuration to its report."""
+"""run, resume, reproduce, leaderboard: from a configuration to a report."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
+import shlex
 import signal
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
-from switchmdp.cli.inspect import failed_runs, load_all, resuming
-from switchmdp.cli.progress import Silent, Stop, clock, progress, stoppable
-from switchmdp.cli.say import command, printable, say, say_json, tell
+from switchmdp.cli.inspect import load_folder, resume_command
+from switchmdp.cli.output import command, printable, say, say_json, tell
+from switchmdp.cli.progress import Silent, Stop, clock, display, stoppable
 from switchmdp.errors import (
     ForeignFolder,
     InvalidExperiment,
@@ -22,33 +23,29 @@ from switchmdp.errors import (
     MissingExtra,
     SwitchmdpError,
 )
-from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.execute import Tally, run_chunks
-from switchmdp.experiments.spec import Experiment, load, loads
-from switchmdp.experiments.store import FOLDERS, Store, create, open_store
-from switchmdp.experiments.toml import dumps
+from switchmdp.experiments import leaderboard_suite
+from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.inspection import count_failed
+from switchmdp.experiments.leaderboard import Suite, create_folder, run_suite, standings
+from switchmdp.experiments.plan import Plan, check
+from switchmdp.experiments.spec import Experiment, dumps, load, loads
+from switchmdp.experiments.spec import shipped as shipped
+from switchmdp.experiments.store import Store, create, open_store
 
-Found = TypeVar("Found")
-
-
-def shipped() -> dict[str, str]:
-    """The configurations that come with the package: name -> TOML."""
-    folder = resources.files("switchmdp.experiments") / "shipped"
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in files}
+Content = TypeVar("Content")
 
 
 def run_named(
     config: str, out: Path, problems: int | None, trust: bool | None = None, **how: Any
 ) -> int:
-    """Run a configuration file or a shipped one."""
-    part = shard_of(how["shard"])
+    """Run a configuration file, or a configuration that comes with the package."""
+    shard = parse_shard(how["shard"])
     known = shipped()
     if config in known and not Path(config).is_file():
         experiment, text, modules = loads(known[config]), known[config], None
     elif not Path(config).exists() and not config.endswith(".toml"):
         names = ", ".join(known)
-        raise InvalidParameter("CONFIG", config, f"a TOML file or one of the shipped {names}")
+        raise InvalidParameter("CONFIG", config, f"a TOML file or one of {names}")
     else:
         experiment, text = load(config)
         modules = _modules_of(Path(config))
@@ -59,162 +56,233 @@ def run_named(
     try:
         store = create(out, plan, text, modules)
     except ForeignFolder as error:
-        raise ForeignFolder(f"{error}\n  to write elsewhere: --out FOLDER") from None
-    return _go(store, plan, **how | {"shard": part})
+        raise ForeignFolder(f"{error}\n  to use another folder: --out FOLDER") from None
+    return _run_and_report(store, plan, **how | {"shard": shard})
 
 
 def _modules_of(config: Path) -> Path:
-    """Where the user's modules are: beside the file, or where those were of whose results it is."""
+    """The folder of the user modules: the file's or, for a results folder, the original one."""
     with contextlib.suppress(SwitchmdpError, OSError):
-        if found := open_store(config.parent).module_folder():
-            return found
+        if folder := open_store(config.parent).module_folder():
+            return folder
     return config.resolve().parent
 
 
 def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
-    """The text with another number of problems, so that it still says what was run."""
-    found = re.sub(r"(?m)^n_problems\s*=\s*\w+", f"n_problems = {problems}", text, count=1)
+    """The text with another number of problems, so that it describes what was run."""
+    edited = re.sub(r"(?m)^n_problems\s*=\s*\w+", f"n_problems = {problems}", text, count=1)
     with contextlib.suppress(InvalidExperiment):
-        if loads(found) == wanted:
-            return found
+        if loads(edited, wanted.title) == wanted:
+            return edited
     return dumps(wanted)
 
 
 def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
-    """Go on where a run stopped."""
-    part = shard_of(how["shard"])
+    """Resume an interrupted experiment."""
+    shard = parse_shard(how["shard"])
     store = open_store(folder)
     plan = store.plan(trust=trust)
-    for name in FOLDERS:  # a copy may have lost those that were empty
-        (folder / name).mkdir(exist_ok=True)
+    store.make_folders()
     if retry_failed:
         for chunk in store.chunks():
-            if failed_runs(store, chunk):
-                store.forget(chunk)
-    return _go(store, plan, **how | {"shard": part})
+            if count_failed(store, chunk):
+                store.delete(chunk)
+    return _run_and_report(store, plan, **how | {"shard": shard})
 
 
-def _go(
+def _run_and_report(
     store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: tuple[int, int],
     dask: str | None, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    def work(show: Silent, stop: Stop) -> Tally:
+    def work(show: Silent, stop: Stop) -> Progress:
         return run_chunks(
             store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop, watch=show
         )
 
-    part = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
-    tally, code = attend(
-        work, store.experiment.horizon, store.path, again=resuming(store) + part,
+    option = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
+    progress, code = _run_with_progress(
+        work, store.experiment.horizon, store.path, again=resume_command(store) + option,
         tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
     )  # fmt: skip
-    if tally.complete and shard == (1, 1):
+    if progress.complete and shard == (1, 1):
         write_and_show(store.path, None, quiet=quiet, as_json=as_json)
-    elif tally.complete and not (as_json or quiet):
-        tell(f"this shard is done; once all are: {command('report', store.path)}")
+    elif progress.complete and not (as_json or quiet):
+        tell(f"this shard is done; when all shards are done: {command('report', store.path)}")
     return code
 
 
-def attend(
-    work: Callable[[Silent, Stop], Tally], steps: int, folder: Path, *, again: str,
+def _run_with_progress(
+    work: Callable[[Silent, Stop], Progress], steps: int, folder: Path, *, again: str,
     tracebacks: str, quiet: bool, as_json: bool,
-) -> tuple[Tally, int]:  # fmt: skip
-    """Do the work, runs of so many steps, until it is done or stopped; say what became of it.
+) -> tuple[Progress, int]:  # fmt: skip
+    """Show the progress of `work` until it is done or stopped, then print a summary.
 
-    `again` is the command that goes on with it, `tracebacks` where to look for those of failures.
-    Returns how far it came, and the exit code.
+    A run has `steps` steps, `again` is the command that resumes the work, and `tracebacks` says
+    where those of failed runs are. Returns the progress and the exit code.
     """
-    show = progress(steps, quiet=quiet, as_json=as_json)
+    show = display(steps, quiet=quiet, as_json=as_json)
     with stoppable(show) as stop:
         try:
-            tally = work(show, stop)
+            progress = work(show, stop)
         except KeyboardInterrupt:
-            tally = show.tally or Tally(0)
-            tally.interrupted = True
+            progress = show.progress or Progress(0)
+            progress.interrupted = True
         finally:
             show.close()
-    code = exit_code(tally, stop.signal)
+    code = _exit_code(progress, stop.signal)
     if as_json:
         say_json(
-            "finished", folder=str(folder), done=tally.done, runs=tally.runs,
-            failed=tally.failed, lost=[account.error for account in tally.lost], exit=code,
+            "finished", folder=str(folder), done=progress.done, runs=progress.runs,
+            failed=progress.failed, lost=[report.error for report in progress.lost], exit=code,
         )  # fmt: skip
     else:
-        _conclude(tally, show, again, tracebacks, quiet)
-    return tally, code
+        _print_summary(progress, show, again, tracebacks, quiet)
+    return progress, code
 
 
-def exit_code(tally: Tally, asked: int | None) -> int:
-    """What the program ends with; `asked` is the signal that stopped it."""
-    if tally.disk_full:
+def _exit_code(progress: Progress, number: int | None) -> int:
+    """The exit code; `number` is the signal that stopped the program."""
+    if progress.disk_full:
         return FULL
-    if tally.interrupted:
-        return TERMINATED if asked == signal.SIGTERM else INTERRUPTED
-    return FAILED if tally.failed or tally.lost else FINE
+    if progress.interrupted:
+        return TERMINATED if number == signal.SIGTERM else INTERRUPTED
+    return FAILED if progress.failed or progress.lost else FINE
 
 
-def _conclude(tally: Tally, show: Silent, again: str, tracebacks: str, quiet: bool) -> None:
-    """What became of it, and what to do next."""
-    kept = f"{tally.done} of {tally.runs} runs are kept" if tally.runs else "what is done is kept"
-    if tally.disk_full:
-        tell(f"the disk is full: {kept}; free some space, then: {again}")
-    elif tally.interrupted:
-        tell(f"stopped: {kept}; go on with: {again}")
-    elif not quiet and show.before == tally.done and not tally.lost:
-        tell(f"nothing to run: all {tally.done} runs are there")
+def _print_summary(
+    progress: Progress, show: Silent, again: str, tracebacks: str, quiet: bool
+) -> None:
+    """Print the outcome and what to do next."""
+    kept = (
+        f"{progress.done} of {progress.runs} runs are saved" if progress.runs else "nothing is lost"
+    )
+    if progress.disk_full:
+        tell(f"the disk is full: {kept}; free some space, then run: {again}")
+    elif progress.interrupted:
+        tell(f"stopped: {kept}; to resume: {again}")
+    elif not quiet and show.before == progress.done and not progress.lost:
+        tell(f"nothing to run: all {progress.done} runs are done")
     elif not quiet:
         took = clock(time.monotonic() - show.began)
-        tell(f"{tally.done - show.before} runs done in {took}")
-    for account in tally.lost[:5]:
-        if not tally.disk_full:
-            reason = printable(account.error)
-            tell(f"chunk {account.chunk} could not be done ({reason}); try: {again}")
-    if tally.failed:
-        tell(f"{tally.failed} runs failed; for their tracebacks: {tracebacks}")
+        tell(f"{progress.done - show.before} runs done in {took}")
+    for report in progress.lost[:5]:
+        if not progress.disk_full:
+            reason = printable(report.error)
+            tell(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
+    if progress.failed:
+        tell(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def shard_of(text: str | None) -> tuple[int, int]:
-    """Which part of how many."""
+def parse_shard(text: str | None) -> tuple[int, int]:
+    """The shard and the number of shards.
+
+    >>> parse_shard("2/8")
+    (2, 8)
+    """
     if text is None:
         return 1, 1
-    found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
-    if not found or int(found[1]) > int(found[2]):
+    match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
+    if not match or int(match[1]) > int(match[2]):
         raise InvalidParameter("--shard", text, "I/N with 1 <= I <= N, such as 2/8")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def write_and_show(
     folder: Path, out: Path | None, *, quiet: bool = False, as_json: bool = False
 ) -> int:
-    """Write the report of a folder and print its tables; without extras, only the tables."""
+    """Write the report of a folder and print its tables; without the extra, only tables."""
     from switchmdp.reports.report import summary, write_report, write_tables
 
-    return deliver(
-        load_all(folder), out or folder / "report", "report", summary=summary, whole=write_report,
-        plain=write_tables, quiet=quiet, as_json=as_json,
+    return _write_and_print(
+        load_folder(folder), out or folder / "report", "report", summary=summary,
+        whole=write_report, plain=write_tables, quiet=quiet, as_json=as_json,
     )  # fmt: skip
 
 
-def deliver(
-    found: Found, target: Path, event: str, *, summary: Callable[[Found], str],
-    whole: Callable[[Found, Path], list[Path]], plain: Callable[[Found, Path], Path],
-    quiet: bool, as_json: bool, **content: Any,
+def _write_and_print(
+    content: Content, target: Path, event: str, *, summary: Callable[[Content], str],
+    whole: Callable[[Content, Path], list[Path]], plain: Callable[[Content, Path], Path],
+    quiet: bool, as_json: bool, **fields: Any,
 ) -> int:  # fmt: skip
-    """Write the whole report, or only the plain file where an extra is missing, and print it.
+    """Write the whole report, or only the plain file if an extra is missing, and print it.
 
-    In JSON it is an event with `content`, the files, and which extra is missing.
+    With --json, print an event with `fields`, the files, and which extra is missing.
     """
     if not (as_json or quiet):
-        say(summary(found))
+        say(summary(content))
     code, missing = FINE, None
     try:
-        files = whole(found, target)
+        files = whole(content, target)
     except MissingExtra as error:
-        code, missing, files = USAGE, str(error), [plain(found, target)]
+        code, missing, files = USAGE, str(error), [plain(content, target)]
         if not as_json:
             tell(f"no figures and no page: {error}")
     if as_json:
-        say_json(event, **content, files=[str(file) for file in files], missing=missing)
+        say_json(event, **fields, files=[str(file) for file in files], missing=missing)
     elif not quiet:
         say(f"\nreport: {files[0]}")
     return code
+
+
+def run_leaderboard(
+    out: Path | None, quick: bool, *, shard: str | None, quiet: bool, as_json: bool, **how: Any
+) -> int:
+    """Run what is not done yet of the suite, then write the report of the complete rows."""
+    suite = leaderboard_suite.QUICK if quick else leaderboard_suite.SUITE
+    part = parse_shard(shard)
+    folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
+    rerun = "switchmdp leaderboard" + " --quick" * quick
+    again = f"{rerun} {format_options(out=folder, shard=shard, **how)}"
+
+    def work(show: Silent, stop: Stop) -> Progress:
+        return run_suite(suite, folder, shard=part, stop=stop, begin=show.begin, watch=show, **how)
+
+    progress, code = _run_with_progress(
+        work, max(row.horizon for row in suite.rows), folder, again=again,
+        tracebacks=f"{folder}/rows/*/*/failures", quiet=quiet, as_json=as_json,
+    )  # fmt: skip
+    if not progress.complete:
+        return code
+    return max(code, _report_suite(suite, folder, rerun, again, quiet=quiet, as_json=as_json))
+
+
+def format_options(**options: object) -> str:
+    """Options as the user would type them, without those that have their default value.
+
+    >>> format_options(out="my runs", jobs=None, executor="auto", shard="2/8")
+    "--out 'my runs' --shard 2/8"
+    """
+    values = {name: value for name, value in options.items() if value not in (None, "auto")}
+    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in values.items())
+
+
+def _report_suite(
+    suite: Suite, folder: Path, rerun: str, again: str, *, quiet: bool, as_json: bool
+) -> int:
+    """Write the report of the complete rows; without the extra, only the document."""
+    from switchmdp.reports.leaderboard import (
+        Leaderboard,
+        summary,
+        write_document,
+        write_leaderboard,
+    )
+
+    content = Leaderboard(suite, standings(suite, folder), rerun)
+    missing_rows = len(suite.rows) - len(content.standings)
+    if missing_rows and not as_json:
+        rows = f"{missing_rows} of {len(suite.rows)} rows"
+        tell(f"{rows} are not complete; when all shards are done, run: {again}")
+    if not content.standings:
+        return FINE
+    relative = {
+        row: {place.name: _or_none(place.relative.middle) for place in places}
+        for row, places in content.board.items()
+    }
+    return _write_and_print(
+        content, folder / "report", "leaderboard", summary=summary, whole=write_leaderboard,
+        plain=write_document, quiet=quiet, as_json=as_json, relative_regret=relative,
+    )  # fmt: skip
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

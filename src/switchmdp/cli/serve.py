@@ -12,7 +12,7 @@ from typing import Any
 
 from switchmdp.agents.protocol import check_observe
 from switchmdp.cli import INTERRUPTED, TERMINATED
-from switchmdp.cli.say import say, tell
+from switchmdp.cli.output import say, tell
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.online import Decisions, Signal, history
 from switchmdp.online.folder import NAME

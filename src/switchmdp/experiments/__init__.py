@@ -1,39 +1,43 @@
-"""Experiments: problems × agents as data, run anywhere, kept on disk.
+"""Experiments: problems × agents as data, run anywhere, stored on disk.
 
     experiment, text = load("windows.toml")
     results = run(experiment, "results/windows")
 
-`spec` says what an experiment is, `check` whether it can be run, `chunks` what it computes, `store`
-where that is kept, `execute` who computes it, and `results` what came of it.
+`spec` says what a file may contain, `plan` turns it into chunks of runs, `chunks` computes a chunk,
+`execute` lets workers compute all chunks, `store` keeps them in a folder or in memory, `results`
+puts them together, and `inspection` checks a folder. `formulas` and `user_modules` look up what a
+file names, `leaderboard` runs the suite in `leaderboard_suite`.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import SwitchmdpError
-from switchmdp.experiments.check import Plan, check
-from switchmdp.experiments.execute import Tally, run_chunks
-from switchmdp.experiments.load import load_results
+from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.inspection import Status, Verification, status, verify
+from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.experiments.spec import (
     AgentSpec,
     Claim,
     Experiment,
     ProblemSpec,
+    dumps,
     load,
     loads,
     schema,
 )
-from switchmdp.experiments.store import Store, create, open_store
-from switchmdp.experiments.toml import dumps
+from switchmdp.experiments.store import MemoryStore, Store, create, load_results, open_store
 
 __all__ = [
-    "AgentSpec", "Claim", "Experiment", "Plan", "ProblemSpec", "Results", "Runs", "Setting",
-    "Store", "Tally", "check", "create", "dumps", "load", "load_results", "loads", "open_store",
-    "run", "run_chunks", "schema",
+    "AgentSpec", "Claim", "Experiment", "MemoryStore", "Plan", "ProblemSpec", "Progress",
+    "Results", "Runs", "Setting", "Status", "Store", "Verification", "check", "create", "dumps",
+    "load", "load_results", "loads", "open_store", "run", "run_chunks", "schema", "status",
+    "verify",
 ]  # fmt: skip
 
 
@@ -41,15 +45,15 @@ def run(
     experiment: Experiment, folder: str | os.PathLike[str], *,
     modules: str | os.PathLike[str] | None = None, trust: bool | None = None, **how: Any,
 ) -> Results:  # fmt: skip
-    """Run an experiment into a folder, or go on with what is there, and load its results.
+    """Run an experiment into a folder and load its results; runs that are there are not repeated.
 
     `modules` is the folder of the user's own agents and problems. They are imported, and so run,
-    only with `trust=True` (or SWITCHMDP_TRUST=1): an experiment does not say who wrote it. What
-    else may be given is what `execute.run_chunks` takes (jobs, executor, dask, watch, ...).
+    only with `trust=True` (or SWITCHMDP_TRUST=1), since an experiment may come from anyone. Other
+    keywords are those of `execute.run_chunks` (jobs, executor, dask, watch, ...).
 
     >>> import tempfile
     >>> experiment = Experiment(
-    ...     title="chance", horizon=500, n_problems=2, agents={"R": AgentSpec(agent="random")},
+    ...     horizon=500, n_problems=2, agents={"R": AgentSpec(agent="random")},
     ...     problems={"P": ProblemSpec(problem="random-switching")},
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,10 +61,22 @@ def run(
     >>> results.settings["P"].agents["R"].regret.shape
     (2, 250)
     """
-    where = None if modules is None else Path(modules)
-    plan = check(experiment, where, trust=trust)
-    store = create(folder, plan, dumps(experiment), where)
-    tally = run_chunks(store, plan, **how)
-    if tally.lost:
-        raise SwitchmdpError(f"{len(tally.lost)} chunks could not be done: {tally.lost[0].error}")
+    module_folder = None if modules is None else Path(modules)
+    plan = check(experiment, module_folder, trust=trust)
+    store = create(folder, plan, dumps(experiment), module_folder)
+    raise_if_lost(run_chunks(store, plan, **how))
     return load_results(store)
+
+
+def raise_if_lost(progress: Progress) -> None:
+    """Raise an error if chunks could not be computed or stored."""
+    if progress.lost:
+        n, error = len(progress.lost), progress.lost[0].error
+        raise SwitchmdpError(f"{n} chunks could not be computed or stored; the first: {error}")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Tally":
+        warnings.warn("Tally is now called Progress", DeprecationWarning, stacklevel=2)
+        return Progress
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""What a chunk holds: a pure function of the experiment and the chunk's id.
+"""Compute a chunk: a pure function of the experiment and the chunk's id.
 
-It doesn't matter who computes it, when, or what else is computed. Wall time is no result, and is
-kept apart.
+The result does not depend on where or when a chunk is computed, or on what else is computed. Wall
+time is not part of the result, and is stored separately.
 """
 
 from __future__ import annotations
@@ -9,18 +9,23 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from switchmdp.errors import SwitchmdpError
-from switchmdp.experiments.build import make_agent, run_seed
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.faults import described
-from switchmdp.experiments.kept import problem_of
-from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import (
+    Chunk,
+    Plan,
+    make_agent,
+    make_problem,
+    problem_seed,
+    run_seed,
+)
 from switchmdp.experiments.results import HARDNESS, no_runs
+from switchmdp.experiments.spec import describe_error
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.planning import hardness
 from switchmdp.planning.gain import optimal_gains
@@ -29,14 +34,16 @@ from switchmdp.simulation.bad_steps import LARGEST, count_bad_steps
 from switchmdp.storage import Arrays
 
 MOST_CHANGES = 1000
-MOST_HARD = 100  # problems of a setting whose hardness is measured: enough for its quantiles
-BATCH, SMALL = 32, 100  # runs, and pairs up to which so many agents may be held at once
-LONGEST = 10**7  # steps whose states are worth keeping in memory
+MOST_HARD = 100  # problems per setting whose hardness is computed: enough for quantiles
+BATCH, SMALL = 32, 100  # runs per batch, for problems of at most so many state-action pairs
+LONGEST = 10**7  # the longest run whose states may be held in memory
+CACHED_PROBLEMS = 1024
+LARGEST_CACHED = 10_000  # state-action pairs × configurations
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a chunk came to: arrays by name, fields for its header, failures and seconds apart."""
+    """The content of a chunk: arrays and header fields; and its failures and wall times."""
 
     arrays: Arrays
     fields: dict[str, Any]
@@ -45,14 +52,52 @@ class Outcome:
 
 
 def compute(plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None) -> Outcome:
-    """The content of a chunk. Raises KeyboardInterrupt soon after `cancelled` is set."""
+    """Compute a chunk. Raises KeyboardInterrupt soon after `cancelled` is set."""
     if chunk.agent is None:
         return _facts(plan, chunk)
     return _runs(plan, chunk, chunk.agent, cancelled or threading.Event())
 
 
-def _runs(plan: Plan, chunk: Chunk, lane: int, cancelled: threading.Event) -> Outcome:
-    experiment, variant = plan.experiment, plan.agents[lane]
+class _CachedProblem:
+    """A problem, or the place where it will be once the thread that holds the lock has made it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.problem: SwitchingMDP | None = None
+
+
+class ProblemCache:
+    """The problems used last. Several agents share a problem, from several threads."""
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[tuple[Plan, int, int], _CachedProblem] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def get(self, plan: Plan, setting: int, i: int) -> SwitchingMDP:
+        """Problem i of a setting; large problems are made anew each time."""
+        key = (plan, setting, i)
+        with self.lock:
+            entry = self.entries.setdefault(key, _CachedProblem())
+            self.entries.move_to_end(key)
+            while len(self.entries) > CACHED_PROBLEMS:
+                self.entries.popitem(last=False)
+        with entry.lock:
+            if entry.problem is None:
+                variant, experiment = plan.settings[setting], plan.experiment
+                seed = problem_seed(experiment.seed, i)
+                factory = plan.generators[variant.source]
+                problem = make_problem(variant, factory, experiment.horizon, seed)
+                if problem.pairs.n_pairs * (problem.changes + 1) > LARGEST_CACHED:
+                    return problem
+                entry.problem = problem
+            return entry.problem
+
+
+problem_of = ProblemCache().get
+
+
+def _runs(plan: Plan, chunk: Chunk, agent_index: int, cancelled: threading.Event) -> Outcome:
+    experiment, variant = plan.experiment, plan.agents[agent_index]
     factory, n = plan.factories[variant.source], len(chunk)
     arrays: Arrays = no_runs(n, experiment.points)
     restarts: dict[int, Any] = {}
@@ -87,30 +132,31 @@ def _runs(plan: Plan, chunk: Chunk, lane: int, cancelled: threading.Event) -> Ou
     def seed(row: int) -> int:
         return run_seed(experiment.seed, chunk.first + row)
 
-    # In batches, step by step: Python is slow to come back to after a run has filled the caches.
-    small = plan.compiled[lane] and plan.pairs[chunk.setting] <= SMALL
+    # All agents of a batch are made, then all are run, then all are written: alternating would be
+    # slower, because each run evicts Python's data from the processor's caches.
+    small = plan.compiled[agent_index] and plan.pairs[chunk.setting] <= SMALL
     size = BATCH if small else 1
     for first in range(0, n, size):
-        going: dict[int, Any] = dict.fromkeys(range(first, min(first + size, n)), ())
+        batch: dict[int, Any] = dict.fromkeys(range(first, min(first + size, n)), ())
         for step in (make, run, write):
-            for row, given in list(going.items()):
+            for row, values in list(batch.items()):
                 try:
-                    going[row] = step(row, *given)
+                    batch[row] = step(row, *values)
                 except (KeyboardInterrupt, MemoryError):
                     raise
                 except BaseException as error:  # an agent may raise anything, even SystemExit
-                    del going[row]
+                    del batch[row]
                     _clear(arrays, row)
                     i = chunk.first + row
                     failures.append(_failure(plan, chunk, variant.name, i, error))
     failures.sort(key=lambda failure: failure["problem"])
-    told = [restarts[row] for row in sorted(restarts) if not arrays["failed"][row]]
-    arrays["restarts"] = np.concatenate([np.zeros(0, np.int64), *told])
+    succeeded = [restarts[row] for row in sorted(restarts) if not arrays["failed"][row]]
+    arrays["restarts"] = np.concatenate([np.zeros(0, np.int64), *succeeded])
     return Outcome(arrays, {"parameters": shown}, failures, seconds)
 
 
 def _clear(arrays: Arrays, row: int) -> None:
-    """The row of a run that failed."""
+    """Mark a row as a failed run."""
     for name, array in no_runs(1, arrays["regret"].shape[1]).items():
         arrays[name][row] = array[0]
     arrays["failed"][row] = True
@@ -146,7 +192,7 @@ def _write(arrays: Arrays, row: int, record: Record, agent: Any, bad: float | No
 def _failure(plan: Plan, chunk: Chunk, agent: str, i: int, error: BaseException) -> dict[str, Any]:
     return {
         "setting": plan.settings[chunk.setting].name, "agent": agent, "problem": i,
-        "error": described(error),
+        "error": describe_error(error),
         "traceback": "".join(traceback.format_exception(error)),
     }  # fmt: skip
 
@@ -162,16 +208,16 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
     for row, i in enumerate(range(chunk.first, chunk.last)):
         try:
             problem = problem_of(plan, chunk.setting, i)
-            felt = int(np.searchsorted(problem.change_points, horizon, side="right"))
-            found = optimal_gains(problem, felt)
-            counts[row] = problem.changes, len(found)
+            n_changes = int(np.searchsorted(problem.change_points, horizon, side="right"))
+            optimal = optimal_gains(problem, n_changes)
+            counts[row] = problem.changes, len(optimal)
             points.append(problem.change_points)
-            gains.append(found)
+            gains.append(optimal)
             if i < MOST_HARD:
                 hard[row] = _hardness(problem)
         except (KeyboardInterrupt, MemoryError):
             raise
-        except BaseException as error:  # a user's generator may raise anything
+        except BaseException as error:  # user code may raise anything
             failures.append(_failure(plan, chunk, "", i, error))
     arrays = {
         "counts": counts, "change_points": np.concatenate(points), "gains": np.concatenate(gains),
@@ -181,14 +227,14 @@ def _facts(plan: Plan, chunk: Chunk) -> Outcome:
 
 
 def _hardness(problem: SwitchingMDP) -> Any:
-    """In the order of HARDNESS; NaN where it would take longer than the runs."""
+    """The measures in the order of HARDNESS; NaN where computing them takes too long."""
     if problem.n_states > LARGEST or problem.changes > MOST_CHANGES:
         return np.nan
     try:
-        found = hardness(problem)
+        measures = hardness(problem)
     except SwitchmdpError:
         return np.nan
     return (
-        found.diameter, max(found.spans), min(found.gaps),
-        found.reward_variation, found.transition_variation,
+        measures.diameter, max(measures.spans), min(measures.gaps),
+        measures.reward_variation, measures.transition_variation,
     )  # fmt: skip

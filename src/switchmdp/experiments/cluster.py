@@ -1,8 +1,7 @@
-"""Chunks on a Dask cluster: the only place that knows `distributed` (extra `dask`).
+"""Execute chunks on a Dask cluster; the only module that imports `distributed` (extra `dask`).
 
-The workers must see the results folder under the same path (a shared file system) and have the
-same version of this package. A worker that is killed costs the chunks it was computing, which
-others then do.
+The workers must see the results folder under the same path (a shared file system) and have the same
+version of this package. If a worker is killed, other workers compute its chunks.
 """
 
 from __future__ import annotations
@@ -15,22 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import ATTEMPTS, Executor
-from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import Chunk, Plan
 from switchmdp.experiments.store import Store
-from switchmdp.experiments.worker import Account, work_on
+from switchmdp.experiments.worker import ChunkReport, work_on
 
 LOCAL = "local"
 AHEAD = 4  # chunks submitted for each thread of the cluster
-PATIENCE = 30.0  # seconds for the scheduler to answer
-ANY_PORT = (
-    "127.0.0.1:0"  # no dashboard at all would still ask for port 8787, and warn if it is taken
-)
+CONNECT_TIMEOUT = 30.0  # seconds for the scheduler to answer
+ANY_PORT = "127.0.0.1:0"  # of the dashboard; even without one, Dask would warn if 8787 is taken
 
 
 def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
-    """Chunks computed by the cluster at this scheduler address, or by a `local` one."""
+    """Compute chunks on the cluster with this scheduler address, or on a new `local` one."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:
@@ -38,7 +34,7 @@ def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
 
     folder = str(Path(store.path).resolve())
 
-    def use(chunks: list[Chunk], stop: threading.Event) -> Iterator[Account]:
+    def execute(chunks: list[Chunk], stop: threading.Event) -> Iterator[ChunkReport]:
         cluster: Any = None
         if address == LOCAL:
             cluster = distributed.LocalCluster(
@@ -51,12 +47,12 @@ def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
             if cluster is not None:
                 cluster.close()
 
-    return use
+    return execute
 
 
 def _client(distributed: Any, where: Any) -> Any:
     try:
-        return distributed.Client(where, timeout=PATIENCE)
+        return distributed.Client(where, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         allowed = f"the address of a running Dask scheduler ({error})"
         raise InvalidParameter("dask", where, allowed) from error
@@ -65,7 +61,7 @@ def _client(distributed: Any, where: Any) -> Any:
 def _stream(
     client: Any, distributed: Any, folder: str, trust: bool, chunks: list[Chunk],
     stop: threading.Event,
-) -> Iterator[Account]:  # fmt: skip
+) -> Iterator[ChunkReport]:  # fmt: skip
     waiting = [chunk.id for chunk in reversed(chunks)]
     attempts = dict.fromkeys(waiting, 0)
     running: dict[Any, str] = {}
@@ -80,19 +76,19 @@ def _stream(
                 distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
             for future in [future for future in running if future.done()]:
                 chunk = running.pop(future)
-                account = _account(distributed, future, chunk)
-                if account.error and not account.disk_full and attempts[chunk] < ATTEMPTS:
+                report = _report(distributed, future, chunk)
+                if report.error and not report.disk_full and attempts[chunk] < ATTEMPTS:
                     waiting.append(chunk)
                 else:
-                    yield account
+                    yield report
         client.cancel(list(running))
     except (OSError, distributed.client.ClosedClientError) as error:
         for chunk in (*running.values(), *waiting):
-            yield Account(chunk, error=f"the cluster is gone: {error}")
+            yield ChunkReport(chunk, error=f"the connection to the cluster is lost: {error}")
 
 
-def _account(distributed: Any, future: Any, chunk: str) -> Account:
+def _report(distributed: Any, future: Any, chunk: str) -> ChunkReport:
     try:
         return future.result()  # type: ignore[no-any-return]  # what `work_on` returned
     except (Exception, distributed.CancelledError) as error:  # raised there, or the worker died
-        return Account(chunk, error=f"{type(error).__name__}: {error}")
+        return ChunkReport(chunk, error=f"{type(error).__name__}: {error}")

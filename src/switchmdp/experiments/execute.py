@@ -1,9 +1,18 @@
-"""Getting chunks done: in threads, in processes, as one shard of many, or on a cluster.
+"""Execute chunks: in threads, in processes, as one shard of many, or on a cluster.
 
-An executor is a function from chunks to a stream of accounts. Machine code lets go of Python's
-lock, so compiled agents run in threads; plain Python agents run in processes of their own. One that
-dies costs its chunk, which is tried again; the others go on. What a chunk contains is the same
-whoever computes it.
+An executor is a function from chunks to a stream of reports. Machine code releases Python's lock,
+so compiled agents run in threads; plain Python agents run in worker processes. If a worker process
+dies, only its chunk is affected, and is tried again. The content of a chunk is the same with every
+executor.
+
+Why not `concurrent.futures`? Measured with Python 3.11, "spawn" context:
+- SIGKILL of one of 4 workers of a ProcessPoolExecutor: all 12 of 12 submitted futures fail. Here
+  one chunk is repeated.
+- SIGKILL of the coordinator: idle workers still exist 10 minutes later. Here they exit at once.
+- A script without `if __name__ == "__main__"` ends with BrokenProcessPool, because each worker
+  runs the script again.
+- Python joins the threads of a ThreadPoolExecutor at exit, after `shutdown(wait=False)` as well,
+  so a chunk that takes long to cancel would delay the second Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,41 +24,72 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.layout import Chunk
-from switchmdp.experiments.store import Store
-from switchmdp.experiments.warm import warm_up
-from switchmdp.experiments.worker import STOPPED, Account, program, work
+from switchmdp.experiments.plan import Chunk, Plan
+from switchmdp.experiments.store import AnyStore, Store
+from switchmdp.experiments.worker import (
+    STOPPED,
+    ChunkReport,
+    compile_agents,
+    main,
+    program,
+    work,
+)
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
-GRACE = 10.0  # seconds for running chunks to end once a stop is asked for
-LEAVING = 2.0  # seconds for cancelled ones to end
+GRACE = 10.0  # seconds for running chunks to end after a request to stop
+CANCEL = 2.0  # seconds for cancelled chunks to end
 EXECUTORS = ("auto", "threads", "processes")
 
-Executor = Callable[[list[Chunk], threading.Event], Iterator[Account]]
+Executor = Callable[[list[Chunk], threading.Event], Iterator[ChunkReport]]
 
 
 @dataclass
-class Tally:
-    """How far an experiment has come."""
+class Progress:
+    """How much of an experiment is done."""
 
-    runs: int  # in all, of this shard
+    runs: int  # the total, of this shard
     done: int = 0
     failed: int = 0
-    lost: list[Account] = field(default_factory=list)  # chunks that could not be committed
+    lost: list[ChunkReport] = field(default_factory=list)  # chunks that could not be committed
     disk_full: bool = False
     interrupted: bool = False
+    left: dict[Hashable, int] = field(default_factory=dict)  # runs by (setting, agent)
+    measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
 
     @property
     def complete(self) -> bool:
         """Whether there is nothing left to do."""
         return not self.lost and not self.interrupted and not self.disk_full
+
+    @property
+    def work_done(self) -> float:
+        """The seconds that the measured runs took, added up over all workers."""
+        return sum(seconds for _, seconds in self.measured.values())
+
+    @property
+    def work_left(self) -> float:
+        """An estimate of the seconds that the other runs will take, added up over all workers.
+
+        Agents differ in speed, so each is estimated from its own runs; one without any from the
+        mean of all.
+
+        >>> Progress(
+        ...     runs=30, done=20, left={"fast": 5, "slow": 5},
+        ...     measured={"fast": (10, 1.0), "slow": (10, 100.0)},
+        ... ).work_left
+        50.5
+        """
+        runs = sum(n for n, _ in self.measured.values())
+        mean = self.work_done / runs if runs else 0.0
+        known = {key: seconds / n for key, (n, seconds) in self.measured.items() if n}
+        others = self.runs - self.done - sum(self.left.values())
+        return others * mean + sum(n * known.get(key, mean) for key, n in self.left.items())
 
 
 def cores() -> int:
@@ -58,104 +98,131 @@ def cores() -> int:
 
 
 def run_chunks(
-    store: Store, plan: Plan, *, jobs: int | None = None, executor: str = "auto",
+    store: AnyStore, plan: Plan, *, jobs: int | None = None, executor: str = "auto",
     shard: tuple[int, int] = (1, 1), dask: str | None = None, stop: threading.Event | None = None,
-    watch: Callable[[Tally], None] | None = None,
-) -> Tally:  # fmt: skip
-    """Do what is still to be done of this shard; `watch` is called whenever a chunk is."""
+    watch: Callable[[Progress], None] | None = None, only: list[Chunk] | None = None,
+) -> Progress:  # fmt: skip
+    """Execute the chunks of this shard (or `only` these) that are not done yet.
+
+    `watch` is called once before the first chunk and after each chunk. A memory store needs the
+    executor "threads".
+    """
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
-    last = check_integer("the number of shards", shard[1], 1)
-    mine = store.chunks()[check_integer("shard", shard[0], 1, last) - 1 :: last]
-    tally = Tally(sum(_runs(chunk) for chunk in mine))
-    undone = []
-    for chunk in mine:
+    n_shards = check_integer("the number of shards", shard[1], 1)
+    first = check_integer("shard", shard[0], 1, n_shards) - 1
+    chunks = (store.chunks() if only is None else only)[first::n_shards]
+    progress, todo = _progress_so_far(store, chunks)
+    left = len(todo)
+    if watch:
+        watch(progress)
+    if dask is None and executor != "processes" and todo:
+        compile_agents(store, plan, jobs)
+    keys = {chunk.id: (chunk.setting, chunk.agent) for chunk in todo}
+    for execute, some in _assign(store, plan, todo, jobs, executor, dask):
+        for report in execute(some, stop):
+            left -= 1
+            _add(progress, report, keys[report.chunk])
+            if report.disk_full:
+                stop.set()
+            if watch:
+                watch(progress)
+        if stop.is_set():
+            break
+    progress.interrupted = stop.is_set() and not progress.disk_full and left > 0
+    if progress.complete and shard == (1, 1):
+        store.tidy()
+    return progress
+
+
+def _progress_so_far(store: AnyStore, chunks: list[Chunk]) -> tuple[Progress, list[Chunk]]:
+    """What is done of the chunks, and which are not."""
+    progress = Progress(sum(chunk.n_runs for chunk in chunks))
+    todo = []
+    for chunk in chunks:
         try:
             _, arrays = store.load(chunk)
         except (FileNotFoundError, DamagedFile):
-            undone.append(chunk)
+            todo.append(chunk)
+            if chunk.agent is not None:
+                key = (chunk.setting, chunk.agent)
+                progress.left[key] = progress.left.get(key, 0) + len(chunk)
             continue
-        tally.done += _runs(chunk)
-        tally.failed += int(arrays["failed"].sum()) if _runs(chunk) else 0
-    left = len(undone)
-    if watch:
-        watch(tally)
-    if dask is None and executor != "processes" and undone:
-        warm_up(store, plan, jobs)
-    for use, chunks in _assigned(store, plan, undone, jobs, executor, dask):
-        for account in use(chunks, stop):
-            left -= 1
-            tally.done += account.runs
-            tally.failed += account.failed
-            tally.disk_full |= account.disk_full
-            if account.error:
-                tally.lost.append(account)
-            if account.disk_full:
-                stop.set()
-            if watch:
-                watch(tally)
-        if stop.is_set():
-            break
-    tally.interrupted = stop.is_set() and not tally.disk_full and left > 0
-    if tally.complete and shard == (1, 1):
-        store.tidy()
-    return tally
+        progress.done += chunk.n_runs
+        progress.failed += int(arrays["failed"].sum()) if chunk.n_runs else 0
+    return progress, todo
 
 
-def _runs(chunk: Chunk) -> int:
-    return 0 if chunk.agent is None else len(chunk)
+def _add(progress: Progress, report: ChunkReport, key: Hashable) -> None:
+    progress.done += report.runs
+    progress.failed += report.failed
+    progress.disk_full |= report.disk_full
+    if report.error:
+        progress.lost.append(report)
+    if report.runs:
+        runs, seconds = progress.measured.get(key, (0, 0.0))
+        progress.measured[key] = runs + report.runs, seconds + report.seconds
+        progress.left[key] -= report.runs
 
 
-def _assigned(
-    store: Store, plan: Plan, chunks: list[Chunk], jobs: int, executor: str, dask: str | None
+def _assign(
+    store: AnyStore, plan: Plan, chunks: list[Chunk], jobs: int, executor: str, dask: str | None
 ) -> list[tuple[Executor, list[Chunk]]]:
+    """Which executor gets which chunks."""
+    if executor not in EXECUTORS:
+        raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
+    threads = in_threads(store, plan, jobs)
+    if not isinstance(store, Store):
+        return [(threads, chunks)]
     if dask is not None:
         from switchmdp.experiments.cluster import on_dask
 
         return [(on_dask(store, plan, dask, jobs), chunks)]
-    if executor not in EXECUTORS:
-        raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
-    threads, processes = in_threads(store, plan, jobs), in_processes(store, plan, jobs)
+    processes = in_processes(store, plan, jobs)
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
     slow = [c for c in chunks if c.agent is not None and not plan.compiled[c.agent]]
-    return [(use, some) for use, some in ((threads, fast), (processes, slow)) if some]
+    return [(execute, some) for execute, some in ((threads, fast), (processes, slow)) if some]
 
 
-def in_threads(store: Store, plan: Plan, jobs: int) -> Executor:
-    """Chunks computed here, in threads of this process."""
-
-    class Hand:
-        def __init__(self) -> None:
-            self.cancelled = threading.Event()
-
-        def __call__(self, chunk: Chunk) -> Account:
-            return work(store, plan, chunk, self.cancelled)
-
-        def close(self) -> None:
-            self.cancelled.set()
-
-    return lambda chunks, stop: _hands(Hand, chunks, jobs, stop)
+def in_threads(store: AnyStore, plan: Plan, jobs: int) -> Executor:
+    """Compute chunks in threads of this process."""
+    return lambda chunks, stop: _run_workers(lambda: _ThreadWorker(store, plan), chunks, jobs, stop)
 
 
 def in_processes(store: Store, plan: Plan, jobs: int) -> Executor:
-    """Chunks computed in processes of their own, each served by a thread of this one."""
-    command = program(work.__module__, store.path, plan.trusted)
-    return lambda chunks, stop: _hands(lambda: _Process(command), chunks, jobs, stop)
+    """Compute chunks in worker processes; a thread of this process serves each of them."""
+    command = program(main.__name__, store.path, plan.trusted)
+    return lambda chunks, stop: _run_workers(lambda: _ProcessWorker(command), chunks, jobs, stop)
 
 
-class _Process:
-    """A worker process, replaced when it dies."""
+class _ThreadWorker:
+    """Computes chunks in the calling thread."""
+
+    def __init__(self, store: AnyStore, plan: Plan) -> None:
+        self.store, self.plan = store, plan
+        self.cancelled = threading.Event()
+
+    def __call__(self, chunk: Chunk) -> ChunkReport:
+        return work(self.store, self.plan, chunk, self.cancelled)
+
+    def close(self) -> None:
+        """Cancel the current chunk."""
+        self.cancelled.set()
+
+
+class _ProcessWorker:
+    """Computes chunks in a process, which is replaced when it dies."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
         self.process: subprocess.Popen[str] | None = None
         self.closed = False
-        self.lock = threading.Lock()  # no worker is started once this is closed
+        self.lock = threading.Lock()  # so that no process is started after `close`
 
-    def __call__(self, chunk: Chunk) -> Account:
-        how = STOPPED
+    def __call__(self, chunk: Chunk) -> ChunkReport:
+        error = STOPPED
         for _ in range(ATTEMPTS):
             process = self._running()
             if process is None:
@@ -169,78 +236,77 @@ class _Process:
             except (OSError, ValueError):
                 reply = ""
             if reply.endswith("\n"):
-                return Account(**json.loads(reply))
-            how = f"its worker ended with code {process.wait()}"
-        return Account(chunk.id, error=STOPPED if self.closed else how)
+                return ChunkReport(**json.loads(reply))
+            error = f"its worker ended with code {process.wait()}"
+        return ChunkReport(chunk.id, error=STOPPED if self.closed else error)
 
     def _running(self) -> subprocess.Popen[str] | None:
         with self.lock:
             if not self.closed and (self.process is None or self.process.poll() is not None):
-                _end(self.process)
+                _kill(self.process)
                 self.process = subprocess.Popen(
                     self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
                 )
             return None if self.closed else self.process
 
     def close(self) -> None:
-        """End the worker, in the middle of its work if need be."""
+        """Kill the process, even during a chunk."""
         with self.lock:
             self.closed = True
-            _end(self.process)
+            _kill(self.process)
 
 
-def _end(process: subprocess.Popen[str] | None) -> None:
+def _kill(process: subprocess.Popen[str] | None) -> None:
     if process is not None:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError):  # what it was told last may never have left
-                pipe.close()  # type: ignore[union-attr]  # both are pipes of ours
+            with contextlib.suppress(OSError):  # the last request may still be in the buffer
+                pipe.close()  # type: ignore[union-attr]  # both are pipes
 
 
-def _hands(
-    make: Callable[[], Any], chunks: list[Chunk], jobs: int, stop: threading.Event
-) -> Iterator[Account]:
-    """Threads that take chunks in turn until none is left or a stop is asked for."""
+def _run_workers(
+    make_worker: Callable[[], Any], chunks: list[Chunk], jobs: int, stop: threading.Event
+) -> Iterator[ChunkReport]:
+    """Let `jobs` workers compute chunks until none is left or `stop` is set."""
     todo: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
     for chunk in chunks:
         todo.put(chunk)
-    accounts: queue.SimpleQueue[Account | BaseException | None] = queue.SimpleQueue()
-    hands = [make() for _ in range(min(jobs, len(chunks)))]
+    reports: queue.SimpleQueue[ChunkReport | BaseException | None] = queue.SimpleQueue()
+    workers = [make_worker() for _ in range(min(jobs, len(chunks)))]
 
-    def take(hand: Callable[[Chunk], Account]) -> None:
+    def serve(worker: Callable[[Chunk], ChunkReport]) -> None:
         try:
             while not stop.is_set():
-                accounts.put(hand(todo.get_nowait()))
+                reports.put(worker(todo.get_nowait()))
         except queue.Empty:
             pass
-        except BaseException as error:  # ours, not an agent's: it ends the whole run
-            accounts.put(error)
-        accounts.put(None)
+        except BaseException as error:  # an error of ours, not of an agent: it ends the execution
+            reports.put(error)
+        reports.put(None)
 
-    threads = [threading.Thread(target=take, args=(hand,), daemon=True) for hand in hands]
+    threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
-    working, waited = len(hands), 0.0
+    active, waited = len(workers), 0.0
     try:
-        while working and waited < GRACE:
+        while active and waited < GRACE:
             try:
-                account = accounts.get(timeout=0.1)
+                report = reports.get(timeout=0.1)
             except queue.Empty:
                 waited += 0.1 if stop.is_set() else 0.0
                 continue
-            if account is None:
-                working -= 1
-            elif isinstance(account, BaseException):
-                raise account
-            elif not (stop.is_set() and account.error == STOPPED):
-                yield account
+            if report is None:
+                active -= 1
+            elif isinstance(report, BaseException):
+                raise report
+            elif not (stop.is_set() and report.error == STOPPED):
+                yield report
     finally:
-        stopping = stop.is_set() or working
-        if stopping:
+        if active:
             stop.set()
-        for hand in hands:
-            hand.close()
-        patience = time.monotonic() + LEAVING
-        for thread in threads:  # one that still runs when Python ends may crash it
-            thread.join(max(0.0, patience - time.monotonic()))
+        for worker in workers:
+            worker.close()
+        deadline = time.monotonic() + CANCEL
+        for thread in threads:  # a thread that runs while Python exits may crash it
+            thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,9 +1,9 @@
-"""Formulas by name: an agent's parameters that depend on the problem it is about to meet.
+"""Formulas: parameters of agents that depend on the problem.
 
     window = { formula = "optimal-window", diameter = 1, times = 0.5 }
 
-A formula is a function of the problem, the horizon and δ; what else it takes is written beside its
-name. A new one is one line in FORMULAS.
+A formula is a function of the problem, the horizon and δ. Its other parameters are written next to
+its name. To add a formula, write a function and add one line to FORMULAS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_CHANGES = 10**9
 
 @dataclass(frozen=True)
 class Context:
-    """What a formula may look at."""
+    """What a formula may use."""
 
     problem: SwitchingMDP
     horizon: int
@@ -41,7 +41,7 @@ def optimal_window(
     """W* of Eq. 3 of Gajane, Ortner and Auer (2018), for the problem's number of changes.
 
     `diameter`: a number, "lower-bound" (max(1, log_A S - 3)) or "exact" (the largest of the
-    problem's configurations); `times`: a factor on the result. Without a change, all the steps.
+    problem's configurations); `times`: a factor on the result. The horizon if nothing changes.
 
     >>> from switchmdp.problems import random_switching
     >>> optimal_window(Context(random_switching(changes=2, seed=0), 100_000, 0.1), diameter=1)
@@ -68,23 +68,23 @@ def _window(
     )  # fmt: skip
 
 
-def _diameter(problem: SwitchingMDP, given: float | str) -> float:
-    if given == "lower-bound":
+def _diameter(problem: SwitchingMDP, value: float | str) -> float:
+    if value == "lower-bound":
         return theory.diameter_lower_bound(n_states=problem.n_states, n_actions=problem.n_actions)
-    if given == "exact":
+    if value == "exact":
         return max(exact_diameter(mdp) for mdp in problem.configurations())
-    if isinstance(given, str):
-        raise InvalidParameter("diameter", given, "a number, 'lower-bound' or 'exact'")
-    return check_positive("diameter", given)
+    if isinstance(value, str):
+        raise InvalidParameter("diameter", value, "a number, 'lower-bound' or 'exact'")
+    return check_positive("diameter", value)
 
 
 def changes(context: Context, *, plus: int = 0) -> int:
-    """The number of changes that the problem was made with, felt within the horizon or not."""
+    """The problem's number of changes, including those after the horizon."""
     return context.problem.changes + check_integer("plus", plus, -MOST_CHANGES, MOST_CHANGES)
 
 
 def change_points(context: Context) -> Any:
-    """The steps at which the problem changes."""
+    """The problem's change points."""
     return context.problem.change_points
 
 
@@ -94,12 +94,12 @@ def horizon(context: Context, *, times: float = 1.0) -> int:
 
 
 def reward_variation(context: Context) -> float:
-    """B_r: over all changes, the largest change of a mean reward, summed up."""
+    """B_r: the largest change of a mean reward, summed over all change points."""
     return variations(context.problem)[0]
 
 
 def transition_variation(context: Context) -> float:
-    """B_p: over all changes, the largest change of a row in L1 distance, summed up."""
+    """B_p: the largest L1 change of a transition row, summed over all change points."""
     return variations(context.problem)[1]
 
 
@@ -129,7 +129,7 @@ def cw_widening(context: Context, *, times: float = 1.0) -> float:
 
 
 def exploration_rate(context: Context, *, times: float = 1.0) -> float:
-    """√(l S A log T / T): how often bandits restarted by GLR explore, at most always.
+    """√(l S A log T / T), at most 1: the exploration rate of bandits with GLR restarts.
 
     >>> from switchmdp.problems import random_switching
     >>> problem = random_switching(5, 3, changes=2, seed=0)
@@ -155,7 +155,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 
 
 def plain(value: Any) -> Any:
-    """A parameter's value as JSON can hold it."""
+    """A parameter's value in a form that JSON can represent."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

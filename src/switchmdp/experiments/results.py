@@ -1,7 +1,8 @@
-"""What an experiment found, in memory: settings × agents × problems.
+"""The results of an experiment in memory: settings × agents × problems.
 
-A *setting* is one family of problems (a generator with its parameters); row i of everything in it
-belongs to its i-th problem, which every agent met with the same randomness. Reports read only this.
+A *setting* is one family of problems (a generator with its parameters). Row i of every array in it
+belongs to the i-th problem, on which all agents were run with the same randomness. Reports read
+only this. `assemble` puts the results together from chunks.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from switchmdp.errors import DamagedFile
+from switchmdp.experiments.plan import Chunk, Variant, expand
+from switchmdp.experiments.spec import Experiment
+from switchmdp.storage import Arrays
+from switchmdp.validation import check_increasing_steps
+
 HARDNESS = ("diameter", "span", "gap", "reward_variation", "transition_variation")
 
 
 def no_runs(n: int, points: int) -> dict[str, NDArray[Any]]:
-    """The arrays of `Runs` that are results, for n runs of which none is done."""
+    """The result arrays of `Runs`, for n runs of which none is done."""
     return {
         "regret": np.full((n, points), np.nan), "pseudo_regret": np.full((n, points), np.nan),
         "episodes": np.full(n, -1, np.int64), "sweeps": np.full(n, -1, np.int64),
@@ -32,8 +39,8 @@ class Runs:
 
     regret: NDArray[np.float64]  # (problems, points), NaN where the run failed
     pseudo_regret: NDArray[np.float64]
-    episodes: NDArray[np.int64]  # (problems,), -1 where there are none to count
-    sweeps: NDArray[np.int64]  # of extended value iteration, over all episodes; -1 likewise
+    episodes: NDArray[np.int64]  # (problems,), -1 if the agent has no episodes
+    sweeps: NDArray[np.int64]  # of extended value iteration, over all episodes; -1 if unknown
     bad_steps: NDArray[np.float64]  # steps whose policy is ε-bad, NaN where not measured
     failed: NDArray[np.bool_]
     seconds: NDArray[np.float64]  # wall time of the run, NaN where unknown
@@ -45,12 +52,12 @@ class Runs:
 
 @dataclass(frozen=True)
 class Setting:
-    """One family of problems, and what each agent did on them."""
+    """One family of problems, and the runs of each agent on them."""
 
     name: str
     times: NDArray[np.int64]  # (points,): the steps after which regret was recorded
-    change_points: tuple[NDArray[np.int64], ...]  # of each problem, those past the horizon too
-    gains: tuple[NDArray[np.float64], ...]  # ρ* of each problem's configurations met
+    change_points: tuple[NDArray[np.int64], ...]  # of each problem, also after the horizon
+    gains: tuple[NDArray[np.float64], ...]  # ρ* of each problem's configurations within the horizon
     hardness: Mapping[str, NDArray[np.float64]]  # HARDNESS -> (problems,), NaN where not computed
     agents: Mapping[str, Runs]
     base: str = ""
@@ -59,7 +66,7 @@ class Setting:
 
     @property
     def n_problems(self) -> int:
-        """How many problems were drawn."""
+        """The number of problems."""
         return len(self.change_points)
 
     @property
@@ -70,10 +77,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Results:
-    """A whole experiment: its settings, what it claims, and where it came from."""
+    """A whole experiment: its settings, its claims, and its provenance."""
 
     title: str
-    epsilon: float  # what counts as ε-bad and as adapted
+    epsilon: float  # the tolerance of ε-bad steps and of adaptation
     settings: Mapping[str, Setting]
     claims: tuple[Any, ...] = ()  # `experiments.spec.Claim`s
     configuration: str = ""  # the experiment as TOML
@@ -90,10 +97,10 @@ class Results:
 def as_setting(
     times: ArrayLike, regret: Mapping[str, ArrayLike], change_points: Sequence[int] = ()
 ) -> Setting:
-    """Curves from anywhere as a setting: for each agent an array (problems, points).
+    """A setting from arrays: for each agent, regret of shape (problems, points).
 
-    A row that is NaN anywhere is a failed run. Regret stands for pseudo-regret too, and all
-    problems change at the same steps.
+    A row with a NaN is a failed run. The regret is also used as pseudo-regret, and all problems
+    have the same change points.
 
     >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
     3
@@ -111,3 +118,85 @@ def as_setting(
     gains = np.full(len(points) + 1, np.nan)
     steps = np.array(times, dtype=np.int64)
     return Setting("curves", steps, (points,) * n, (gains,) * n, {}, agents)
+
+
+def assemble(
+    experiment: Experiment, parts: Any, seconds: Any, failures: Any, text: str,
+    origin: dict[str, str],
+) -> Results:  # fmt: skip
+    """Results from lists of (chunk, fields, arrays) by setting and agent."""
+    agents = expand(experiment.agents)
+    grid, horizon = experiment.grid, experiment.horizon
+    times = np.minimum(np.arange(grid, horizon + grid, grid, dtype=np.int64), horizon)
+    settings = {}
+    for s, variant in enumerate(expand(experiment.problems)):
+        runs = {
+            agent.name: _runs(agent, parts.get((s, a), []), seconds, experiment)
+            for a, agent in enumerate(agents)
+        }
+        points, gains, hardness = _facts(parts.get((s, None), []), experiment.n_problems)
+        settings[variant.name] = Setting(
+            variant.name, times, points, gains, hardness, runs,
+            base=variant.base, swept=variant.swept, parameters=variant.parameters,
+        )  # fmt: skip
+    return Results(
+        experiment.title, experiment.epsilon, settings, experiment.claims, text, origin, failures
+    )
+
+
+def _runs(variant: Variant, part: Any, seconds: Any, experiment: Experiment) -> Runs:
+    n = experiment.n_problems
+    whole: Arrays = no_runs(n, experiment.points)
+    took = np.full(n, np.nan)
+    parameters: dict[str, Any] = {}
+    restarts: list[Any] = [None] * n
+    for chunk, fields, arrays in part:
+        here = slice(chunk.first, chunk.last)
+        restarts[here] = _restarts(chunk, arrays)
+        for name, array in whole.items():
+            array[here] = arrays[name]
+        parameters = parameters or fields.get("parameters", {})
+        if chunk in seconds:
+            took[here] = seconds[chunk]
+    took[whole["failed"]] = np.nan
+    del whole["n_restarts"]
+    return Runs(
+        **whole, seconds=took, base=variant.base, swept=variant.swept, parameters=parameters,
+        restarts=tuple(restarts),
+    )  # fmt: skip
+
+
+def _restarts(chunk: Chunk, arrays: Arrays) -> list[Any]:
+    """The restarts of each run of a chunk; None where unknown."""
+    counts, steps = arrays["n_restarts"], arrays["restarts"]
+    known = np.maximum(counts, 0)
+    # The first condition guards against an overflow of the sum.
+    if (known > len(steps)).any() or known.sum() != len(steps):
+        raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the restarts")
+    parts = np.split(steps, np.cumsum(known)[:-1])
+    return [part if n >= 0 else None for n, part in zip(counts, parts, strict=True)]
+
+
+def _change_points(chunk: Chunk, arrays: Arrays, cuts: Any) -> list[Any]:
+    """The change points of each problem of a chunk."""
+    try:
+        return [check_increasing_steps(part) for part in np.split(arrays["change_points"], cuts)]
+    except ValueError as error:
+        raise DamagedFile(f"chunk {chunk.id}: change points {error}") from None
+
+
+def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:
+    points = [np.zeros(0, np.int64)] * n
+    gains = [np.zeros(0)] * n
+    hardness = np.full((n, len(HARDNESS)), np.nan)
+    for chunk, _, arrays in part:
+        counts = arrays["counts"]
+        lengths = [len(arrays[k]) for k in ("change_points", "gains")]
+        in_range = (counts >= 0).all() and (counts <= lengths).all()  # so sums can't overflow
+        if not in_range or counts.sum(axis=0).tolist() != lengths:
+            raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the change points")
+        cuts = np.cumsum(counts, axis=0)[:-1]
+        points[chunk.first : chunk.last] = _change_points(chunk, arrays, cuts[:, 0])
+        gains[chunk.first : chunk.last] = np.split(arrays["gains"], cuts[:, 1])
+        hardness[chunk.first : chunk.last] = arrays["hardness"]
+    return tuple(points), tuple(gains), dict(zip(HARDNESS, hardness.T, strict=True))

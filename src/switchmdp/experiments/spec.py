@@ -1,6 +1,5 @@
-"""An experiment is data: problems × agents × horizon × number of problems × seed.
+"""What an experiment file may contain, and every error in it at once.
 
-    title = "windows"
     horizon = 100_000
     n_problems = 100
     seed = 1
@@ -13,36 +12,64 @@
     agent = "sw-ucrl"
     parameters = { window = { formula = "optimal-window", diameter = 1 }, delta = 0.1 }
 
-A parameter is a plain value, `{ sweep = [...] }` (one variant for each entry), or, for agents,
-`{ formula = "...", ... }`: a number that depends on the problem. `agent` and `problem` are names
-of the package's own, or "module:Name" of the user's, which only a trusted file may name. The file
-is read strictly: what is not known is refused, and every fault is reported at once.
+A parameter is a plain value, `{ sweep = [...] }` (one variant for each entry), for agents also
+`{ formula = "...", ... }` (a number that depends on the problem), and for problems
+`{ choice = "...", ... }` (a function or law by name). `agent` and `problem` are registered names or
+"module:Name", which only a trusted file may use. Unknown keys are errors.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import inspect
 import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
+from switchmdp.agents import AGENTS
 from switchmdp.errors import Fault, InvalidExperiment
-from switchmdp.experiments.faults import NOTHING, Words, fault_of
+from switchmdp.experiments.formulas import FORMULAS
+from switchmdp.problems import PROBLEMS
 
 LARGEST_SEED = 2**62
+LARGEST_VALUE = 2**63
 LONGEST = 10**10
 POINTS = 200
 MOST_POINTS = 10_000
 MOST_BYTES = 1_000_000
-MOST_PARTS = 1000
+MOST_PARTS = 1000  # of a dotted key: longer ones take minutes to parse
+MOST_VARIANTS = 1000
+DEEPEST = 8  # lists in lists
+SET_FOR_PROBLEMS = ("seed",)  # arguments that the experiment sets by itself
+SET_FOR_AGENTS = ("n_states", "n_actions", "available", "problem", "seed")
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _as_integer(value: Any) -> Any:
+    """A float with an integer value (1e5) as that integer; anything else unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Integer = Annotated[int, BeforeValidator(_as_integer)]
 
 
 def _table_with(key: str) -> dict[str, Any]:
@@ -71,25 +98,25 @@ class _Strict(BaseModel):
 
 
 class ProblemSpec(_Strict):
-    """A family of problems: a generator by name, and its parameters."""
+    """A family of problems: the name of its generator, and parameters."""
 
     problem: Name
     parameters: Parameters = {}
 
 
 class AgentSpec(_Strict):
-    """An agent by name, and its parameters."""
+    """The name of an agent, and parameters."""
 
     agent: Name
     parameters: Parameters = {}
 
 
 class Claim(_Strict):
-    """A sentence about the results that they can support or contradict.
+    """A statement that the results can support or contradict.
 
-    `better`: the mean final regret of `agent` is below that of `than`. `slightly-worse`: above it,
-    by at most `margin` of it. `bumps`: at every change felt, regret grows faster in the `span`
-    steps after it than in the `span` steps before.
+    `better`: the mean final regret of `agent` is below that of `than`. `slightly-worse`: it is
+    above it, by at most the fraction `margin`. `bumps`: after every change point within the
+    horizon, regret grows faster in the next `span` steps than in the `span` steps before.
     """
 
     quote: str
@@ -99,7 +126,7 @@ class Claim(_Strict):
     agent: str
     than: str | None = None
     margin: float = Field(default=0.25, gt=0.0, le=100.0)
-    span: int = Field(default=5000, ge=1, le=LONGEST)
+    span: Integer = Field(default=5000, ge=1, le=LONGEST)
 
 
 class Experiment(_Strict):
@@ -114,12 +141,12 @@ class Experiment(_Strict):
     (10, 64)
     """
 
-    title: str = Field(min_length=1, max_length=200)
-    horizon: int = Field(ge=1, le=LONGEST)
-    n_problems: int = Field(ge=1, le=10**6)
-    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
-    initial_state: int = Field(default=0, ge=0, le=10**9)
-    every: int | None = Field(
+    title: str = Field(default="experiment", min_length=1, max_length=200)
+    horizon: Integer = Field(ge=1, le=LONGEST)
+    n_problems: Integer = Field(ge=1, le=10**6)
+    seed: Integer = Field(default=0, ge=0, le=LARGEST_SEED)
+    initial_state: Integer = Field(default=0, ge=0, le=10**9)
+    every: Integer | None = Field(
         default=None, ge=1, le=LONGEST, description="steps between two recorded points"
     )
     epsilon: float = Field(default=0.05, gt=0.0, le=1.0, description="what counts as ε-bad")
@@ -138,60 +165,68 @@ class Experiment(_Strict):
 
     @property
     def grid(self) -> int:
-        """The steps between two recorded points: a two-hundredth of the horizon if not given."""
+        """The number of steps between two recorded points; by default 1/200 of the horizon."""
         return self.every if self.every is not None else max(1, self.horizon // POINTS)
 
     @property
     def points(self) -> int:
-        """How many points a run records."""
+        """The number of points that a run records."""
         return -(-self.horizon // self.grid)
 
     def content(self) -> dict[str, Any]:
-        """What the runs depend on: everything but the title and the claims."""
+        """Everything that the runs depend on: all fields except the title and the claims."""
         return self.model_dump(mode="json", exclude={"title", "claims"}) | {"every": self.grid}
 
     def content_digest(self) -> str:
-        """SHA-256 of what the runs depend on; the order of problems and agents is part of it."""
+        """SHA-256 of `content`. The order of problems, agents and parameters matters."""
         return hashlib.sha256(canonical(self.content())).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with one way to write each value; tables keep their order."""
+    """Canonical JSON: exactly one text for each value. Tables keep their order."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "backslashreplace")  # what UTF-8 can't hold, as JSON escapes it
+    return text.encode("utf-8", "backslashreplace")  # lone surrogates become JSON escapes
 
 
-def parse(data: Mapping[str, Any]) -> Experiment:
-    """An experiment from plain data, or every fault of it at once.
+def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
+    """Validate plain data as an experiment; raises InvalidExperiment with all errors.
 
-    >>> parse({"title": "x", "horizon": -1, "n_problems": 1, "agent": {}})
+    If the data does not have the right shape, the names and parameters of the valid entries are
+    checked all the same (with `look_up_names`), so that one attempt shows all errors.
+
+    >>> parse({"horizon": -1, "n_problems": 1, "agent": {}})
     Traceback (most recent call last):
     ...
     switchmdp.errors.InvalidExperiment: horizon: must be greater than or equal to 1, got -1
-    problems: must be given, got nothing
-    agents: must be given, got nothing
-    agent: must be left out: no such key (did you mean 'agents'?), got {}
+    missing required key 'problems'
+    missing required key 'agents'
+    unknown key 'agent'; did you mean 'agents'?
     """
     try:
         return Experiment.model_validate(dict(data) if isinstance(data, Mapping) else data)
     except ValidationError as error:
-        raise InvalidExperiment([_fault(e) for e in error.errors()]) from None
+        faults = [_fault_of(e) for e in error.errors()]
+        faults += _faults_of_entries(data) if look_up_names else []
+        raise InvalidExperiment(faults) from None
 
 
-def loads(text: str) -> Experiment:
-    """An experiment from TOML text."""
+def loads(text: str, title: str | None = None) -> Experiment:
+    """An experiment from TOML text; `title` is used if the text has none."""
     if any(part.count(".") > MOST_PARTS for part in re.split(r"[=,\[\]{}#]", text)):
-        words = Words(f"a key of more than {MOST_PARTS} parts")  # which takes minutes to read
-        raise InvalidExperiment([Fault("the file", words, "TOML with keys of a few parts")])
+        value = Words(f"a key of more than {MOST_PARTS} parts")
+        raise InvalidExperiment([Fault("the file", value, "TOML with keys of a few parts")])
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # numbers of 5000 digits are a ValueError
-        raise InvalidExperiment([Fault("the file", NOTHING, f"TOML ({error})")]) from None
+    except (ValueError, RecursionError) as error:  # integers of 5000 digits are a ValueError
+        message = f"the file is not valid TOML: {error}"
+        raise InvalidExperiment([ConfigError("the file", NOTHING, "TOML", message)]) from None
+    if title is not None:
+        data.setdefault("title", title)
     return parse(data)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
-    """An experiment from a TOML file, and the file's text."""
+    """An experiment from a TOML file, and the file's text. The default title is the file's name."""
     name = str(path)
     try:
         if os.path.getsize(path) > MOST_BYTES:
@@ -199,26 +234,308 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
         text = Path(path).read_bytes().decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InvalidExperiment([Fault(name, Words(reason), "a file to read")]) from None
+        message = f"{name}: can't read the file: {reason}"
+        raise InvalidExperiment([ConfigError(name, Words(reason), "a file", message)]) from None
     except UnicodeDecodeError as error:
         raise InvalidExperiment([Fault(name, Words(str(error)), "UTF-8 text")]) from None
-    return loads(text), text
+    return loads(text, Path(path).stem[:200] or None), text
+
+
+def shipped() -> dict[str, str]:
+    """The configurations that come with the package: name -> TOML text."""
+    folder = resources.files("switchmdp.experiments") / "shipped"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in files}
+
+
+def dumps(experiment: Experiment) -> str:
+    """TOML text that `loads` reads back as the same experiment.
+
+    `tomli_w` is not an option: it writes a table's plain values before its subtables. That changes
+    the order of the parameters, and with it the digest: `{ window = { sweep = [1] }, delta = 0.1 }`
+    comes back with `delta` first. Here parameters are inline tables, which keep their order.
+
+    >>> experiment = Experiment(
+    ...     horizon=10, n_problems=1, agents={"a b": AgentSpec(agent="random")},
+    ...     problems={"P": ProblemSpec(problem="random", parameters={"n_states": 3})},
+    ... )
+    >>> loads(dumps(experiment)) == experiment
+    True
+    """
+    content = experiment.model_dump(mode="json", exclude_none=True)
+    problems, agents, claims = (content.pop(name) for name in ("problems", "agents", "claims"))
+    blocks = [("", content)]
+    blocks += [(f"\n[problems.{_toml_key(name)}]", spec) for name, spec in problems.items()]
+    blocks += [(f"\n[agents.{_toml_key(name)}]", spec) for name, spec in agents.items()]
+    blocks += [("\n[[claims]]", claim) for claim in claims]
+    lines = []
+    for header, table in blocks:
+        lines += [header] * bool(header)
+        lines += [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    # Strings, integers and booleans are the same as in JSON, except for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a configuration file, for editors.
+    """The JSON schema of experiment files, for editors.
 
     >>> sorted(schema()["required"])
-    ['agents', 'horizon', 'n_problems', 'problems', 'title']
+    ['agents', 'horizon', 'n_problems', 'problems']
     """
-    found = Experiment.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    content = Experiment.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
 
 
-def _fault(error: Any) -> Fault:
-    place = error["loc"]
-    models: dict[str, type[BaseModel]] = {
-        "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
-    }  # fmt: skip
-    model = models.get(str(place[0]), Experiment) if len(place) > 1 else Experiment
-    return fault_of(error, model.model_fields)
+# Errors of a configuration: where, what is wrong, and what is allowed instead.
+
+
+@dataclass(frozen=True)
+class ConfigError(Fault):
+    """An error with a message of its own, where "must be ..., got ..." would read badly."""
+
+    message: str = ""
+
+    def __str__(self) -> str:
+        return self.message or super().__str__()
+
+
+class Words:
+    """Stands for a value that can't be shown, or that is missing; prints as its text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+NOTHING = Words("nothing")
+
+_ALLOWED = {
+    "dict_type": "a table", "model_type": "a table", "model_attributes_type": "a table",
+    "string_unicode": "text", "string_pattern_mismatch": "a name without control characters",
+    "string_too_short": "at least {min_length} long", "too_short": "at least {min_length} long",
+    "string_too_long": "at most {max_length} long", "too_long": "at most {max_length} long",
+    "literal_error": "one of {expected}", "invalid_key": "a key that is text",
+}  # fmt: skip
+
+
+def _fault_of(error: Any) -> Fault:
+    """One of pydantic's errors in our words."""
+    parts = [str(part) for part in error["loc"] if part != "[key]"]
+    shown = [part if part.isprintable() and part else repr(part) for part in parts]
+    path, parent = ".".join(shown) or "the experiment", ".".join(shown[:-1])
+    kind, message = error["type"], error["msg"]
+    if kind == "missing":
+        return missing(path, parent, f"key {parts[-1]!r}")
+    if kind == "extra_forbidden":
+        models: dict[str, type[BaseModel]] = {
+            "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
+        }  # fmt: skip
+        model = models.get(parts[0], Experiment) if len(parts) > 1 else Experiment
+        return unknown("key", parts[-1], model.model_fields, path, parent, error["input"])
+    if kind in _ALLOWED:
+        allowed = _ALLOWED[kind].format(**error.get("ctx", {}))
+    else:
+        message = message.removeprefix("Value error, ").removeprefix("Input should be ")
+        allowed = message.replace("a valid integer", "an integer").replace("a valid ", "a ")
+    return Fault(path, showable(error["input"]), allowed)
+
+
+def missing(path: str, place: str, what: str) -> Fault:
+    """The error that something required is missing at a place (empty: the top level).
+
+    >>> print(missing("agents.A.agent", "agents.A", "key 'agent'"))
+    agents.A: missing required key 'agent'
+    """
+    message = f"{place}: missing required {what}" if place else f"missing required {what}"
+    return ConfigError(path, NOTHING, "given", message)
+
+
+def unknown(
+    what: str, name: Any, known: Iterable[str], path: str, place: str, value: Any = NOTHING,
+    more: str = "",
+) -> Fault:  # fmt: skip
+    """The error that a name is not known, with the nearest known one or, if none is near, all.
+
+    >>> print(unknown("agent", "SW-UCRL", ["ucrl2", "sw-ucrl"], "agents.A.agent", "agents.A"))
+    agents.A: unknown agent 'SW-UCRL'; did you mean 'sw-ucrl'?
+    """
+    names = list(known)
+    allowed = f"one of {', '.join(map(repr, names))}{more}" if names else "left out"
+    by_lower_case = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(name).lower(), by_lower_case, 1)
+    if close:
+        advice = f"did you mean {by_lower_case[close[0]]!r}?"
+    else:
+        advice = f"expected {allowed}" if names else "none are allowed here"
+    message = f"unknown {what} {showable(name)!r}; {advice}"
+    message = f"{place}: {message}" if place else message
+    return ConfigError(path, showable(name if value is NOTHING else value), allowed, message)
+
+
+def showable(value: Any) -> Any:
+    """The value itself if it can be printed; an integer of 5000 digits can't.
+
+    >>> showable(7), showable(16**5000)
+    (7, a value that can't be shown)
+    """
+    try:
+        repr(value)
+    except Exception:  # a value's __repr__ may raise anything
+        return Words("a value that can't be shown")
+    return value
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception from user code, in one line.
+
+    >>> describe_error(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, which can't be shown"
+
+
+def _faults_of_entries(data: Any) -> list[Fault]:
+    """The errors in names and parameters of those entries that have the right shape."""
+    faults: list[Fault] = []
+    kinds: tuple[tuple[str, Any, Mapping[str, Callable[..., Any]], tuple[str, ...]], ...] = (
+        ("problem", ProblemSpec, PROBLEMS, SET_FOR_PROBLEMS),
+        ("agent", AgentSpec, AGENTS, SET_FOR_AGENTS),
+    )  # fmt: skip
+    for kind, model, registry, already_set in kinds:
+        entries = data.get(f"{kind}s") if isinstance(data, Mapping) else None
+        for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+            try:
+                spec = model.model_validate(entry)
+            except ValidationError:
+                continue
+            source, path = getattr(spec, kind), f"{kind}s.{name}"
+            if source in registry:
+                faults += parameter_faults(path, spec.parameters, registry[source], already_set)
+            elif ":" not in source:
+                faults.append(unknown_name(kind, source, registry, f"{path}.{kind}"))
+    return faults
+
+
+def unknown_name(kind: str, name: str, registry: Iterable[str], path: str) -> Fault:
+    """The error that no agent or problem has this name."""
+    return unknown(kind, name, registry, path, path, more=", or 'module:Name' of your own")
+
+
+# What the parameters of an agent or a problem may be.
+
+
+@lru_cache(maxsize=1024)
+def parameters_of(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a class or function."""
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def accepts(factory: Callable[..., Any], name: str) -> bool:
+    """Whether the factory has a parameter of this name (a bare **kwargs does not count)."""
+    parameter = parameters_of(factory).get(name)
+    return parameter is not None and parameter.kind in (
+        inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY,
+    )  # fmt: skip
+
+
+def is_table(value: Any, key: str) -> bool:
+    """Whether a parameter is written as a table with this key."""
+    return isinstance(value, Mapping) and key in value
+
+
+def parameter_faults(
+    path: str, parameters: Mapping[str, Any], factory: Callable[..., Any],
+    already_set: tuple[str, ...],
+) -> list[Fault]:  # fmt: skip
+    """The errors in an entry's parameters. The experiment sets those in `already_set` itself."""
+    known = parameters_of(factory)
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
+    free = [n for n in known if accepts(factory, n) and n not in already_set]
+    faults: list[Fault] = []
+    for name, value in parameters.items():
+        here = f"{path}.parameters.{name}"
+        if name in already_set:
+            message = f"{here}: the experiment sets this parameter itself; leave it out"
+            faults.append(ConfigError(here, showable(value), "left out", message))
+        elif known and not open_ended and name not in free:
+            faults.append(unknown("parameter", name, free, here, f"{path}.parameters", value))
+        else:
+            faults += _value_faults(here, value, path.startswith("agents"))
+    for name in free:
+        needed = known[name].default is inspect.Parameter.empty and name not in parameters
+        if needed and not (path.startswith("problems") and name == "horizon"):
+            here = f"{path}.parameters.{name}"
+            faults.append(missing(here, here, "parameter"))
+    sweeps = [v["sweep"] for v in parameters.values() if is_table(v, "sweep")]
+    variants = prod(len(values) for values in sweeps if isinstance(values, list))
+    if variants > MOST_VARIANTS:
+        value = Words(f"{variants} variants")
+        faults.append(Fault(f"{path}.parameters", value, f"at most {MOST_VARIANTS} variants"))
+    return faults
+
+
+def _value_faults(path: str, value: Any, of_agent: bool) -> list[Fault]:
+    if not is_table(value, "sweep"):
+        return _single_value_faults(path, value, of_agent, "a sweep, ")
+    if list(value) != ["sweep"] or not isinstance(value["sweep"], list) or not value["sweep"]:
+        allowed = "{ sweep = [...] } with at least one value and nothing else"
+        return [Fault(path, showable(value), allowed)]
+    swept = enumerate(value["sweep"])
+    return [f for i, v in swept for f in _single_value_faults(f"{path}.sweep.{i}", v, of_agent, "")]
+
+
+def _single_value_faults(path: str, value: Any, of_agent: bool, sweep: str) -> list[Fault]:
+    if is_table(value, "formula") and of_agent:
+        name = value["formula"]
+        if name not in list(FORMULAS):
+            return [unknown("formula", name, FORMULAS, f"{path}.formula", path)]
+        known = list(inspect.signature(FORMULAS[name]).parameters)[1:]
+        rest = [k for k in value if k not in ("formula", *known)]
+        what = f"parameter of the formula {name!r}:"
+        faults = [unknown(what, k, known, f"{path}.{k}", path, value[k]) for k in rest]
+        given = [k for k in known if k in value]
+        return faults + [f for k in given for f in _plain_value_faults(f"{path}.{k}", value[k])]
+    if is_table(value, "choice") and not of_agent:
+        return [f for k, v in value.items() for f in _plain_value_faults(f"{path}.{k}", v)]
+    if isinstance(value, Mapping):
+        table = "formula" if of_agent else "choice"
+        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {table} table")]
+    return _plain_value_faults(path, value)
+
+
+def _plain_value_faults(path: str, value: Any, depth: int = 0) -> list[Fault]:
+    if isinstance(value, list) and depth < DEEPEST:
+        items = enumerate(value)
+        return [f for i, v in items for f in _plain_value_faults(f"{path}.{i}", v, depth + 1)]
+    if isinstance(value, str):
+        valid, allowed = value.encode("utf-8", "replace").decode() == value, "text"
+    elif isinstance(value, float):
+        valid, allowed = isfinite(value), "a finite number"
+    elif isinstance(value, (bool, int)):
+        valid, allowed = abs(value) < LARGEST_VALUE, "a number within ±2**63"
+    else:
+        valid, allowed = False, f"a number, text, true, false or a list, at most {DEEPEST} deep"
+    return [] if valid else [Fault(path, showable(value), allowed)]

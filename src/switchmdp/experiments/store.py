@@ -1,13 +1,14 @@
-"""A folder of results: what was asked, what is done.
+"""Where results are kept: a folder, or memory.
 
     experiment.json     the experiment, its digest and the version that made it
-    experiment.toml     the same as it was written, for people
-    runs/ID.npz         one chunk each; *done* is this file, complete and with the right checksum
-    failures/ID.json    tracebacks of the runs in that chunk that failed
-    timings/ID.json     wall time, which is no result
+    experiment.toml     the configuration as the user wrote it
+    runs/ID.npz         one chunk each; a chunk is *done* if this file is complete and its checksum
+                        is right
+    failures/ID.json    tracebacks of the failed runs of the chunk
+    timings/ID.json     wall times, which are not results
 
-Every file is written under a temporary name, synced and renamed. Nothing is ever locked: two who
-compute the same chunk write the same bytes. A folder of another experiment is refused.
+Every file is written under a temporary name, synced and renamed. There are no locks: two processes
+that compute the same chunk write the same bytes. A folder of another experiment is refused.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +29,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.build import count_variants
-from switchmdp.experiments.check import Plan, check
 from switchmdp.experiments.chunks import Outcome
-from switchmdp.experiments.layout import Blocks, Chunk, block_sizes, layout
-from switchmdp.experiments.results import HARDNESS, no_runs
-from switchmdp.experiments.sources import is_users
-from switchmdp.experiments.spec import Experiment, canonical, loads, parse
-from switchmdp.experiments.toml import dumps
+from switchmdp.experiments.plan import (
+    BlockSizes,
+    Chunk,
+    Plan,
+    all_chunks,
+    block_sizes,
+    check,
+    count_variants,
+)
+from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
+from switchmdp.experiments.spec import Experiment, canonical, dumps, loads, parse
+from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
 
@@ -41,40 +49,40 @@ FORMAT = 2
 KIND = "chunk of runs"
 MANIFEST, TEXT, ORIGIN = "experiment.json", "experiment.toml", "origin.json"
 FOLDERS = ("runs", "failures", "timings")
-LEFT = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # by a writer that was interrupted
+TEMPORARY = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # left by an interrupted writer
 
 
 @dataclass(frozen=True)
 class Store:
-    """An experiment's folder, opened."""
+    """The folder of an experiment."""
 
     path: Path
     experiment: Experiment
     digest: str
     version: str
     modules: Mapping[str, str]
-    blocks: Blocks
+    blocks: BlockSizes
 
     def chunks(self) -> list[Chunk]:
         """All chunks, done or not."""
-        return layout(self.experiment.n_problems, self.blocks)
+        return all_chunks(self.experiment.n_problems, self.blocks)
 
     def chunk_path(self, chunk: Chunk) -> Path:
-        """Where a chunk's results are."""
+        """The file of a chunk."""
         return self.path / "runs" / f"{chunk.id}.npz"
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
-        """A chunk's fields and arrays, all of it checked."""
+        """Read and validate a chunk: its header fields and arrays."""
         fields, arrays = load_arrays(self.chunk_path(chunk), KIND)
         if fields.get("digest") != self.digest or fields.get("chunk") != chunk.id:
             raise DamagedFile(f"{self.chunk_path(chunk)} belongs to another experiment or chunk")
         if not isinstance(fields.get("parameters", {}), dict):
-            raise DamagedFile(f"{self.chunk_path(chunk)}: parameters are not a table")
-        _must_have_shape(self, chunk, arrays)
+            raise DamagedFile(f"{self.chunk_path(chunk)}: parameters must be a table")
+        _check_shapes(self, chunk, arrays)
         return fields, arrays
 
     def is_done(self, chunk: Chunk) -> bool:
-        """Whether the chunk's file is there and sound."""
+        """Whether the chunk's file exists and is valid."""
         try:
             self.load(chunk)
         except (FileNotFoundError, DamagedFile):
@@ -82,7 +90,7 @@ class Store:
         return True
 
     def commit(self, chunk: Chunk, outcome: Outcome) -> None:
-        """Write a chunk: what goes with it first, the file that says *done* last."""
+        """Write a chunk: the failures and timings first, the file that makes it *done* last."""
         name = f"{chunk.id}.json"
         if outcome.failures:
             save_bytes(self.path / "failures" / name, canonical(outcome.failures))
@@ -93,71 +101,165 @@ class Store:
         save_arrays(self.chunk_path(chunk), KIND, fields, outcome.arrays)
 
     def sidecar(self, folder: str, chunk: Chunk) -> Any:
-        """The failures or timings of a chunk; None where there are none to read."""
-        wanted = dict if folder == "failures" else (int, float)
+        """The `failures` or `timings` of a chunk; None if there is no valid file."""
+        kind = dict if folder == "failures" else (int, float)
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads((self.path / folder / f"{chunk.id}.json").read_bytes())
-            if isinstance(found, list) and all(isinstance(entry, wanted) for entry in found):
-                return found
+            content = json.loads((self.path / folder / f"{chunk.id}.json").read_bytes())
+            if isinstance(content, list) and all(isinstance(entry, kind) for entry in content):
+                return content
         return None
 
-    def forget(self, chunk: Chunk) -> None:
-        """Make a chunk undone."""
+    def delete(self, chunk: Chunk) -> None:
+        """Delete the results of a chunk, so that it is computed again."""
         self.chunk_path(chunk).unlink(missing_ok=True)
         (self.path / "failures" / f"{chunk.id}.json").unlink(missing_ok=True)
 
+    def make_folders(self) -> None:
+        """Make the folders; a copy may have lost those that were empty."""
+        for name in FOLDERS:
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+
     def tidy(self) -> None:
-        """Remove what interrupted writers left; for when everything is done."""
+        """Delete the temporary files of interrupted writers, once everything is done."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             for file in folder.iterdir():
-                if LEFT.fullmatch(file.name):
+                if TEMPORARY.fullmatch(file.name):
                     file.unlink(missing_ok=True)
 
     @property
     def needs_trust(self) -> bool:
-        """Whether its runs need modules of the user's, which are imported only with trust."""
+        """Whether the runs need user modules, which are imported only with trust."""
         experiment = self.experiment
         names = [spec.problem for spec in experiment.problems.values()]
         names += [spec.agent for spec in experiment.agents.values()]
-        return any(map(is_users, names))
+        return any(map(in_user_module, names))
 
     def plan(self, *, trust: bool | None = None) -> Plan:
-        """All that runs need, once it is clear that they would be the same as those here.
+        """The plan of the runs; raises if new runs would not match those in the folder.
 
         `trust` is as for `check`.
         """
         if self.version != __version__:
             raise ForeignFolder(
-                f"{self.path} was made by switchmdp {self.version}, this is "
-                f"{__version__}: results of two versions are never mixed"
+                f"{self.path} was made by switchmdp {self.version}, but this is {__version__}: "
+                "results of different versions can't be mixed"
             )
         plan = check(self.experiment, self.module_folder(), trust=trust)
         if digest_of(plan) != self.digest:
             changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
             raise ForeignFolder(
-                f"{self.path} was made with other code: {', '.join(changed)} changed since"
+                f"{self.path} was made with other code: {', '.join(changed)} changed"
             )
         return plan
 
     def module_folder(self) -> Path | None:
-        """Where the user's modules were found."""
+        """The folder of the user modules."""
         try:
-            found = json.loads((self.path / ORIGIN).read_bytes())["modules"]
+            folder = json.loads((self.path / ORIGIN).read_bytes())["modules"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return Path(found) if isinstance(found, str) else None
+        return Path(folder) if isinstance(folder, str) else None
 
     def text(self) -> str:
-        """The experiment as it was written; where that was damaged since, in our words."""
+        """The configuration as the user wrote it; if that file is damaged, an equivalent one."""
         with contextlib.suppress(OSError, UnicodeDecodeError, InvalidExperiment):
             text = (self.path / TEXT).read_bytes().decode()
             if loads(text).content() == self.experiment.content():
                 return text
         return dumps(self.experiment)
 
+    def provenance(self, missing: int) -> dict[str, str]:
+        """Where the results come from, for the report; `missing` runs are not done."""
+        total = sum(chunk.n_runs for chunk in self.chunks())
+        return {
+            "switchmdp": self.version,
+            "configuration": self.digest,
+            "seed": str(self.experiment.seed),
+            "problems per setting": str(self.experiment.n_problems),
+            "runs": f"{total - missing} of {total}: not complete" if missing else str(total),
+            **_versions(),
+            "rerun": "switchmdp run experiment.toml --out results" + " --trust" * self.needs_trust,
+        }
+
+
+@dataclass(frozen=True)
+class MemoryStore:
+    """Results in memory, with the interface that running and loading need."""
+
+    planned: Plan
+    outcomes: dict[Chunk, Outcome] = field(default_factory=dict)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment."""
+        return self.planned.experiment
+
+    def chunks(self) -> list[Chunk]:
+        """All chunks, done or not."""
+        return all_chunks(self.experiment.n_problems, block_sizes(self.planned))
+
+    def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
+        """A chunk's header fields and arrays."""
+        if chunk not in self.outcomes:
+            raise FileNotFoundError(f"chunk {chunk.id} is not done")
+        return self.outcomes[chunk].fields, self.outcomes[chunk].arrays
+
+    def commit(self, chunk: Chunk, outcome: Outcome) -> None:
+        """Keep a chunk."""
+        self.outcomes[chunk] = outcome
+
+    def sidecar(self, folder: str, chunk: Chunk) -> Any:
+        """The `failures` or `timings` of a chunk."""
+        outcome = self.outcomes[chunk]
+        return outcome.failures if folder == "failures" else outcome.seconds
+
+    def tidy(self) -> None:
+        """There is nothing to delete."""
+
+    def text(self) -> str:
+        """There is no file."""
+        return ""
+
+    def provenance(self, missing: int) -> dict[str, str]:
+        """The versions and the seed."""
+        return {"switchmdp": __version__, "seed": str(self.experiment.seed), **_versions()}
+
+
+AnyStore = Store | MemoryStore
+
+
+def load_results(store: AnyStore) -> Results:
+    """The results of everything that is done. A run that is not done is NaN and not failed."""
+    parts: dict[tuple[int, int | None], list[tuple[Chunk, dict[str, Any], Arrays]]] = {}
+    failures: list[dict[str, Any]] = []
+    seconds: dict[Chunk, list[float]] = {}
+    missing = 0
+    for chunk in store.chunks():
+        try:
+            fields, arrays = store.load(chunk)
+        except FileNotFoundError:
+            missing += chunk.n_runs
+            continue
+        parts.setdefault((chunk.setting, chunk.agent), []).append((chunk, fields, arrays))
+        failures += store.sidecar("failures", chunk) or []
+        timings = store.sidecar("timings", chunk) or []
+        if len(timings) == len(chunk):
+            seconds[chunk] = timings
+    provenance = store.provenance(missing)
+    return assemble(store.experiment, parts, seconds, tuple(failures), store.text(), provenance)
+
+
+def _versions() -> dict[str, str]:
+    """The versions of everything else that results may depend on."""
+    return {
+        "Python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "numba", "scipy")},
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
 
 def digest_of(plan: Plan) -> str:
-    """What the results depend on: the experiment's content, the user's code, our version."""
+    """SHA-256 of what the results depend on: the experiment, the user modules, our version."""
     content = {
         "experiment": plan.experiment.content(), "modules": dict(plan.modules),
         "version": __version__, "format": FORMAT,
@@ -166,26 +268,25 @@ def digest_of(plan: Plan) -> str:
 
 
 def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | None) -> Store:
-    """Make a folder for an experiment, or open the one that is there if it is the same."""
+    """Create the folder of an experiment, or open it if it exists and has the same digest."""
     folder = Path(path)
     store = Store(
         folder, plan.experiment, digest_of(plan), __version__, plan.modules,
         block_sizes(plan),
     )  # fmt: skip
-    there = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else []
-    # In this order, or the manifest of one who makes the same folder now could come in between.
-    if not all(map(_ours, there)) and not (folder / MANIFEST).exists():
-        raise ForeignFolder(f"{folder} is not empty, and holds no experiment of ours")
+    entries = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else []
+    # In this order: another process may be creating the same folder at the same time.
+    if not all(map(_is_left_over, entries)) and not (folder / MANIFEST).exists():
+        raise ForeignFolder(f"{folder} is not empty and is not the folder of an experiment")
     if (folder / MANIFEST).exists():
-        found = open_store(folder)
-        if found.digest != store.digest:
+        existing = open_store(folder)
+        if existing.digest != store.digest:
             raise ForeignFolder(
-                f"{folder} holds the results of another configuration ({found.experiment.title!r}, "
-                f"{found.digest[:12]}); choose another folder"
+                f"{folder} has the results of another configuration "
+                f"({existing.experiment.title!r}, {existing.digest[:12]}); choose another folder"
             )
-        store = replace(store, blocks=found.blocks)
-    for name in FOLDERS:
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        store = replace(store, blocks=existing.blocks)
+    store.make_folders()
     if modules is not None and plan.modules:
         save_bytes(folder / ORIGIN, canonical({"modules": str(modules.resolve())}))
     save_bytes(folder / MANIFEST, _manifest(store))
@@ -193,11 +294,11 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
     return store
 
 
-def _ours(entry: Path) -> bool:
-    """What a writer that was interrupted before the manifest may have left."""
+def _is_left_over(entry: Path) -> bool:
+    """Whether a process that was interrupted before the manifest may have left this."""
     if entry.name in FOLDERS:
         return entry.is_dir() and not any(entry.iterdir())
-    return entry.name == ORIGIN or LEFT.fullmatch(entry.name) is not None
+    return entry.name == ORIGIN or TEMPORARY.fullmatch(entry.name) is not None
 
 
 def _manifest(store: Store) -> bytes:
@@ -215,37 +316,37 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     try:
         raw = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise ForeignFolder(f"{path} is no folder of results: there is no {MANIFEST}") from None
+        raise ForeignFolder(f"{path} is not a folder of results: it has no {MANIFEST}") from None
     try:
         content = json.loads(raw)
         checksum = content.pop("checksum")
-        sound = checksum == hashlib.sha256(canonical(content)).hexdigest()
+        valid = checksum == hashlib.sha256(canonical(content)).hexdigest()
         store = Store(
             Path(path), parse(content["experiment"]), content["digest"], content["version"],
             content["modules"], tuple(tuple(map(int, sizes)) for sizes in content["blocks"]),
         )  # fmt: skip
-        _must_make_sense(store)
+        _check_manifest(store)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        raise DamagedFile(f"{file} is not the description of an experiment") from None
-    if not sound or content.get("format") != FORMAT or _manifest(store) != raw:
+        raise DamagedFile(f"{file} does not describe an experiment") from None
+    if not valid or content.get("format") != FORMAT or _manifest(store) != raw:
         raise DamagedFile(f"{file} does not match its checksum")
     return store
 
 
-def _must_make_sense(store: Store) -> None:
-    """A checksum says that a manifest is complete, not who wrote it."""
+def _check_manifest(store: Store) -> None:
+    """Validate the values: a checksum only shows that a manifest is complete."""
     experiment, blocks = store.experiment, store.blocks
     settings, agents = count_variants(experiment.problems), count_variants(experiment.agents)
     if len(blocks) != settings or any(len(sizes) != agents for sizes in blocks):
-        raise ValueError("blocks are not one size for each setting and agent")
+        raise ValueError("there must be one block size for each setting and agent")
     if any(size < 1 for sizes in blocks for size in sizes):
-        raise ValueError("a block without problems")
+        raise ValueError("a block must have problems")
     texts = (store.digest, store.version, *store.modules, *store.modules.values())
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("digest, version and modules are texts")
+        raise ValueError("digest, version and modules must be text")
 
 
-def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
+def _check_shapes(store: Store, chunk: Chunk, arrays: Arrays) -> None:
     n = len(chunk)
     expected: dict[str, tuple[tuple[int, ...] | None, Any]]
     if chunk.agent is None:
@@ -260,9 +361,9 @@ def _must_have_shape(store: Store, chunk: Chunk, arrays: Arrays) -> None:
     for name, (shape, dtype) in expected.items():
         array = arrays.get(name)
         if array is None or array.dtype != dtype or not _has_shape(array, shape):
-            raise DamagedFile(f"{store.chunk_path(chunk)}: {name} is not what it should be")
+            raise DamagedFile(f"{store.chunk_path(chunk)}: {name} has the wrong type or shape")
 
 
 def _has_shape(array: NDArray[Any], shape: tuple[int, ...] | None) -> bool:
-    """Whether an array has this shape or, where none is given, one dimension."""
+    """Whether an array has this shape; None: any shape with one dimension."""
     return array.ndim == 1 if shape is None else array.shape == shape

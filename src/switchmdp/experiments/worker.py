@@ -1,115 +1,181 @@
-"""What computes one chunk and commits it: the same function in a thread, a process or a cluster.
+"""Compute a chunk and commit it: the same function in a thread, a process or a cluster.
 
-Nothing but the folder's path, a chunk's id and whether the folder is trusted reaches a worker, and
-nothing but a short account leaves it: the results go straight to disk. Run as a program (`main`),
-this module serves a coordinator: chunk ids come in on standard input, accounts go out as lines of
-JSON. When the input ends, the coordinator is gone, and the worker ends at once, whatever it was
-doing.
+A worker gets the folder's path, a chunk's id and whether the folder is trusted. It returns a short
+report; the results go straight to disk. Run as a program (`main`), this module serves a
+coordinator: it reads chunk ids from standard input and writes reports as lines of JSON. When the
+input ends, the coordinator has ended, and the worker exits immediately, even during a chunk.
+
+`compile_agents` makes the machine code of agents before runs are timed. Machine code is kept on
+disk; if several classes of agents are not there yet, a second process compiles half of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import queue
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from switchmdp.compiled import is_compiled, is_on_disk
 from switchmdp.errors import ForeignFolder
-from switchmdp.experiments.check import Plan
-from switchmdp.experiments.chunks import compute
-from switchmdp.experiments.layout import Chunk
-from switchmdp.experiments.sources import search_path
-from switchmdp.experiments.store import Store, open_store
+from switchmdp.experiments.chunks import compute, problem_of
+from switchmdp.experiments.plan import Chunk, Plan, make_agent
+from switchmdp.experiments.store import AnyStore, Store, open_store
+from switchmdp.experiments.user_modules import search_path
+from switchmdp.simulation import loop, simulate
+from switchmdp.simulation.bad_steps import count_bad_steps
 
 STOPPED = "stopped"
 TRUSTED = "trusted"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True)
-class Account:
-    """What is said of a chunk that was worked on."""
+class ChunkReport:
+    """What became of a chunk."""
 
     chunk: str
     runs: int = 0
     failed: int = 0
+    seconds: float = 0.0  # that its runs took
     error: str = ""  # why it could not be committed
     disk_full: bool = False
 
 
 def work(
-    store: Store, plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None
-) -> Account:
+    store: AnyStore, plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None
+) -> ChunkReport:
     """Compute a chunk and commit it, unless it is cancelled before."""
-    runs = 0 if chunk.agent is None else len(chunk)
     try:
         outcome = compute(plan, chunk, cancelled)
         store.commit(chunk, outcome)
     except KeyboardInterrupt:
-        return Account(chunk.id, error=STOPPED)
+        return ChunkReport(chunk.id, error=STOPPED)
     except (OSError, MemoryError) as error:
-        full = isinstance(error, OSError) and error.errno in FULL
-        return Account(chunk.id, error=f"{type(error).__name__}: {error}", disk_full=full)
-    return Account(chunk.id, runs, len(outcome.failures) if runs else 0)
+        full = isinstance(error, OSError) and error.errno in DISK_FULL
+        return ChunkReport(chunk.id, error=f"{type(error).__name__}: {error}", disk_full=full)
+    if chunk.agent is None:
+        return ChunkReport(chunk.id)
+    return ChunkReport(chunk.id, len(chunk), len(outcome.failures), sum(outcome.seconds))
 
 
 _opened: dict[tuple[str, bool], tuple[bytes, Store, Plan, dict[str, Chunk]]] = {}
 _lock = threading.Lock()
 
 
-def work_on(folder: str, chunk_id: str, trust: bool) -> Account:
-    """The same for a worker that knows only the folder, and whether its user trusts it."""
+def work_on(folder: str, chunk_id: str, trust: bool) -> ChunkReport:
+    """The same for a worker that has only the folder's path, and whether it is trusted."""
     key = (folder, trust)
     with _lock:
         manifest = (Path(folder) / "experiment.json").read_bytes()
         if key not in _opened or _opened[key][0] != manifest:
             store = open_store(folder)
-            known = {chunk.id: chunk for chunk in store.chunks()}
-            _opened[key] = (manifest, store, store.plan(trust=trust), known)
+            by_id = {chunk.id: chunk for chunk in store.chunks()}
+            _opened[key] = (manifest, store, store.plan(trust=trust), by_id)
         _, store, plan, chunks = _opened[key]
     if chunk_id not in chunks:
         raise ForeignFolder(f"{folder} has no chunk {chunk_id}")
     return work(store, plan, chunks[chunk_id])
 
 
-def program(module: str, folder: Path, trust: bool, *arguments: str) -> list[str]:
-    """The command that runs a module's `main` in another process, which finds the same modules.
+def program(main: str, folder: Path, trust: bool, *arguments: str) -> list[str]:
+    """The command that runs a function of this module in another process.
 
-    Python would search the folder in which a process starts first of all. That may be a folder of
-    results from elsewhere, so it is not searched unless this process does.
+    Python would put the current folder first on the search path. That may be a folder of results
+    from an untrusted source, so the new process gets exactly the search path of this one.
     """
-    code = f"import sys; sys.path[:] = {search_path()!r}; from {module} import main; main()"
+    code = f"import sys; sys.path[:] = {search_path()!r}; from {__name__} import {main}; {main}()"
     return [sys.executable, "-c", code, str(folder), TRUSTED if trust else "", *arguments]
 
 
 def main() -> None:
-    """Serve a coordinator until it is gone; sys.argv holds the folder and whether it is trusted."""
+    """Serve a coordinator until it ends; sys.argv holds the folder and whether it is trusted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when to stop
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an agent prints must not be taken for a reply
+    os.dup2(2, 1)  # what an agent prints must not be read as a reply
     folder, trust = sys.argv[1], sys.argv[2] == TRUSTED
-    asked: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=end_with_the_coordinator, args=(asked.put,), daemon=True).start()
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_exit_with_coordinator, args=(requests.put,), daemon=True).start()
     while True:
-        chunk = asked.get()
+        chunk = requests.get()
         try:
-            account = work_on(folder, chunk, trust)
-        except Exception as error:  # told to the coordinator, who decides
-            account = Account(chunk, error=f"{type(error).__name__}: {error}")
-        replies.write(json.dumps(asdict(account)) + "\n")
+            report = work_on(folder, chunk, trust)
+        except Exception as error:  # reported to the coordinator
+            report = ChunkReport(chunk, error=f"{type(error).__name__}: {error}")
+        replies.write(json.dumps(asdict(report)) + "\n")
         replies.flush()
 
 
-def end_with_the_coordinator(heard: Callable[[str], None] = lambda line: None) -> None:
-    """Hear what comes in; when the input ends, the coordinator is gone, and so are we."""
-    asking = os.fdopen(os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what we are told is not for an agent to read
-    for line in asking:
-        heard(line.strip())
+def _exit_with_coordinator(receive: Callable[[str], None] = lambda line: None) -> None:
+    """Pass on each line of the input; exit when it ends."""
+    lines = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an agent must not read our input
+    for line in lines:
+        receive(line.strip())
     os._exit(0)
+
+
+def compile_agents(store: AnyStore, plan: Plan, jobs: int) -> None:
+    """Compile every agent whose machine code is not on disk yet."""
+    new: dict[type, int] = {}
+    for a in range(len(plan.agents)):
+        agent = _first_agent(plan, a)
+        if agent is not None and is_compiled(agent) and not is_on_disk(loop.run, agent):
+            new.setdefault(type(agent), a)
+    if not new:
+        return
+    indices = list(new.values())
+    here, there = indices[: (len(new) + 1) // 2], indices[(len(new) + 1) // 2 :]
+    helper = None
+    if jobs > 1 and there and isinstance(store, Store):
+        command = program(compile_main.__name__, store.path, plan.trusted, *map(str, there))
+        with contextlib.suppress(OSError):  # then all are compiled here
+            helper = subprocess.Popen(command, stdin=subprocess.PIPE)
+    try:
+        compile_these(plan, here)
+        if helper is not None:
+            helper.wait()
+        compile_these(plan, there)
+    finally:
+        if helper is not None:
+            helper.kill()
+            helper.communicate()
+
+
+def compile_these(plan: Plan, agents: Sequence[int]) -> None:
+    """Run each agent for one step, with everything that a run of a chunk calls."""
+    for a in agents:
+        agent = _first_agent(plan, a)
+        if agent is not None:
+            with contextlib.suppress(Exception):  # its runs will report the error
+                problem = problem_of(plan, 0, 0)
+                record = simulate(agent, problem, 1, seed=0, episodes=True)
+                count_bad_steps(record, problem, plan.experiment.epsilon)
+
+
+def _first_agent(plan: Plan, a: int) -> Any:
+    """Agent a on the first problem; None if it can't be made."""
+    variant = plan.agents[a]
+    try:
+        problem = problem_of(plan, 0, 0)
+        factory = plan.factories[variant.source]
+        return make_agent(variant, factory, problem, plan.experiment.horizon, 0)[0]
+    except Exception:  # its runs will report the error
+        return None
+
+
+def compile_main() -> None:
+    """Compile in a second process; sys.argv holds the folder, trust, and indices of agents."""
+    threading.Thread(target=_exit_with_coordinator, daemon=True).start()
+    plan = open_store(sys.argv[1]).plan(trust=sys.argv[2] == TRUSTED)
+    compile_these(plan, [int(a) for a in sys.argv[3:]])
+    compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))

@@ -16,9 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Standing, Suite
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.experiments.suite import Suite
 from switchmdp.reports import figures, tables
 from switchmdp.reports.formatting import UNKNOWN, Table, count, number
 from switchmdp.reports.page import Block, Page, Picture, Section, write_page

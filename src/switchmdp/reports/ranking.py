@@ -6,7 +6,7 @@ is chosen on the reported problems, which can only favour it: relative regret is
 Agents with known change points have no rank. Agents with equal regret share a rank.
 
 >>> from switchmdp.experiments.results import Results
->>> from switchmdp.experiments.suite import Row
+>>> from switchmdp.experiments.leaderboard import Row
 >>> from switchmdp.experiments.results import as_setting
 >>> row = Row("r", "random")
 >>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle", told=True)))
@@ -29,9 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Contender, Standing, Suite
 from switchmdp.experiments.results import Setting
-from switchmdp.experiments.suite import Contender, Suite
 from switchmdp.reports.adaptation import adaptation_times
 from switchmdp.reports.measures import (
     final_regret,

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from switchmdp.experiments.campaign import Standing
+from switchmdp.experiments.leaderboard import Row, Standing, Suite, trials
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.experiments.suite import Row, Suite, trials
 from switchmdp.reports import measures
 from switchmdp.reports.adaptation import (
     MOST_SEGMENTS,
@@ -278,7 +277,7 @@ def _by_segment(
 def best_rival(suite: Suite) -> str:
     """Describe the yardstick of rows in which no agent can know the change points.
 
-    >>> from switchmdp.experiments.suite import Contender
+    >>> from switchmdp.experiments.leaderboard import Contender
     >>> best_rival(Suite("s", (), (Contender("Mine", "psrl", ours=True),)))
     'the best rival of Mine'
     """

@@ -12,11 +12,10 @@ from numpy.random import SeedSequence
 
 import switchmdp as sm
 from switchmdp.errors import DamagedFile
-from switchmdp.experiments.check import Plan
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.load import load_results
+from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import KIND, Store
+from switchmdp.experiments.store import KIND, Store, load_results
 from switchmdp.simulation.bad_steps import count_bad_steps
 from switchmdp.storage import save_arrays
 
@@ -69,16 +68,14 @@ def test_results_are_what_simulate_gives_with_the_same_seeds(
     assert setting.agents["U"].bad_steps[i] == count_bad_steps(record, problem, 0.05)
 
 
-def test_an_agent_without_episodes_has_none_to_count(results: Results) -> None:
+def test_an_agent_without_episodes_has_the_count_minus_one(results: Results) -> None:
     runs = results.settings["P [changes=1]"].agents["R"]
     assert runs.episodes.tolist() == runs.sweeps.tolist() == [-1] * 3
     assert np.isnan(runs.bad_steps).all()
     assert runs.restarts == (None,) * 3
 
 
-def test_the_restarts_of_every_run_are_told_apart(
-    small: Small, prepare: Prepare, tmp_path: Path
-) -> None:
+def test_restarts_are_stored_for_each_run(small: Small, prepare: Prepare, tmp_path: Path) -> None:
     period = {"agent": "ucrl2-rw", "parameters": {"period": {"sweep": [100, 299, 1000]}}}
     store, plan = prepare(small(agents={"P": period}), tmp_path / "out")
     assert run_chunks(store, plan, jobs=1).complete
@@ -106,7 +103,7 @@ def test_results_have_their_shapes_names_and_parameters(results: Results) -> Non
     assert results.provenance["seed"] == "5"
 
 
-def test_what_is_not_done_is_nan_and_neither_good_nor_failed(made: tuple[Store, Plan]) -> None:
+def test_missing_runs_are_nan_and_not_failed(made: tuple[Store, Plan]) -> None:
     store, plan = made
     results = load_results(store)
     setting = results.settings["P [changes=2]"]
@@ -125,7 +122,7 @@ def test_what_is_not_done_is_nan_and_neither_good_nor_failed(made: tuple[Store, 
     assert half.provenance["runs"] == f"{done} of 12: not complete"
 
 
-def test_failed_runs_are_nan_with_their_tracebacks_beside_them(
+def test_failed_runs_are_nan_and_have_tracebacks(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path
 ) -> None:
     agents = {
@@ -146,7 +143,7 @@ def test_failed_runs_are_nan_with_their_tracebacks_beside_them(
     assert all("not this one" in f["traceback"] for f in here)
 
 
-def test_facts_that_contradict_themselves_are_damage(made: tuple[Store, Plan]) -> None:
+def test_contradictory_facts_are_damage(made: tuple[Store, Plan]) -> None:
     store, plan = made
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is None)
@@ -195,9 +192,9 @@ WRAP = np.full(4, 2**62)  # whose sum wraps around to 0
         ("facts", {"counts": np.stack([WRAP, WRAP], 1), "gains": np.zeros(0),
                    "change_points": np.zeros(0, np.int64)}, "do not fit the change points"),
         ("facts", {"change_points": -np.arange(4)}, "change points must be"),
-        ("facts", {"change_points": np.zeros((1, 4), np.int64)}, "not what it should be"),
+        ("facts", {"change_points": np.zeros((1, 4), np.int64)}, "has the wrong type or shape"),
         ("runs", {"n_restarts": WRAP, "restarts": np.zeros(0, np.int64)}, "do not fit the rest"),
-        ("runs", {"restarts": np.zeros((0, 3), np.int64)}, "not what it should be"),
+        ("runs", {"restarts": np.zeros((0, 3), np.int64)}, "has the wrong type or shape"),
     ],
 )  # fmt: skip
 def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(
@@ -213,12 +210,12 @@ def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(
         load_results(store)
 
 
-def test_parameters_that_are_no_table_are_damage(made: tuple[Store, Plan]) -> None:
+def test_parameters_that_are_not_a_table_are_damage(made: tuple[Store, Plan]) -> None:
     store, plan = made
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is not None)
     fields, arrays = store.load(chunk)
     for other in ([1], "x", None, 3):
         save_arrays(store.chunk_path(chunk), KIND, fields | {"parameters": other}, arrays)
-        with pytest.raises(DamagedFile, match="parameters are not a table"):
+        with pytest.raises(DamagedFile, match="parameters must be a table"):
             load_results(store)

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from switchmdp.errors import ForeignFolder
-from switchmdp.experiments.campaign import Stage, settle, stages, standings
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
+from switchmdp.experiments.leaderboard import (
+    Contender,
+    Row,
+    Stage,
+    Suite,
+    Tuned,
+    create_folder,
+    stages,
+    standings,
+)
 
 SUITE = Suite(
     "tiny",
@@ -34,7 +42,7 @@ def do(stage: Stage, shard: tuple[int, int] = (1, 1)) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = settle(SUITE, tmp_path_factory.mktemp("whole") / "out")
+    folder = create_folder(SUITE, tmp_path_factory.mktemp("whole") / "out")
     for stage in stages(SUITE, folder):
         do(stage)
     return folder
@@ -45,7 +53,7 @@ def trees(folder: Path, tree: Callable[[Path], str]) -> dict[str, str]:
 
 
 def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
-    folder = settle(SUITE, tmp_path / "out")
+    folder = create_folder(SUITE, tmp_path / "out")
     found = []
     for stage in stages(SUITE, folder):
         found.append((stage.row.name, stage.phase))
@@ -54,7 +62,7 @@ def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
     assert found == [(row, phase) for row in ("one", "two") for phase in phases]
 
 
-def test_what_was_chosen_is_what_is_reported(whole: Path) -> None:
+def test_the_report_uses_the_chosen_values(whole: Path) -> None:
     for standing in standings(SUITE, whole):
         (setting,) = standing.results.settings.values()
         chosen = standing.choices["periodic"]
@@ -69,8 +77,8 @@ def test_what_was_chosen_is_what_is_reported(whole: Path) -> None:
 def test_a_row_is_not_reported_before_its_tuning_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("switchmdp.experiments.layout.SECONDS", 0.0)
-    folder = settle(SUITE, tmp_path / "out")
+    monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
+    folder = create_folder(SUITE, tmp_path / "out")
     found = []
     for stage in stages(SUITE, folder):
         found.append(stage.phase)
@@ -82,16 +90,16 @@ def test_a_row_is_not_reported_before_its_tuning_is_complete(
 def test_shards_together_are_the_whole(
     tmp_path: Path, whole: Path, tree: Callable[[Path], str]
 ) -> None:
-    folder = settle(SUITE, tmp_path / "out")
+    folder = create_folder(SUITE, tmp_path / "out")
     for shard in ((1, 2), (2, 2), (1, 2), (2, 2)):
-        for stage in stages(SUITE, settle(SUITE, folder)):
+        for stage in stages(SUITE, create_folder(SUITE, folder)):
             do(stage, shard)
     assert trees(folder, tree) == trees(whole, tree)
 
 
-def test_only_complete_rows_stand(whole: Path, tmp_path: Path) -> None:
+def test_standings_contain_only_complete_rows(whole: Path, tmp_path: Path) -> None:
     assert [standing.row.name for standing in standings(SUITE, whole)] == ["one", "two"]
-    folder = settle(SUITE, tmp_path / "out")
+    folder = create_folder(SUITE, tmp_path / "out")
     for stage in stages(SUITE, folder):
         if stage.row.name == "two":
             break
@@ -101,19 +109,19 @@ def test_only_complete_rows_stand(whole: Path, tmp_path: Path) -> None:
 
 def test_the_folder_of_another_suite_is_refused(whole: Path) -> None:
     with pytest.raises(ForeignFolder, match=r"another suite \('tiny'"):
-        settle(replace(SUITE, seed=SUITE.seed + 1), whole)
-    assert settle(SUITE, whole) == whole
+        create_folder(replace(SUITE, seed=SUITE.seed + 1), whole)
+    assert create_folder(SUITE, whole) == whole
 
 
-def test_a_folder_that_holds_something_else_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader")
-    with pytest.raises(ForeignFolder, match="no suite of ours"):
-        settle(SUITE, tmp_path)
+    with pytest.raises(ForeignFolder, match="is not the folder of a suite"):
+        create_folder(SUITE, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
-    folder = settle(SUITE, tmp_path / "out")
+def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
+    folder = create_folder(SUITE, tmp_path / "out")
     (folder / "suite.json").write_bytes(b"{")
     with pytest.raises(ForeignFolder, match="damaged"):
-        settle(SUITE, folder)
+        create_folder(SUITE, folder)

@@ -1,4 +1,4 @@
-"""All that is wrong with an experiment, before anything runs."""
+"""All errors of an experiment are found before anything runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments.check import Plan, check
+from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import parse
 
 Small = Callable[..., dict[str, Any]]
@@ -20,7 +20,7 @@ Small = Callable[..., dict[str, Any]]
 def faults(data: dict[str, Any], folder: Path | None = None) -> dict[str, str]:
     with pytest.raises(InvalidExperiment) as caught:
         check(parse(data), folder, trust=folder is not None)
-    return {fault.path: str(fault).partition(": ")[2] for fault in caught.value.faults}
+    return {fault.path: str(fault).removeprefix(f"{fault.path}: ") for fault in caught.value.faults}
 
 
 def agent(name: str = "ucrl2", **parameters: Any) -> dict[str, Any]:
@@ -31,19 +31,19 @@ def problem(name: str = "random-switching", **parameters: Any) -> dict[str, Any]
     return {"P": {"problem": name, "parameters": parameters}}
 
 
-def test_a_sound_experiment_becomes_a_plan(small: Small) -> None:
+def test_a_valid_experiment_becomes_a_plan(small: Small) -> None:
     plan = check(parse(small()))
     assert [v.name for v in plan.settings] == ["P [changes=1]", "P [changes=2]"]
     assert [v.name for v in plan.agents] == ["R", "U"]
     assert (plan.n_runs, plan.pairs, plan.modules) == (16, (6, 6), {})
 
 
-def test_an_agent_and_a_problem_may_share_their_name(small: Small) -> None:
+def test_an_agent_and_a_problem_may_have_the_same_name(small: Small) -> None:
     plan = check(parse(small(problems=problem("random"), agents=agent("random"))))
     assert plan.generators["random"] is not plan.factories["random"]
 
 
-def test_faults_of_names_parameters_values_and_claims_are_found_together(small: Small) -> None:
+def test_errors_in_names_parameters_values_and_claims_are_reported_together(small: Small) -> None:
     claim = {"quote": "q", "reading": "r", "measure": "better", "setting": "X", "agent": "Y"}
     data = small(
         problems=problem("random-swiching") | {"Q": {"problem": "random", "parameters": {"x": 1}}},
@@ -56,23 +56,23 @@ def test_faults_of_names_parameters_values_and_claims_are_found_together(small: 
         claims=[claim],
     )
     assert faults(data) == {
-        "problems.P.problem": "must be 'random-switching' (did you mean that?), "
-        "got 'random-swiching'",
-        "problems.Q.parameters.x": "must be one of 'n_states', 'n_actions', 'rows', 'law', got 1",
-        "agents.A.agent": "must be 'ucrl3' (did you mean that?), got 'ucrl9'",
-        "agents.B.parameters.dleta": "must be one of 'delta', got 0.1",
-        "agents.B.parameters.n_states": "must be left out: the experiment gives it, got 5",
-        "agents.C.parameters.window": "must be given, got nothing",
-        "agents.D.parameters.change_points.formula": "must be one of optimal-window, changes, "
-        "change-points, horizon, reward-variation, transition-variation, cw-window, "
-        "cw-widening, exploration-rate, got 'chnges'",
+        "problems.P.problem": "unknown problem 'random-swiching'; did you mean 'random-switching'?",
+        "problems.Q.parameters.x": "problems.Q.parameters: unknown parameter 'x'; expected one of "
+        "'n_states', 'n_actions', 'rows', 'law'",
+        "agents.A.agent": "unknown agent 'ucrl9'; did you mean 'ucrl3'?",
+        "agents.B.parameters.dleta": "agents.B.parameters: unknown parameter 'dleta'; did you "
+        "mean 'delta'?",
+        "agents.B.parameters.n_states": "the experiment sets this parameter itself; leave it out",
+        "agents.C.parameters.window": "missing required parameter",
+        "agents.D.parameters.change_points.formula": "agents.D.parameters.change_points: unknown "
+        "formula 'chnges'; did you mean 'changes'?",
         "claims.0.setting": "must be one of 'P', 'Q', got 'X'",
         "claims.0.agent": "must be one of 'A', 'B', 'C', 'D', got 'Y'",
-        "claims.0.than": "must be given, got nothing",
+        "claims.0.than": "claims.0: missing required key 'than'",
     }
 
 
-def test_what_can_be_tried_is_tried_beside_the_faults_of_others(small: Small) -> None:
+def test_valid_entries_are_tried_although_others_have_errors(small: Small) -> None:
     agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl9"}}
     found = faults(small(agents=agents, initial_state=3))
     assert list(found) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
@@ -94,7 +94,7 @@ def test_nonsense_in_parameters_is_refused(small: Small, toys: Path, value: Any)
     assert path.startswith("agents.A.parameters.favourite")
 
 
-def test_lists_in_lists_have_an_end(small: Small, toys: Path) -> None:
+def test_nested_lists_have_a_maximal_depth(small: Small, toys: Path) -> None:
     endless: list[Any] = []
     endless.append(endless)
     found = faults(small(agents=agent("toys:Toy", favourite=endless)), toys)
@@ -113,7 +113,7 @@ def test_lists_in_lists_have_an_end(small: Small, toys: Path) -> None:
         {"sweep": {"a": 1}},
     ],
 )
-def test_sweeps_that_are_none_are_refused(small: Small, value: Any) -> None:
+def test_invalid_sweeps_are_refused(small: Small, value: Any) -> None:
     (path,) = faults(small(agents=agent("ucrl2", delta=value)))
     assert path.startswith("agents.A.parameters.delta")
 
@@ -124,7 +124,7 @@ def test_a_value_swept_twice_is_refused(small: Small, values: list[Any]) -> None
     assert found["problems.P"] == "must be a name used only once, got 'P [changes=1]'"
 
 
-def test_a_name_that_a_sweep_makes_is_used_only_once(small: Small) -> None:
+def test_a_sweep_must_not_make_a_name_that_exists(small: Small) -> None:
     swept = {"A": {"agent": "ucrl2", "parameters": {"delta": {"sweep": [0.1, 0.2]}}}}
     found = faults(small(agents=swept | {"A [delta=0.1]": {"agent": "random"}}))
     assert found["agents.A [delta=0.1]"].startswith("must be a name used only once")
@@ -133,22 +133,22 @@ def test_a_name_that_a_sweep_makes_is_used_only_once(small: Small) -> None:
 def test_too_many_variants_are_refused(small: Small) -> None:
     many = {"sweep": list(range(1, 41))}
     found = faults(small(problems=problem(n_states=many, n_actions=many)))
-    assert found == {"problems.P.parameters": "must be at most 1000 variants, got nothing"}
+    assert found == {"problems.P.parameters": "must be at most 1000 variants, got 1600 variants"}
 
 
 def test_too_many_runs_are_refused_before_anything_is_tried(small: Small) -> None:
     many = {"sweep": list(range(1, 1001))}
     found = faults(small(problems=problem(n_states=many), n_problems=10**6))
-    assert "at most 100000 and 100000000 runs" in found["the experiment"]
+    assert "at most 100000 settings × agents and 100000000 runs" in found["the experiment"]
 
 
 @pytest.mark.parametrize(
     ("value", "path", "words"),
     [
-        ({"formula": "nonsense"}, ".window.formula", "one of optimal-window"),
-        ({"formula": ["changes"]}, ".window.formula", "one of optimal-window"),
-        ({"formula": "optimal-window", "tmes": 2}, ".window.tmes", "one of diameter, times"),
-        ({"formula": "change-points", "plus": 2}, ".window.plus", "left out: the formula takes"),
+        ({"formula": "nonsense"}, ".window.formula", "one of 'optimal-window'"),
+        ({"formula": ["changes"]}, ".window.formula", "unknown formula ['changes']"),
+        ({"formula": "optimal-window", "tmes": 2}, ".window.tmes", "did you mean 'times'?"),
+        ({"formula": "change-points", "plus": 2}, ".window.plus", "none are allowed here"),
         ({"formula": "optimal-window", "times": float("nan")}, ".window.times", "a finite number"),
         ({"formula": "optimal-window", "times": -1}, "", "a positive number (for times)"),
         ({"formula": "optimal-window", "times": date(2020, 1, 1)}, ".window.times", "a number"),
@@ -167,7 +167,7 @@ def test_wrong_formulas_are_refused(small: Small, value: Any, path: str, words: 
 @pytest.mark.parametrize(
     ("parameters", "path", "words"),
     [
-        ({"seed": 3}, ".parameters.seed", "left out"),
+        ({"seed": 3}, ".parameters.seed", "leave it out"),
         ({"law": "cauchy"}, ".parameters.law", "one of 'bernoulli'"),
         ({"law": {"choice": "beta", "share": -1.0}}, ".parameters", "(for share)"),
         ({"law": {"choice": "beta", "x": 1.0}}, "", "TypeError"),
@@ -186,7 +186,9 @@ def test_wrong_parameters_of_problems_are_refused(
     assert words in found[f"problems.P{path}"]
 
 
-def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path) -> None:
+def test_any_exception_of_a_user_constructor_is_an_error_of_the_configuration(
+    small: Small, toys: Path
+) -> None:
     (toys / "worse.py").write_text(
         "from switchmdp.problems import problem_factory\n"
         "class Agent:\n    def act(self): ...\n    def observe(self): ...\n"
@@ -206,10 +208,13 @@ def test_whatever_a_users_constructor_raises_is_a_fault(small: Small, toys: Path
     assert (
         "makes an MDP or SwitchingMDP (for worse:none), got None" in found["problems.P.parameters"]
     )
-    assert "something that can be made (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
+    assert "parameters that it accepts (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
     assert "(E, which can't be shown)" in found["agents.Mute"]
-    assert "which act and observe (for worse:Numb), got 5" in found["agents.Numb.parameters"]
-    assert "which act and observe" in found["agents.Nothing.parameters"]
+    assert (
+        "which have the methods act and observe (for worse:Numb), got 5"
+        in found["agents.Numb.parameters"]
+    )
+    assert "the methods act and observe" in found["agents.Nothing.parameters"]
 
 
 TARGETS = [("agents", "agent"), ("problems", "problem")]
@@ -246,7 +251,7 @@ def test_modules_are_imported_only_with_trust(
 
 
 @pytest.mark.parametrize("swept", ["U [delta=0.1]", "U [delta=0.2]"])
-def test_claims_speak_of_variants(small: Small, swept: str) -> None:
+def test_claims_refer_to_variants(small: Small, swept: str) -> None:
     claim = {
         "quote": "q", "reading": "r", "measure": "better", "setting": "P [changes=2]",
         "agent": swept, "than": "R",
@@ -263,7 +268,7 @@ def test_claims_speak_of_variants(small: Small, swept: str) -> None:
     }
 
 
-def test_a_claim_about_an_entry_with_a_fault_is_not_a_fault_of_its_own(small: Small) -> None:
+def test_a_claim_about_an_entry_with_errors_is_not_another_error(small: Small) -> None:
     claim = {
         "quote": "q", "reading": "r", "measure": "bumps", "setting": "P [changes=1]",
         "agent": "A [delta=2]",
@@ -272,7 +277,7 @@ def test_a_claim_about_an_entry_with_a_fault_is_not_a_fault_of_its_own(small: Sm
     assert list(faults(small(agents=swept, claims=[claim]))) == ["agents.A.parameters.x"]
 
 
-def test_modules_of_the_user_are_part_of_the_plan(small: Small, toys: Path) -> None:
+def test_user_modules_are_part_of_the_plan(small: Small, toys: Path) -> None:
     agents = agent("toys:Toy") | {"R": {"agent": "random"}}
     plan = check(parse(small(problems=problem("toys:two_states"), agents=agents)), toys, trust=True)
     assert list(plan.modules) == ["toy_numbers", "toys"]

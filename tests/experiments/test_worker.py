@@ -1,4 +1,4 @@
-"""Compiling before the clock runs."""
+"""Agents are compiled before their runs are timed, with the help of a second process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.compiled import is_on_disk
-from switchmdp.experiments import check, create, warm
+from switchmdp.experiments import check, create, worker
 from switchmdp.experiments.spec import parse
 from switchmdp.experiments.store import Store
 from switchmdp.simulation import loop
@@ -42,17 +42,17 @@ class _Recorded:
         assert self.ended
 
 
-def test_what_is_on_disk_is_not_compiled_again(
+def test_agents_on_disk_are_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, plan = _opened(tmp_path)
-    warm.compile_agents(plan, [0, 1])
-    monkeypatch.setattr(warm, "compile_agents", pytest.fail)
+    worker.compile_these(plan, [0, 1])
+    monkeypatch.setattr(worker, "compile_these", pytest.fail)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    warm.warm_up(store, plan, 2)
+    worker.compile_agents(store, plan, 2)
 
 
-def test_a_second_process_compiles_half_of_the_kinds_and_we_look_after_it(
+def test_a_second_process_compiles_half_of_the_agents_and_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, plan = _opened(tmp_path)
@@ -63,18 +63,18 @@ def test_a_second_process_compiles_half_of_the_kinds_and_we_look_after_it(
         return started[0]
 
     here: list[list[int]] = []
-    monkeypatch.setattr(warm, "is_on_disk", lambda function, agent: False)
-    monkeypatch.setattr(warm, "compile_agents", lambda plan, agents: here.append(agents))
+    monkeypatch.setattr(worker, "is_on_disk", lambda function, agent: False)
+    monkeypatch.setattr(worker, "compile_these", lambda plan, agents: here.append(agents))
     monkeypatch.setattr(subprocess, "Popen", start)
-    warm.warm_up(store, plan, 2)
+    worker.compile_agents(store, plan, 2)
     assert here == [[0], [1]]
     assert started[0].command[-3:] == [str(tmp_path), "", "1"]
     assert started[0].ended
-    warm.warm_up(store, plan, 1)
+    worker.compile_agents(store, plan, 1)
     assert len(started) == 1
 
 
-def test_machine_code_is_known_to_be_on_disk_once_it_was_compiled(
+def test_machine_code_is_on_disk_after_it_was_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = sm.agents.Random(5, 3)

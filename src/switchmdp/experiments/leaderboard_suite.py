@@ -1,8 +1,8 @@
-"""The suite that is shipped: which agents meet which problems, and what may be chosen for each.
+"""The suite of the package: which agents run on which problems, and what is tuned for each.
 
-Windows and periods are shares of the horizon. Nothing is chosen for `EvidencePSRL`. Those who are
-told the changes are the yardstick; those who never forget show what adaptivity costs where nothing
-changes. What a rival's paper takes to be known (the horizon, a diameter) it is told.
+Windows and periods are fractions of the horizon. `EvidencePSRL` has no tuned parameter. Agents that
+know the change points are a reference; agents that never forget show the price of adaptivity where
+nothing changes. An agent gets what its paper assumes to be known (the horizon, a diameter).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from switchmdp.experiments.suite import Contender, Row, Suite, Tuned
+from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned
 
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 WINDOW = Tuned("window", SHARES, of_horizon=True)
@@ -34,8 +34,8 @@ CONTENDERS = (
               {"transition_variation": 0.0, "diameter": D, "delta": 0.1},
               Tuned("reward_variation", (0.001, 0.005, 0.01, 0.1, 1.0)), unforgetting="UCRL2"),
     Contender("BORL", "borl", {"horizon": HORIZON, "delta": 0.1}, unforgetting="UCRL2"),
-    # As printed (8), its base learns nothing in so few steps. Its tests hardly ever fire; scaled
-    # until they do, they fire where nothing has changed as well, and cost more than they bring.
+    # With the printed constant (8) its base agent learns nothing in so few steps. Its tests hardly
+    # ever fire; scaled until they do, they also fire where nothing has changed, at a net cost.
     Contender("MASTER-UCRL", "master-ucrl",
               {"horizon": HORIZON, "diameter": D, "delta": 0.1, "scale": 0.0003},
               Tuned("confidence", (8.0, 1.0, 0.3, 0.1, 0.03)), detects=True,
@@ -72,13 +72,13 @@ SMALL, MIDDLE = {"n_states": 5, "n_actions": 3}, {"n_states": 20, "n_actions": 4
 
 
 def _rows(name: str, sizes: dict[str, int], large: bool) -> tuple[Row, ...]:
-    """The rows that make sense at any size."""
+    """The rows that exist in every size."""
 
     def changing(what: str, how: Any, changes: int = 4, **more: Any) -> Row:
         parameters = {**sizes, "how": how, "changes": changes, **more}
         return Row(f"{what}, {name}", "random-changes", parameters, large=large)
 
-    # As many configurations as can be kept for all agents that meet them.
+    # So that a problem is small enough for the problem cache.
     every = 1000 if large else 200
     small_steps = changing("many small changes", {"choice": "small-steps", "size": 0.1}, 50)
     return (

@@ -9,17 +9,15 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.build import (
+from switchmdp.experiments.plan import (
     Variant,
-    accepts,
-    default_of,
     expand,
     make_agent,
     make_problem,
     problem_seed,
     run_seed,
 )
-from switchmdp.experiments.spec import AgentSpec, ProblemSpec
+from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts
 from switchmdp.mdp import MDP, Beta, Deterministic, SwitchingMDP
 from switchmdp.problems import random_switching
 
@@ -111,7 +109,10 @@ def test_functions_and_laws_are_chosen_by_name() -> None:
     ("parameters", "words"),
     [
         ({"law": "cauchy"}, "law must be one of 'bernoulli', 'deterministic', 'beta'"),
-        ({"rows": {"choice": "uniform", "x": 1}}, "nothing but the choice 'uniform'"),
+        (
+            {"rows": {"choice": "uniform", "x": 1}},
+            "only the choice 'uniform', which has no parameters",
+        ),
         ({"rows": {"choice": ["uniform"]}}, "one of 'dirichlet', 'uniform'"),
     ],
 )
@@ -164,7 +165,7 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
 @pytest.mark.parametrize("made", [None, 5, Idle])
 def test_something_that_is_no_agent_is_refused(made: Any) -> None:
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
-    with pytest.raises(InvalidParameter, match="user:f must be what makes agents"):
+    with pytest.raises(InvalidParameter, match="user:f must be something that makes agents"):
         make_agent(variant("user:f"), lambda: made, problem, 100, 0)
 
 
@@ -172,6 +173,5 @@ def test_accepting_needs_the_argument_by_name() -> None:
     def factory(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> None: ...
 
     assert [n for n in ("a", "b", "rest", "c", "more", "d") if accepts(factory, n)] == ["b", "c"]
-    assert (default_of(factory, "c", 0), default_of(factory, "b", 0)) == (3, 0)
     assert accepts(UCRL2, "delta")
     assert not accepts(Random, "delta")

@@ -1,4 +1,4 @@
-"""Names in a configuration, and the user's modules behind them."""
+"""Finding what a configuration names, in the registry and in user modules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import AGENTS
-from switchmdp.errors import InvalidParameter
-from switchmdp.experiments import sources
+from switchmdp.errors import InvalidExperiment
+from switchmdp.experiments import user_modules
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -24,11 +24,11 @@ def write(folder: Path, **modules: str) -> Path:
 
 
 def find(name: str, folder: Path | None = None, *, trust: bool = True) -> Any:
-    return sources.find("agents.A.agent", name, sources.AGENT, folder, trust)
+    return user_modules.find("agents.A.agent", name, user_modules.AGENT, folder, trust)
 
 
 def find_problem(name: str, folder: Path) -> Any:
-    return sources.find("problems.P.problem", name, sources.PROBLEM, folder, trust=True)
+    return user_modules.find("problems.P.problem", name, user_modules.PROBLEM, folder, trust=True)
 
 
 def agent_of(number: str) -> str:
@@ -52,7 +52,8 @@ def test_a_registered_name_is_found() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ucrl-2", "'ucrl2' .did you mean that"),
+        ("ucrl-2", "unknown agent 'ucrl-2'; did you mean 'ucrl2'.$"),
+        ("UCRL2", "unknown agent 'UCRL2'; did you mean 'ucrl2'.$"),
         ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' of your own"),
         ("a:b:c", "'module:Name', as Python would import it"),
         ("../toys:Toy", "'module:Name', as Python would import it"),
@@ -69,18 +70,19 @@ def test_a_registered_name_is_found() -> None:
         ("toys:Toy.missing", "it has no 'Toy.missing'"),
     ],
 )
-def test_a_name_that_means_nothing_is_refused(toys: Path, name: str, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words) as caught:
+def test_an_unknown_name_is_refused(toys: Path, name: str, words: str) -> None:
+    with pytest.raises(InvalidExperiment, match=words) as caught:
         find(name, toys)
-    assert (caught.value.field, caught.value.value) == ("agents.A.agent", name)
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.value) == ("agents.A.agent", name)
 
 
 @pytest.mark.parametrize("name", ["noisy:Agent", "os:system", "switchmdp.agents:UCRL2"])
-def test_without_trust_no_module_of_the_users_is_imported(tmp_path: Path, name: str) -> None:
+def test_without_trust_no_user_module_is_imported(tmp_path: Path, name: str) -> None:
     noise = f"from pathlib import Path\nPath({str(tmp_path / 'imported')!r}).touch()\n"
     write(tmp_path, noisy=noise + EMPTY.replace("class A", "class Agent"))
     before = (sys.path[:], set(sys.modules))
-    with pytest.raises(InvalidParameter, match=r"the name of a registered agent; .*--trust"):
+    with pytest.raises(InvalidExperiment, match=r"the name of a registered agent; .*--trust"):
         find(name, tmp_path, trust=False)
     assert (sys.path[:], set(sys.modules)) == before
     assert not (tmp_path / "imported").exists()
@@ -96,30 +98,32 @@ def test_registered_names_need_no_trust() -> None:
 @pytest.mark.parametrize(
     ("value", "trusted"), [("1", True), ("0", False), ("", False), ("x", False)]
 )
-def test_the_environment_says_whether_to_trust_where_the_caller_does_not(
+def test_the_environment_decides_about_trust_if_the_caller_does_not(
     monkeypatch: pytest.MonkeyPatch, value: str, trusted: bool
 ) -> None:
     monkeypatch.delenv("SWITCHMDP_TRUST", raising=False)
-    assert not sources.is_trusted(None)
+    assert not user_modules.is_trusted(None)
     monkeypatch.setenv("SWITCHMDP_TRUST", value)
-    assert sources.is_trusted(None) is trusted
-    assert sources.is_trusted(True)
-    assert not sources.is_trusted(False)
+    assert user_modules.is_trusted(None) is trusted
+    assert user_modules.is_trusted(True)
+    assert not user_modules.is_trusted(False)
 
 
-def test_only_marked_functions_are_taken_for_problem_factories(toys: Path) -> None:
+def test_only_marked_functions_are_problem_factories(toys: Path) -> None:
     assert find_problem("toys:two_states", toys)(mean=0.5).n_states == 2
     for name in ("toys:unmarked", "toys:Toy", "toys:HERE", "os:system", "unittest.mock:sentinel.x"):
-        with pytest.raises(InvalidParameter, match=r"marked with .*problem_factory"):
+        with pytest.raises(InvalidExperiment, match=r"marked with .*problem_factory"):
             find_problem(name, toys)
 
 
 @pytest.mark.parametrize(
     "text", ["raise SystemExit(3)", "1 / 0", "def broken(:", "import nowhere_at_all", "\x00"]
 )
-def test_whatever_a_users_module_does_when_imported_is_a_refusal(tmp_path: Path, text: str) -> None:
+def test_any_exception_of_an_import_is_an_error_of_the_configuration(
+    tmp_path: Path, text: str
+) -> None:
     write(tmp_path, bad=text)
-    with pytest.raises(InvalidParameter, match="a module that can be imported"):
+    with pytest.raises(InvalidExperiment, match="a module that can be imported"):
         find("bad:Agent", tmp_path)
 
 
@@ -129,7 +133,9 @@ def test_classes_inside_packages_and_classes_are_found(tmp_path: Path) -> None:
     assert find("pack.inner:A.B", tmp_path).__qualname__ == "A.B"
 
 
-def test_digests_cover_the_module_and_what_it_imports_from_beside(tmp_path: Path) -> None:
+def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
+    tmp_path: Path,
+) -> None:
     texts = {
         "one": "import numpy\nfrom two import NUMBER\n" + EMPTY,
         "two": "NUMBER = 1\ndef later():\n    import three\n",
@@ -138,7 +144,7 @@ def test_digests_cover_the_module_and_what_it_imports_from_beside(tmp_path: Path
     }
     folder = write(tmp_path, **texts)
     find("one:A", folder)
-    found = sources.digests(["ucrl2", "one:A"], folder)
+    found = user_modules.digests(["ucrl2", "one:A"], folder)
     assert found == {name: sha(texts[name]) for name in ("one", "three", "two")}
 
 
@@ -153,7 +159,7 @@ def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
     }
     folder = write(tmp_path, **texts)
     find("lab.agents:A", folder)
-    found = sources.digests(["lab.agents:A"], folder)
+    found = user_modules.digests(["lab.agents:A"], folder)
     assert list(found) == ["lab", "lab.agents", "lab.deep", "lab.deep.er", "lab.tools"]
 
 
@@ -166,19 +172,19 @@ def test_digests_do_not_cover_installed_packages_inside_the_folder(tmp_path: Pat
     )
     sys.path.append(str(folder / "venv" / "lib"))
     find("mine:A", folder)
-    assert list(sources.digests(["mine:A"], folder)) == ["mine"]
+    assert list(user_modules.digests(["mine:A"], folder)) == ["mine"]
 
 
-def test_two_folders_with_modules_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_modules_of_the_same_name_in_two_folders_are_distinguished(tmp_path: Path) -> None:
     first = write(tmp_path / "1", agent=AGENT_OF_N, helper="N=1\n")
     second = write(tmp_path / "2", agent=AGENT_OF_N, helper="N=22")
     for folder, n in ((first, 1), (second, 22), (first, 1)):
         assert find("agent:A", folder).n == n
-        helper = sources.digests(["agent:A"], folder)["helper"]
+        helper = user_modules.digests(["agent:A"], folder)["helper"]
         assert helper == sha((folder / "helper.py").read_text())
 
 
-def test_one_folder_is_searched_at_a_time_and_the_users_own_path_is_kept(tmp_path: Path) -> None:
+def test_one_folder_is_searched_at_a_time_and_the_search_path_is_kept(tmp_path: Path) -> None:
     first = write(tmp_path / "1", agent=agent_of("1"))
     second = write(tmp_path / "2", agent=agent_of("22"))
     find("agent:A", first)
@@ -198,12 +204,12 @@ def test_a_module_edited_since_it_was_imported_is_imported_again(tmp_path: Path)
     assert find("agent:A", folder) is first
     write(folder, helper="N = 1000\n")
     assert find("agent:A", folder).n == 1000
-    assert sources.digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
+    assert user_modules.digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
 
 
-def test_a_module_that_is_gone_is_found_no_more(tmp_path: Path) -> None:
+def test_a_deleted_module_is_not_found(tmp_path: Path) -> None:
     folder = write(tmp_path, agent=agent_of("1"))
     find("agent:A", folder)
     (folder / "agent.py").unlink()
-    with pytest.raises(InvalidParameter, match="No module named 'agent'"):
+    with pytest.raises(InvalidExperiment, match="No module named 'agent'"):
         find("agent:A", folder)

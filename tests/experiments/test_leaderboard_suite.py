@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from switchmdp.experiments import rivals
-from switchmdp.experiments.build import expand, problem_seed, run_seed
-from switchmdp.experiments.check import check
-from switchmdp.experiments.results import Results, Runs, Setting
-from switchmdp.experiments.suite import (
+from switchmdp.experiments import leaderboard_suite
+from switchmdp.experiments.leaderboard import (
     Contender,
     Row,
     Suite,
@@ -21,6 +18,8 @@ from switchmdp.experiments.suite import (
     reporting,
     tuning,
 )
+from switchmdp.experiments.plan import check, expand, problem_seed, run_seed
+from switchmdp.experiments.results import Results, Runs, Setting
 
 WINDOW = Tuned("window", (0.1, 0.5), of_horizon=True)
 SMALL = Suite(
@@ -54,7 +53,7 @@ def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Res
     return Results("", 0.05, {"s": setting})
 
 
-def test_the_first_phase_tries_every_value_of_those_who_have_one() -> None:
+def test_tuning_tries_every_value_of_the_tuned_contenders() -> None:
     experiment = tuning(SMALL, SMALL.rows[0])
     assert experiment is not None
     assert [variant.name for variant in expand(experiment.agents)] == [
@@ -63,26 +62,26 @@ def test_the_first_phase_tries_every_value_of_those_who_have_one() -> None:
     assert (experiment.n_problems, experiment.horizon) == (2, 400)
 
 
-def test_the_second_phase_has_everyone_and_what_was_chosen() -> None:
+def test_reporting_has_all_contenders_with_the_chosen_values() -> None:
     experiment = reporting(SMALL, SMALL.rows[0], {"window": 40})
     assert list(experiment.agents) == ["window", "plain", "told"]
     assert experiment.agents["window"].parameters == {"delta": 0.1, "window": 40}
     assert experiment.n_problems == 3
 
 
-def test_where_nothing_is_free_there_is_no_first_phase() -> None:
+def test_a_row_without_tuned_contenders_has_no_tuning() -> None:
     assert tuning(replace(SMALL, contenders=SMALL.contenders[1:]), SMALL.rows[0]) is None
 
 
-def test_no_problem_and_no_draw_is_in_both_phases() -> None:
-    for suite in (rivals.SUITE, rivals.QUICK):
+def test_the_phases_share_no_seeds() -> None:
+    for suite in (leaderboard_suite.SUITE, leaderboard_suite.QUICK):
         for seed_of in (problem_seed, run_seed):
             tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
             told = {seed_of(suite.seed, i) for i in range(suite.problems)}
             assert not tuned & told
 
 
-def test_who_is_left_out_is_said_with_the_reason() -> None:
+def test_left_out_contenders_have_a_reason() -> None:
     changes, drifts, large = SMALL.rows
     assert SMALL.left_out(changes) == {}
     assert list(SMALL.left_out(drifts)) == ["told"]
@@ -90,7 +89,7 @@ def test_who_is_left_out_is_said_with_the_reason() -> None:
     assert [one.name for one in SMALL.contenders_of(large)] == ["window", "told"]
 
 
-def test_chosen_is_the_value_of_lowest_mean_pseudo_regret_and_of_equals_the_first() -> None:
+def test_the_first_value_with_the_lowest_mean_pseudo_regret_is_chosen() -> None:
     assert choose(tried({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": 4}
 
 
@@ -104,8 +103,8 @@ def test_expected_runs_are_those_of_both_phases() -> None:
     assert expected_runs(SMALL) == (2 * 2 + 3 * 3) + (2 * 2 + 2 * 3) + (2 * 2 + 2 * 3)
 
 
-@pytest.mark.parametrize("suite", [rivals.SUITE, rivals.QUICK])
-def test_the_shipped_suite_says_nothing_twice_and_names_only_what_is_there(suite: Suite) -> None:
+@pytest.mark.parametrize("suite", [leaderboard_suite.SUITE, leaderboard_suite.QUICK])
+def test_names_in_the_shipped_suite_are_unique_and_registered(suite: Suite) -> None:
     names = [one.name for one in suite.contenders]
     assert len(set(names)) == len(names)
     assert len({row.folder for row in suite.rows}) == len(suite.rows)
@@ -117,15 +116,15 @@ def test_the_shipped_suite_says_nothing_twice_and_names_only_what_is_there(suite
 
 
 def test_the_shipped_suite_tunes_on_30_problems_and_reports_on_100() -> None:
-    assert (rivals.SUITE.tuning_problems, rivals.SUITE.problems) == (30, 100)
+    assert (leaderboard_suite.SUITE.tuning_problems, leaderboard_suite.SUITE.problems) == (30, 100)
 
 
-@pytest.mark.parametrize("row", rivals.ROWS, ids=lambda row: row.folder)
+@pytest.mark.parametrize("row", leaderboard_suite.ROWS, ids=lambda row: row.folder)
 def test_every_row_of_the_shipped_suite_can_be_run(row: Row) -> None:
-    first = tuning(rivals.SUITE, row)
+    first = tuning(leaderboard_suite.SUITE, row)
     assert first is not None
     check(first)
     choices = {
-        one.name: one.tuned.at(row.horizon)[0] for one in rivals.CONTENDERS if one.tuned
+        one.name: one.tuned.at(row.horizon)[0] for one in leaderboard_suite.CONTENDERS if one.tuned
     }  # fmt: skip
-    check(reporting(rivals.SUITE, row, choices))
+    check(reporting(leaderboard_suite.SUITE, row, choices))

@@ -1,0 +1,431 @@
+"""From an experiment to what runs: settings × agents × problems, cut into chunks.
+
+Sweeps multiply: an entry with two swept parameters of three values each gives nine variants. A
+variant of a problem entry is a *setting*. `check` finds every error before anything runs: it looks
+up the names, checks the parameters and the claims, and makes the first problem of each setting and
+each agent on it.
+
+Random numbers: problem i is drawn from (seed, role 0, i), and every run on it uses (seed, role 1,
+i). So all agents face the same problems with the same randomness, and an additional agent does not
+change the results of the others.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from numpy.random import SeedSequence
+
+from switchmdp.compiled import is_compiled
+from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
+from switchmdp.experiments import user_modules
+from switchmdp.experiments.formulas import FORMULAS, Context, plain
+from switchmdp.experiments.spec import (
+    SET_FOR_AGENTS,
+    SET_FOR_PROBLEMS,
+    AgentSpec,
+    Experiment,
+    ProblemSpec,
+    Words,
+    accepts,
+    describe_error,
+    is_table,
+    missing,
+    parameter_faults,
+    parameters_of,
+    showable,
+)
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.problems import CHOICES
+
+PROBLEM_ROLE, RUN_ROLE, AGENT_ROLE = 0, 1, 2
+DEFAULT_DELTA = 0.05
+MOST_RUNS = 10**8
+MOST_PAIRINGS = 10**5  # settings × agents: each is tried before anything runs
+SECONDS_PER_CHUNK = 1.0
+MOST_PROBLEMS = 500  # in one chunk
+
+Factories = Mapping[str, Callable[..., Any]]
+BlockSizes = tuple[tuple[int, ...], ...]  # problems per chunk, for each setting and agent
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An agent or a family of problems, with one value for each swept parameter."""
+
+    name: str
+    base: str  # the name of the entry in the experiment
+    source: str  # a registered name, or "module:Name"
+    parameters: Mapping[str, Any]
+    swept: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An experiment without errors, and everything that its runs need."""
+
+    experiment: Experiment
+    settings: tuple[Variant, ...]
+    agents: tuple[Variant, ...]
+    generators: Factories  # of the settings, by source
+    factories: Factories  # of the agents, by source
+    compiled: tuple[bool, ...]  # whether each agent runs as machine code
+    pairs: tuple[int, ...]  # state-action pairs of each setting's first problem
+    modules: Mapping[str, str]  # digests of the user's modules
+    trusted: bool = False  # whether modules that the experiment names may be imported
+
+    @property
+    def n_runs(self) -> int:
+        """The total number of runs."""
+        return len(self.settings) * len(self.agents) * self.experiment.n_problems
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Runs of one agent on problems first..last-1 of a setting; agent None: facts about them."""
+
+    setting: int
+    agent: int | None
+    block: int
+    first: int
+    last: int
+
+    @property
+    def id(self) -> str:
+        """A short name, the same in every execution of the experiment."""
+        agent = "facts" if self.agent is None else f"a{self.agent:03d}"
+        return f"s{self.setting:03d}-{agent}-b{self.block:05d}"
+
+    @property
+    def n_runs(self) -> int:
+        """The number of runs; 0 for facts."""
+        return 0 if self.agent is None else len(self)
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+
+# Settings, agents and seeds.
+
+
+def expand(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> list[Variant]:
+    """Every entry, once for each combination of its swept values.
+
+    >>> swept = {"x": AgentSpec(agent="sw-ucrl", parameters={"window": {"sweep": [10, 20]}})}
+    >>> [variant.name for variant in expand(swept)]
+    ['x [window=10]', 'x [window=20]']
+    """
+    variants = []
+    for base, spec in specs.items():
+        source = spec.agent if isinstance(spec, AgentSpec) else spec.problem
+        swept = {k: v["sweep"] for k, v in spec.parameters.items() if is_table(v, "sweep")}
+        for combination in itertools.product(*swept.values()):
+            values = dict(zip(swept, combination, strict=True))
+            shown = ", ".join(f"{k}={_shown(v)}" for k, v in values.items())
+            name = f"{base} [{shown}]" if shown else base
+            variants.append(Variant(name, base, source, {**spec.parameters, **values}, values))
+    return variants
+
+
+def count_variants(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> int:
+    """The number of variants that `expand` would make.
+
+    >>> count_variants({"x": AgentSpec(agent="a", parameters={"b": {"sweep": [10, 20]}})})
+    2
+    """
+    tables = [[v for v in s.parameters.values() if is_table(v, "sweep")] for s in specs.values()]
+    return sum(prod(len(table["sweep"]) for table in sweeps) for sweeps in tables)
+
+
+def _shown(value: Any) -> str:
+    for key in ("formula", "choice"):
+        if is_table(value, key):
+            rest = ", ".join(f"{k}={v}" for k, v in value.items() if k != key)
+            return f"{value[key]}({rest})" if rest else str(value[key])
+    return str(value)
+
+
+def problem_seed(seed: int, i: int) -> int:
+    """The seed of an experiment's i-th problem."""
+    return _seed(seed, PROBLEM_ROLE, i)
+
+
+def run_seed(seed: int, i: int) -> int:
+    """The seed of every run on the i-th problem."""
+    return _seed(seed, RUN_ROLE, i)
+
+
+@lru_cache(maxsize=4096)
+def _seed(seed: int, role: int, i: int) -> int:
+    low, high = SeedSequence(seed, spawn_key=(role, i)).generate_state(2)
+    return int(low) | (int(high) & 0x3FFFFFFF) << 32
+
+
+def make_problem(
+    variant: Variant, factory: Callable[..., Any], horizon: int, seed: int
+) -> SwitchingMDP:
+    """A problem of this family."""
+    arguments = {k: _resolve_choice(k, v) for k, v in variant.parameters.items()}
+    for name, value in (("seed", seed), ("horizon", horizon)):
+        if accepts(factory, name):
+            arguments.setdefault(name, value)
+    problem = factory(**arguments)
+    if isinstance(problem, MDP):
+        problem = SwitchingMDP([problem])
+    if not isinstance(problem, SwitchingMDP):
+        allowed = "a function that makes an MDP or SwitchingMDP"
+        raise InvalidParameter(variant.source, problem, allowed)
+    return problem
+
+
+def _resolve_choice(name: str, value: Any) -> Any:
+    """The function or law that a parameter names; other values unchanged."""
+    known = CHOICES.get(name, {})
+    if is_table(value, "choice"):
+        choice, rest = value["choice"], {k: v for k, v in value.items() if k != "choice"}
+    elif isinstance(value, str) and known:
+        choice, rest = value, {}
+    else:
+        return value
+    if not isinstance(choice, str) or choice not in known:
+        raise InvalidParameter(name, choice, f"one of {', '.join(map(repr, known))}")
+    chosen = known[choice]
+    if not isinstance(chosen, type) and rest:
+        raise InvalidParameter(name, rest, f"only the choice {choice!r}, which has no parameters")
+    return chosen(**rest) if isinstance(chosen, type) else chosen
+
+
+def make_agent(
+    variant: Variant, factory: Callable[..., Any], problem: SwitchingMDP, horizon: int, seed: int
+) -> tuple[Any, dict[str, Any]]:
+    """A new agent for this problem, and the values of its parameters for it."""
+    parameters = resolve_formulas(variant, factory, problem, horizon)
+    available: dict[str, Callable[[], Any]] = {
+        "n_states": lambda: problem.n_states,
+        "n_actions": lambda: problem.n_actions,
+        "available": lambda: problem.available,
+        "problem": lambda: problem,
+        "seed": lambda: _seed(seed, AGENT_ROLE, 0),
+    }
+    names = [name for name in SET_FOR_AGENTS if accepts(factory, name)]
+    # If all actions are available in all states, there is no need to pass a table of them.
+    if _has_all_actions(problem) and _default_of(factory, "available", 0) is None:
+        names.remove("available")
+    agent = factory(**{name: available[name]() for name in names}, **parameters)
+    if isinstance(agent, type) or not (hasattr(agent, "act") and hasattr(agent, "observe")):
+        allowed = "something that makes agents, which have the methods act and observe"
+        raise InvalidParameter(variant.source, agent, allowed)
+    return agent, {name: plain(value) for name, value in parameters.items()}
+
+
+def _has_all_actions(problem: SwitchingMDP) -> bool:
+    return problem.pairs.n_pairs == problem.n_states * problem.n_actions
+
+
+def resolve_formulas(
+    variant: Variant, factory: Callable[..., Any], problem: SwitchingMDP, horizon: int
+) -> dict[str, Any]:
+    """The parameters, with their formulas computed."""
+    delta = variant.parameters.get("delta", _default_of(factory, "delta", DEFAULT_DELTA))
+    context = Context(problem, horizon, delta)
+    values = {}
+    for name, value in variant.parameters.items():
+        if is_table(value, "formula"):
+            rest = {k: v for k, v in value.items() if k != "formula"}
+            value = FORMULAS[value["formula"]](context, **rest)
+        values[name] = value
+    return values
+
+
+def _default_of(factory: Callable[..., Any], name: str, otherwise: Any) -> Any:
+    parameter = parameters_of(factory).get(name)
+    if parameter is None or parameter.default is inspect.Parameter.empty:
+        return otherwise
+    return parameter.default
+
+
+# All errors before anything runs.
+
+
+def check(experiment: Experiment, folder: Path | None = None, *, trust: bool | None = None) -> Plan:
+    """Find every error, or return the plan of the runs; `folder` holds the user's modules.
+
+    User modules are imported only with `trust`, whose default is whether SWITCHMDP_TRUST is 1.
+
+    >>> from switchmdp.experiments.spec import parse
+    >>> agents = {"A": {"agent": "sw-ucrl", "parameters": {"windw": 10, "delta": 2.0}}}
+    >>> problems = {"p": {"problem": "random-switching"}}
+    >>> check(parse({"horizon": 10, "n_problems": 1, "problems": problems, "agents": agents}))
+    Traceback (most recent call last):
+    ...
+    switchmdp.errors.InvalidExperiment: agents.A.parameters: unknown parameter 'windw'; did you \
+mean 'window'?
+    agents.A.parameters.window: missing required parameter
+    """
+    trusted = user_modules.is_trusted(trust)
+    problems = _check_entries(
+        experiment.problems, user_modules.PROBLEM, SET_FOR_PROBLEMS, folder, trust=trusted
+    )
+    agents = _check_entries(
+        experiment.agents, user_modules.AGENT, SET_FOR_AGENTS, folder, trust=trusted
+    )
+    faults = problems.faults + agents.faults
+    faults += _duplicates("problems", problems.variants) + _duplicates("agents", agents.variants)
+    faults += _claim_faults(experiment, problems, agents)
+    pairings = len(problems.variants) * len(agents.variants)
+    if pairings * experiment.n_problems > MOST_RUNS or pairings > MOST_PAIRINGS:
+        size = Words(f"{pairings} settings × agents on {experiment.n_problems} problems each")
+        allowed = f"at most {MOST_PAIRINGS} settings × agents and {MOST_RUNS} runs"
+        raise InvalidExperiment([*faults, Fault("the experiment", size, allowed)])
+    compiled, pairs, failed = _make_all_once(experiment, problems, agents)
+    faults += failed
+    if faults:
+        raise InvalidExperiment(list({str(fault): fault for fault in faults}.values()))
+    names = [variant.source for variant in (*problems.variants, *agents.variants)]
+    return Plan(
+        experiment, tuple(problems.variants), tuple(agents.variants), problems.factories,
+        agents.factories, compiled, pairs, user_modules.digests(names, folder), trusted,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The variants of all valid entries, the names of the other entries, and their errors."""
+
+    variants: list[Variant]
+    factories: Factories
+    invalid: list[str]
+    faults: list[Fault]
+
+    def may_have(self, name: str) -> bool:
+        """Whether a variant has this name, or an entry with errors may turn out to have it."""
+        return name in (v.name for v in self.variants) or name.partition(" [")[0] in self.invalid
+
+
+def _check_entries(
+    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: user_modules.Kind,
+    already_set: tuple[str, ...], folder: Path | None, *, trust: bool,
+) -> _Entries:  # fmt: skip
+    valid: dict[str, Any] = {}
+    factories: dict[str, Callable[..., Any]] = {}
+    faults: list[Fault] = []
+    for name, spec in specs.items():
+        path, source = f"{kind.word}s.{name}", getattr(spec, kind.word)
+        try:
+            factory = user_modules.find(f"{path}.{kind.word}", source, kind, folder, trust)
+        except InvalidExperiment as error:
+            faults += error.faults
+            continue
+        wrong = parameter_faults(path, spec.parameters, factory, already_set)
+        faults += wrong
+        if not wrong:
+            valid[name], factories[source] = spec, factory
+    return _Entries(expand(valid), factories, [n for n in specs if n not in valid], faults)
+
+
+def _duplicates(group: str, variants: Iterable[Variant]) -> list[Fault]:
+    seen: set[str] = set()
+    faults = []
+    for variant in variants:
+        if variant.name in seen:
+            faults.append(Fault(f"{group}.{variant.base}", variant.name, "a name used only once"))
+        seen.add(variant.name)
+    return faults
+
+
+def _claim_faults(experiment: Experiment, problems: _Entries, agents: _Entries) -> list[Fault]:
+    faults = []
+    for i, claim in enumerate(experiment.claims):
+        for key, group in (("setting", problems), ("agent", agents), ("than", agents)):
+            value = getattr(claim, key)
+            if value is None and claim.measure != "bumps":
+                faults.append(missing(f"claims.{i}.{key}", f"claims.{i}", f"key {key!r}"))
+            elif value is not None and not group.may_have(value):
+                names = [variant.name for variant in group.variants[:20]] + group.invalid
+                allowed = f"one of {', '.join(map(repr, names))}"
+                faults.append(Fault(f"claims.{i}.{key}", value, allowed))
+    return faults
+
+
+def _make_all_once(
+    experiment: Experiment, problems: _Entries, agents: _Entries
+) -> tuple[tuple[bool, ...], tuple[int, ...], list[Fault]]:
+    """Make the first problem of each setting, and each agent on it."""
+    faults: list[Fault] = []
+    compiled, pairs = [True] * len(agents.variants), []
+    seed, horizon = problem_seed(experiment.seed, 0), experiment.horizon
+    for setting in problems.variants:
+        try:
+            problem = make_problem(setting, problems.factories[setting.source], horizon, seed)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # user code may raise anything
+            faults.append(_fault_of(f"problems.{setting.base}", setting, error))
+            continue
+        pairs.append(problem.pairs.n_pairs)
+        if experiment.initial_state >= problem.n_states:
+            allowed = f"below the {problem.n_states} states of {setting.name!r}"
+            faults.append(Fault("initial_state", experiment.initial_state, allowed))
+        for j, variant in enumerate(agents.variants):
+            try:
+                factory = agents.factories[variant.source]
+                agent, _ = make_agent(variant, factory, problem, horizon, 0)
+                compiled[j] &= is_compiled(agent)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # likewise
+                faults.append(_fault_of(f"agents.{variant.base}", variant, error))
+    return tuple(compiled), tuple(pairs), faults
+
+
+def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:
+    """What a constructor raised, as an error of the configuration."""
+    if isinstance(error, InvalidParameter):
+        field = f".{error.field}" if error.field in variant.parameters else ""
+        allowed = error.allowed if field else f"{error.allowed} (for {error.field})"
+        return Fault(f"{path}.parameters{field}", showable(error.value), allowed)
+    reason = str(error) if isinstance(error, SwitchmdpError) else describe_error(error)
+    return Fault(path, dict(variant.parameters), f"parameters that it accepts ({reason})")
+
+
+# Chunks of about a second of work.
+
+
+def block_sizes(plan: Plan) -> BlockSizes:
+    """How many runs take about a second, for each setting and agent.
+
+    The estimate uses only sizes, so that it is the same on every machine.
+    """
+    agents = range(len(plan.agents))
+    return tuple(tuple(_block_size(plan, s, a) for a in agents) for s in range(len(plan.settings)))
+
+
+def _block_size(plan: Plan, setting: int, agent: int) -> int:
+    steps = plan.experiment.horizon
+    if plan.compiled[agent]:
+        seconds = 1e-3 + steps * 3e-8 * (1.0 + plan.pairs[setting] / 100.0)
+    else:
+        seconds = 1e-3 + steps * 5e-6
+    return int(min(max(1.0, SECONDS_PER_CHUNK / seconds), MOST_PROBLEMS))
+
+
+def all_chunks(n_problems: int, blocks: BlockSizes) -> list[Chunk]:
+    """All chunks; those that share problems are close together.
+
+    >>> [chunk.id for chunk in all_chunks(3, ((2, 3),))]
+    ['s000-facts-b00000', 's000-a000-b00000', 's000-a001-b00000', 's000-a000-b00001']
+    """
+    chunks = []
+    for s, sizes in enumerate(blocks):
+        columns: list[tuple[int | None, int]] = [(None, MOST_PROBLEMS), *enumerate(sizes)]
+        for agent, size in columns:
+            for block, first in enumerate(range(0, n_problems, size)):
+                chunks.append(Chunk(s, agent, block, first, min(first + size, n_problems)))
+    return sorted(chunks, key=lambda c: (c.setting, c.first, -1 if c.agent is None else c.agent))
