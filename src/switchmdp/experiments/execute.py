@@ -11,8 +11,9 @@ Why not `concurrent.futures`? Measured with Python 3.11, "spawn" context:
 - SIGKILL of the coordinator: idle workers still exist 10 minutes later. Here they exit at once.
 - A script without `if __name__ == "__main__"` ends with BrokenProcessPool, because each worker
   runs the script again.
-- Python joins the threads of a ThreadPoolExecutor at exit, after `shutdown(wait=False)` as well,
-  so a chunk that takes long to cancel would delay the second Ctrl-C.
+
+Threads are plain daemon threads. Python's documentation says that it joins those of a
+ThreadPoolExecutor at exit, so a chunk that is slow to cancel would delay the second Ctrl-C.
 """
 
 from __future__ import annotations
