@@ -173,5 +173,5 @@ def test_invalid_parameters_are_reported(
 def test_a_folder_without_a_log_is_reported(call: Any) -> None:
     said = call("replay", "nowhere")
     assert said.code == 4
-    assert said.err == "error: nowhere is no folder of decisions: there is no decisions.json\n"
+    assert said.err == "error: nowhere is not a folder of decisions: it has no decisions.json\n"
     assert not Path("nowhere").exists()

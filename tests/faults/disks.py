@@ -226,7 +226,7 @@ def _filled(
     assert done.returncode == 5, f"{free} pages free: {done.returncode}, {done.stderr}"
     assert "Traceback" not in done.stderr
     assert "free some space, then" in done.stderr
-    assert "give the same command again" in done.stderr or f"resume {out}" in done.stderr
+    assert "run the same command again" in done.stderr or f"resume {out}" in done.stderr
     stage = "before the manifest"
     again: tuple[object, ...] = (*start, out)
     if (out / "experiment.json").exists():

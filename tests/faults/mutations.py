@@ -237,5 +237,5 @@ def _through_the_command_line(scratch: Path, i: int) -> str:
                 break
         i += 1
     done = run("run", file, "--out", never, "--quiet")
-    fine = done.returncode == 2 and "must be" in done.stderr and not never.exists()
+    fine = done.returncode == 2 and "in the configuration:" in done.stderr and not never.exists()
     return "" if fine and "Traceback" not in done.stderr else f"#{i}: {done.stderr[-500:]}"

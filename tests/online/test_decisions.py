@@ -135,7 +135,7 @@ def test_a_second_process_is_rejected_while_the_first_runs(tmp_path: Path) -> No
 
 def test_a_folder_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ForeignFolder, match=r"holds 'thesis.txt'"):
+    with pytest.raises(ForeignFolder, match=r"contains 'thesis.txt'"):
         Decisions(sw_ucrl(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -289,7 +289,7 @@ def test_after_a_contract_violation_the_folder_must_be_reopened(
         assert bits_of(decisions) == before
         assert decisions.feedback(last.id, 1.0, 0)
         assert decisions.learner.agent.steps.tolist() == [1, 0, 0, 0]
-    with pytest.raises(DamagedFile, match="not known"):
+    with pytest.raises(DamagedFile, match="is unknown; name it in classes="):
         Decisions(None, tmp_path)
 
 

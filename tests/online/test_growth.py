@@ -98,7 +98,7 @@ def test_an_agent_that_cannot_grow_is_unchanged(tmp_path: Path) -> None:
         live(decisions, 5)
         before = bits_of(decisions)
         for grow in (decisions.add_state, decisions.add_action):
-            with pytest.raises(InvalidParameter, match="one that can grow"):
+            with pytest.raises(InvalidParameter, match="an agent that can grow"):
                 grow()
         assert bits_of(decisions) == before
     assert not any(record["event"] == "grow" for _, record in read(tmp_path))

@@ -116,9 +116,9 @@ def test_verify_reports_progress(tmp_path: Path) -> None:
 
 
 def test_verify_rejects_a_folder_without_decisions(tmp_path: Path) -> None:
-    with pytest.raises(ForeignFolder, match="there is no decisions"):
+    with pytest.raises(ForeignFolder, match="it has no decisions"):
         verify(tmp_path)
-    with pytest.raises(ForeignFolder, match="there is no decisions"):
+    with pytest.raises(ForeignFolder, match="it has no decisions"):
         verify(tmp_path / "nowhere")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from switchmdp.compiled import interpreted
 from switchmdp.mdp import MDP
-from switchmdp.planning import arborescence, wide
+from switchmdp.planning import wide, wide_iteration
 
 UNIT = Fraction(1, 2**53)
 
@@ -82,9 +82,9 @@ def test_no_tree_is_likelier_than_the_likeliest() -> None:
             rows.append({t: float(weights[t] / total) for t in kept})
         mdp = MDP([[row] for row in rows], np.zeros((n_states, 1)))
         root = int(rng.integers(n_states))
-        tree = interpreted(arborescence.likeliest_tree)(mdp.model, mdp.pairs.starts[:-1], root)
+        tree = interpreted(wide_iteration.likeliest_tree)(mdp.model, mdp.pairs.starts[:-1], root)
         choices = [[-1] if s == root else [t for t in rows[s] if t != s] for s in range(n_states)]
         best = max(likelihood(rows, root, onward) for onward in itertools.product(*choices))
         assert abs(likelihood(rows, root, tree.tolist()) - best) <= 1e-9, seed
-        order = interpreted(arborescence.from_the_root)(tree).tolist()
+        order = interpreted(wide_iteration.from_the_root)(tree).tolist()
         assert all(order.index(tree[s]) < order.index(s) for s in range(n_states) if s != root)
