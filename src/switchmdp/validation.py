@@ -87,10 +87,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
+# Agents divide a confidence by numbers of pairs and steps. The result must not become 0.
+LEAST_PROBABILITY = 1e-200
+
+
 def check_probability(field: str, value: Any) -> float:
     """A parameter that must lie strictly between 0 and 1."""
     if not is_number(value) or not 0.0 < value < 1.0:
         raise InvalidParameter(field, value, "a number strictly between 0 and 1")
+    if value < LEAST_PROBABILITY:
+        raise InvalidParameter(field, value, f"at least {LEAST_PROBABILITY}")
     return float(value)
 
 

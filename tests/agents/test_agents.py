@@ -141,7 +141,7 @@ def test_an_episode_ends_on_arrival_at_a_full_pair() -> None:
     assert (agent.episode, agent.episode_start) == (3, 4)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1, 2, True, None, "0.1", float("nan")])
+@pytest.mark.parametrize("delta", [0.0, 5e-324, 1.0, -1, 2, True, None, "0.1", float("nan")])
 def test_a_bad_delta_is_refused(delta: Any) -> None:
     makers: list[Any] = [
         lambda: sm.agents.UCRL2(2, 2, delta=delta),

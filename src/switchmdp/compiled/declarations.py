@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled.structs import fields_of
+from switchmdp.validation import LEAST_PROBABILITY
 
 Names = Mapping[str, int]
 Bound = int | float | str | Callable[[Names], int | float]
@@ -153,7 +154,7 @@ class Scratch:
 
 
 RandomWords = Annotated[NDArray[np.uint64], Shape(4), NotAllZero()]
-Probability = Annotated[float, Range(above=0.0, below=1.0)]
+Probability = Annotated[float, Range(LEAST_PROBABILITY, below=1.0)]
 
 
 class Declaration:
