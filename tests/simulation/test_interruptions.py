@@ -148,7 +148,7 @@ def test_compare_is_interrupted_at_once_and_its_threads_end() -> None:
     interrupter = Interrupter(0.4)
     with pytest.raises(KeyboardInterrupt):
         sm.compare([PROBLEM] * 4, makers, horizon=10**9)
-    assert time.perf_counter() - interrupter.sent < 0.5
+    assert time.perf_counter() - interrupter.sent < 0.5  # 0.06 on an idle machine
     deadline = time.monotonic() + 10
     while threading.active_count() > threads + 1 and time.monotonic() < deadline:  # the pulse
         time.sleep(0.05)

@@ -41,7 +41,7 @@ from switchmdp.validation import check_index, check_integer
 __all__ = ["Episodes", "Record", "Trajectory", "simulate"]
 
 GRID_POINTS = 1000
-PROGRESS_SECONDS = 0.5
+PROGRESS_SECONDS = 0.1  # which is also how soon a chunk of an experiment can be cancelled
 FIRST_LOG = 20_480  # initial capacity for episodes, in entries of policies
 
 
