@@ -71,7 +71,7 @@ def simulate(
     horizon. On request it also has the `episodes` (start, length, optimistic gain, sweeps, policy,
     restarts; none if the agent has no episodes) and the whole `trajectory`. `resume` continues a
     run to a later horizon with the same agent; with the same `every`, a run in pieces equals a
-    whole run bit for bit. `progress(done, horizon)` is called about twice per second.
+    whole run bit for bit. `progress(done, horizon)` is called about ten times per second.
 
     Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps. The agent is
     consistent, `error.record` has the completed steps, and `resume=error.record` continues to the
