@@ -131,6 +131,26 @@ def test_every_flag_is_pulsed_and_a_forked_process_has_its_own_pulse() -> None:
         assert os.waitpid(child, 0)[1] == 0
 
 
+def test_a_process_that_is_forked_during_a_simulation_finishes_its_own_copy() -> None:
+    """A progress function may start processes, which then leave the simulation as well."""
+    parent = os.getpid()
+    children: list[int] = []
+
+    def fork_once(done: int, horizon: int) -> None:
+        if not children and os.getpid() == parent:
+            children.append(os.fork())
+
+    try:
+        record = sm.simulate(
+            sm.agents.Random(4, 3), sm.problems.random_mdp(4, 3, seed=0), 100, progress=fork_once
+        )
+    finally:
+        if os.getpid() != parent:  # pragma: no cover
+            os._exit(sys.exc_info()[0] is not None)
+    assert record.horizon == 100
+    assert os.waitpid(children[0], 0)[1] == 0
+
+
 def test_another_thread_is_refused_while_an_agent_is_in_use() -> None:
     agent = sm.agents.SWUCRL(3, 2, window=50)
     refused: list[str] = []

@@ -101,7 +101,7 @@ def pulse() -> Iterator[Flag]:
     try:
         yield flag
     finally:
-        del _flags[id(flag)]
+        _flags.pop(id(flag), None)  # a process that was forked in the block has forgotten it
 
 
 @contextmanager
