@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 import numba
 
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.compiler import InnerFunction, OuterFunction
 from switchmdp.compiled.declarations import (
     FINITE,
     Equals,
@@ -76,12 +77,12 @@ def jit(function: F) -> F:
     >>> twice(21)
     42
     """
-    return cast("F", numba.njit(nogil=True, no_cfunc_wrapper=True)(function))
+    return cast("F", InnerFunction(function) if JIT else function)
 
 
 def inlined(function: F) -> F:
     """Like `jit`, and compiled into each caller with the constants given there."""
-    return cast("F", numba.njit(nogil=True, no_cfunc_wrapper=True, forceinline=True)(function))
+    return cast("F", InnerFunction(function, forceinline=True) if JIT else function)
 
 
 def entry(function: F) -> F:
@@ -204,7 +205,8 @@ def _label(plain: Callable[..., Any], instance: Any) -> str:
 
 
 def _cached(function: Any, label: str, sources: str | None) -> Any:
-    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
-    if JIT:
-        dispatcher._cache = DiskCache(function, label, sources)
+    if not JIT:
+        return function
+    dispatcher = OuterFunction(function)
+    dispatcher._cache = DiskCache(function, label, sources)
     return dispatcher

@@ -31,6 +31,8 @@ from numba.experimental import structref
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic, overload, overload_method
 
+from switchmdp.compiled.compiler import INNER_OPTIONS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN = (bool, int, float, np.generic, np.ndarray, list, tuple)
@@ -53,7 +55,8 @@ def register(cls: Any) -> None:
     _CLASS_OF_TUPLE[state] = cls
     for method, function in inspect.getmembers(cls, inspect.isfunction):
         if not method.startswith("__"):
-            overload_method(struct, method, strict=False)(_same_signature(inspect.unwrap(function)))
+            typed = _same_signature(inspect.unwrap(function))
+            overload_method(struct, method, strict=False, jit_options=INNER_OPTIONS)(typed)
 
 
 def fields_of(cls: type) -> dict[str, Any]:

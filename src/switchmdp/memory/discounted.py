@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import Probability, Range, Shape, compiled, require
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory.counts import Slots
+from switchmdp.memory.counts import Slots, all_marked
 from switchmdp.validation import check_probability
 
 LEAST = 1.0
@@ -151,6 +151,6 @@ class Discounted:
     def keep(self, steps: int, suspects: Any) -> int:
         """Forget these pairs; single steps are not stored, so that none is kept."""
         self.counts.forget_pairs(suspects)
-        if suspects.all():
+        if all_marked(suspects):
             self.age = 0
         return 0

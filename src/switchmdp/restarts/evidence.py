@@ -50,6 +50,7 @@ from switchmdp.compiled import (
 )
 from switchmdp.compiled.declarations import Names
 from switchmdp.mdp.pairs import Pairs
+from switchmdp.memory.counts import all_marked
 from switchmdp.restarts.bayes_factors import (
     SHARES,
     log_mean,
@@ -335,7 +336,7 @@ class Evidence(Snapshots):
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets these pairs: their past after an alarm, otherwise everything."""
-        if suspects.all():
+        if all_marked(suspects):
             self.steps = self.keeps if self.heard else 0
             self.shots[:] = 0
         for pair in range(suspects.size):

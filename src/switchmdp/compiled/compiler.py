@@ -1,0 +1,82 @@
+"""How Numba compiles our functions: each is optimised once, inside the function that Python calls.
+
+Numba optimises every function on its own, emits machine code for it, and then does both again for
+each function that calls it. A loop over an agent consists of more than a hundred functions. Here
+only the *outermost* function (the one that Python calls, `OuterFunction`) is optimised and emitted,
+with all that it calls inlined or linked in. That halves the time to compile and leaves the
+machine code as fast. Without it, and with it (CPU time): SW-UCRL 23.7 s and 13 s, UCRL2 after it
+8.1 s and 4 s, EvidencePSRL after these 38 s and 12 s.
+
+The hook is the class of Numba's code libraries. Code that others compile with Numba in the same
+process passes through it unchanged, because the stack of outermost functions is empty then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.registry import CPUDispatcher, cpu_target
+
+# No wrapper for calls through a pointer, which nobody uses.
+OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
+INNER_OPTIONS = {**OPTIONS, "no_cpython_wrapper": True}
+
+_outermost: list[str] = []  # names of the functions that Python calls and that are being compiled
+
+
+class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
+    """A function that Python calls: the only kind that is optimised and emitted."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        CPUDispatcher.__init__(self, function, targetoptions={**OPTIONS, **options})
+
+    def compile(self, sig: Any) -> Any:
+        _outermost.append(self.py_func.__qualname__)
+        try:
+            return super().compile(sig)
+        finally:
+            _outermost.pop()
+
+
+class InnerFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
+    """A function that machine code calls. A call from Python compiles a second, outer one."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        CPUDispatcher.__init__(self, function, targetoptions={**INNER_OPTIONS, **options})
+        self._for_python: OuterFunction | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._for_python is None:
+            self._for_python = OuterFunction(self.py_func)
+        return self._for_python(*arguments)
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
+    """The code of one function and of all that it calls."""
+
+    def _is_inner(self) -> bool:
+        return bool(_outermost) and self.name != _outermost[-1]
+
+    def _optimize_final_module(self) -> None:
+        if not self._is_inner():
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        if self._is_inner():  # it is linked into its callers, and never runs by itself
+            self._finalize_dynamic_globals()
+            self._finalized = True
+        else:
+            super()._finalize_final_module()
+
+
+class _Codegen(JITCPUCodegen):  # type: ignore[misc]  # Numba ships no types
+    _library_class = _Library
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        if self._engine.is_symbol_defined(env_name):  # which an inner function's is not
+            super().set_env(env_name, env)
+
+
+cpu_target.target_context.codegen().__class__ = _Codegen

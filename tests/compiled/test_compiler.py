@@ -1,0 +1,100 @@
+"""Only the outermost function is optimised and emitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import pytest
+
+from switchmdp.compiled import JIT, jit
+from switchmdp.compiled.compiler import OuterFunction, _Library
+
+pytestmark = pytest.mark.skipif(not JIT, reason="without machine code there is no compiler")
+
+
+@pytest.fixture
+def optimised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the functions that were optimised as a module."""
+    names: list[str] = []
+    original = _Library.__mro__[1]._optimize_final_module
+
+    def note(library: Any) -> None:
+        names.append(library.name.rpartition(".")[2])
+        original(library)
+
+    monkeypatch.setattr(_Library.__mro__[1], "_optimize_final_module", note)
+    return names
+
+
+def test_an_outer_function_is_optimised_once_with_all_that_it_calls(optimised: list[str]) -> None:
+    @jit
+    def square(x: float) -> float:
+        return x * x
+
+    @jit
+    def cube(x: float) -> float:
+        return x * square(x)
+
+    def both(x: float) -> float:
+        return cube(x) + square(x)
+
+    assert OuterFunction(both)(3.0) == 36.0
+    assert optimised == ["both"]
+
+
+def test_python_can_call_an_inner_function_before_and_after_machine_code_did() -> None:
+    @jit
+    def half(x: float) -> float:
+        return x / 2.0
+
+    assert half(3.0) == 1.5
+    assert OuterFunction(lambda x: half(x) + 1.0)(3.0) == 2.5
+    assert half(5.0) == 2.5
+    assert half(4) == 2.0  # other types compile another version
+
+
+def test_an_outer_function_inside_another_works_in_both_places(optimised: list[str]) -> None:
+    def inner(x: float) -> float:
+        return x + 1.0
+
+    plus_one = OuterFunction(inner)
+
+    def outer(x: float) -> float:
+        return 2.0 * plus_one(x)
+
+    assert OuterFunction(outer)(2.0) == 6.0
+    assert plus_one(2.0) == 3.0
+    assert optimised == ["inner", "outer"]
+
+
+def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None:
+    @jit
+    def ours(x: float) -> float:
+        return x - 1.0
+
+    @numba.njit
+    def theirs(x: float) -> float:
+        return ours(x) * 10.0
+
+    assert theirs(3.0) == 20.0
+    assert OuterFunction(lambda x: theirs(x))(2.0) == 10.0
+    assert ours(1.5) == 0.5
+    assert optimised.count("theirs") == 1
+
+
+def test_an_error_while_compiling_leaves_the_compiler_usable(optimised: list[str]) -> None:
+    @jit
+    def broken(x: float) -> Any:
+        return x.no_such_attribute  # type: ignore[attr-defined]
+
+    with pytest.raises(numba.TypingError):
+        OuterFunction(lambda x: broken(x))(1.0)
+    optimised.clear()
+
+    @numba.njit
+    def works(x: float) -> float:
+        return x
+
+    assert works(1.0) == 1.0
+    assert optimised == ["works"]
