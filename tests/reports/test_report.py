@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import MissingExtra
-from switchmdp.experiments.results import Results, Runs, Setting
-from switchmdp.reports import charts, figures, report
+from switchmdp.experiments.results import Results, Runs
+from switchmdp.reports import curves, figures, report
 
 Maker = Callable[..., Results]
 
@@ -84,7 +84,7 @@ def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> 
 
 
 def test_regret_by_diameter_is_drawn_for_enough_problems(make_results: Maker) -> None:
-    results = make_results(n=charts.ENOUGH_PROBLEMS, points=5)
+    results = make_results(n=curves.ENOUGH_PROBLEMS, points=5)
     assert [name for name, _ in report.report_figures(results)][-1] == "against-diameter"
 
 
@@ -161,11 +161,3 @@ def test_without_matplotlib_the_tables_are_still_written(
     with pytest.raises(MissingExtra, match=r"switchmdp\[plot\]"):
         report.write_report(make_results(), tmp_path)
     assert (tmp_path / "tables.md").exists()
-
-
-def test_only_shared_change_points_are_marked(make_results: Maker) -> None:
-    (setting,) = make_results().settings.values()
-    assert list(report.regret_panel(setting).change_points) == [2_501, 7_501]
-    moved = (np.array([17]), *setting.change_points[1:])
-    other: Setting = replace(setting, change_points=moved)
-    assert list(report.regret_panel(other).change_points) == []

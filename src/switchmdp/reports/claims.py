@@ -8,7 +8,7 @@ problems agree by chance with probability 2^(1-n), which exceeds 5 % up to n = 5
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +16,9 @@ import numpy as np
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.adaptation import bump_rows, bumps
-from switchmdp.reports.formatting import number, percent, with_interval
-from switchmdp.reports.measures import difference, ratio, shared_problems
+from switchmdp.reports.measures import bump_rows, bumps, difference, ratio, shared_problems
 from switchmdp.reports.resampling import Interval
+from switchmdp.reports.tables import Table, number, percent, with_interval
 
 Outcome = Literal["reproduced", "not reproduced", "undecided", "not measured"]
 FEWEST = 6  # problems that can decide a claim
@@ -74,6 +73,26 @@ def _overall(outcomes: set[Outcome]) -> str:
     if "reproduced" in outcomes:
         return "reproduced in part"
     return "not reproduced" if "not reproduced" in outcomes else "undecided"
+
+
+def claims_table(results: Results) -> Table:
+    """Return each claim with its test, the measured numbers and the verdict.
+
+    >>> claims_table(Results("nothing", 0.1, {})).rows
+    ()
+    """
+    columns: dict[str, Callable[[Verdict], str]] = {
+        "claim": lambda verdict: verdict.claim.quote,
+        "tested as": lambda verdict: verdict.claim.reading,
+        "setting": lambda verdict: verdict.claim.setting,
+        "measured": lambda verdict: verdict.text,
+        "verdict": lambda verdict: verdict.outcome,
+    }
+    note = (
+        "A claim is decided if the 95 % interval lies entirely on one side of the threshold; "
+        "otherwise it is undecided."
+    )
+    return Table.of("Claims", judge_all(results), columns, note)
 
 
 def judge(results: Results, claim: Claim) -> Verdict:
