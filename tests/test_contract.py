@@ -202,7 +202,7 @@ def test_a_plain_agent_passes_and_gets_advice_on_validation() -> None:
     assert len(report.advice) >= 4
     assert any("observe accepts a bad reward" in advice for advice in report.advice)
     assert any("act(1000000000) raises IndexError" in advice for advice in report.advice)
-    assert repr(report).startswith("AgentReport(LeastTried: 6 checks passed, 0 errors, ")
+    assert repr(report).startswith("AgentReport(LeastTried: 7 checks passed, 0 errors, ")
     assert "advice: observe accepts a bad reward" in str(report)
 
 
