@@ -53,19 +53,17 @@ class Leaderboard:
     @cached_property
     def overview(self) -> list[Table]:
         """The tables about all rows together."""
-        rows = self.standings
         shown = [
-            *ranking.overall_tables(self.suite, rows, self.board),
-            ranking.adaptivity_table(self.suite, rows),
-            ranking.detector_table(self.suite, rows),
+            *ranking.overall_tables(self.suite, self.standings, self.board),
+            ranking.adaptivity_table(self.suite, self.standings),
+            ranking.detector_table(self.suite, self.standings),
         ]
         return [table for table in shown if table.rows]
 
     @cached_property
     def row_tables(self) -> list[Table]:
         """One table per row."""
-        rows = zip(self.standings, self.board.values(), strict=True)
-        return [ranking.row_table(self.suite, standing, ranked) for standing, ranked in rows]
+        return [ranking.row_table(self.suite, s, self.board[s.row.name]) for s in self.standings]
 
     @cached_property
     def tuning_tables(self) -> list[Table]:
@@ -177,8 +175,7 @@ def _method(leaderboard: Leaderboard) -> list[str]:
 
 def leaderboard_page(leaderboard: Leaderboard, heat_map: str) -> Page:
     """Return the page; `heat_map` is the source of an image."""
-    results = _merged(leaderboard)
-    suite = leaderboard.suite
+    suite, results = leaderboard.suite, _merged(leaderboard)
     summary = (
         f"{count(len(suite.contenders), 'agent')} in {count(len(results.settings), 'row')} of "
         f"problems, with {count(suite.problems, 'problem')} per row."
@@ -213,21 +210,16 @@ def _merged(leaderboard: Leaderboard) -> Results:
 def summary(leaderboard: Leaderboard) -> str:
     """Summarise the leaderboard for a terminal: the best agent and ours in each row, and ranks."""
     suite = leaderboard.suite
-    lines = []
+    rows = []
     for standing in leaderboard.standings:
-        by_name = {place.name: place for place in leaderboard.board[standing.row.name]}
-        first = next((p for p in by_name.values() if p.rank == 1), None)
-        ours = [number(by_name[n].relative.middle) if n in by_name else UNKNOWN for n in suite.ours]
-        best = (first.name, number(first.relative.middle)) if first else (UNKNOWN, UNKNOWN)
-        lines.append((standing.row.name, yardstick(suite, standing), *best, *ours))
-    columns = (
-        "row",
-        "yardstick",
-        "best",
-        "relative regret",
-        *(f"{n}: relative" for n in suite.ours),
-    )
+        places = leaderboard.board[standing.row.name]
+        relative = {place.name: number(place.relative.middle) for place in places}
+        best = next((place.name for place in places if place.rank == 1), UNKNOWN)
+        shown = [relative.get(name, UNKNOWN) for name in (best, *suite.ours)]
+        rows.append((standing.row.name, yardstick(suite, standing), best, *shown))
+    ours = [f"{name}: relative" for name in suite.ours]
+    columns = ("row", "yardstick", "best", "relative regret", *ours)
     note = f"{suite.note} Relative regret: divided by that of the yardstick.".lstrip()
-    shown = [Table(suite.title, columns, tuple(lines), note)]
-    shown += [table for table in leaderboard.overview if table.title == "All rows"]
-    return "\n\n".join(table.text() for table in shown if table.rows)
+    tables = [Table(suite.title, columns, tuple(rows), note)]
+    tables += [table for table in leaderboard.overview if table.title == "All rows"]
+    return "\n\n".join(table.text() for table in tables if table.rows)

@@ -54,13 +54,9 @@ class Place:
 
     name: str
     rank: int | None  # None for agents with known change points
-    chosen: float | None  # the tuned value of its free parameter
     regret: Interval
     relative: Interval  # regret divided by the yardstick's
     ahead: Interval | None  # probability of lower regret than the next in rank
-    adaptation: float  # median steps from a change until regret per step stays within ε
-    seconds: float  # per million steps
-    failed: int
 
 
 Board = Mapping[str, Sequence[Place]]  # the places of each row
@@ -99,29 +95,11 @@ def places(suite: Suite, standing: Standing) -> list[Place]:
     ranking = []
     for name, mean in regret.items():
         rank = 1 + sum(regret[other].middle < mean.middle for other in ranked)
+        relative = measures.ratio(setting, name, reference) if reference else unknown
         rival = next_in_rank.get(name)
         ahead = measures.probability_of_improvement(setting, name, rival) if rival else None
-        ranking.append(
-            Place(
-                name=name,
-                rank=rank if name in ranked else None,
-                chosen=standing.choices.get(name),
-                regret=mean,
-                relative=measures.ratio(setting, name, reference) if reference else unknown,
-                ahead=ahead,
-                adaptation=_adaptation(setting, name, standing.results.epsilon),
-                seconds=measures.seconds_per_million_steps(setting, name),
-                failed=int(setting.agents[name].failed.sum()),
-            )
-        )
+        ranking.append(Place(name, rank if name in ranked else None, mean, relative, ahead))
     return ranking
-
-
-def _adaptation(setting: Setting, name: str, epsilon: float) -> float:
-    """Return the median over all changes of all problems; inf if the agent mostly never adapts."""
-    after = measures.adaptation_times(setting, name, epsilon)[:, 1:]
-    known = np.sort(after[~np.isnan(after)])
-    return float(known[len(known) // 2]) if len(known) else math.nan
 
 
 @dataclass(frozen=True)
@@ -181,9 +159,15 @@ def row_table(suite: Suite, standing: Standing, ranking: Sequence[Place]) -> Tab
     parameters = _tuned_parameters(suite)
 
     def chosen(place: Place) -> str:
-        if place.chosen is None:
+        if place.name not in standing.choices:
             return ""
-        return f"{parameters[place.name]} {value(place.chosen)}"
+        return f"{parameters[place.name]} {value(standing.choices[place.name])}"
+
+    def steps_to_adapt(place: Place) -> str:
+        """Return the median over all changes of all problems; ∞ if the agent never adapts."""
+        after = measures.adaptation_times(setting, place.name, standing.results.epsilon)[:, 1:]
+        known = np.sort(after[~np.isnan(after)])
+        return steps(float(known[len(known) // 2])) if len(known) else UNKNOWN
 
     columns: dict[str, Callable[[Place], str]] = {
         "rank": lambda place: UNKNOWN if place.rank is None else str(place.rank),
@@ -192,8 +176,9 @@ def row_table(suite: Suite, standing: Standing, ranking: Sequence[Place]) -> Tab
         "regret": lambda place: with_interval(place.regret),
         "relative regret": lambda place: with_interval(place.relative),
         "P(less than the next)": lambda p: with_interval(p.ahead) if p.ahead else UNKNOWN,
-        "steps to adapt": lambda place: steps(place.adaptation),
-        "µs per step": lambda place: number(place.seconds),  # seconds per million steps
+        "steps to adapt": steps_to_adapt,
+        # Seconds per million steps are microseconds per step.
+        "µs per step": lambda p: number(measures.seconds_per_million_steps(setting, p.name)),
     }
     note = [f"After {number(row.horizon)} steps on {count(setting.n_problems, 'problem')}."]
     if name := yardstick(suite, standing):
@@ -205,7 +190,7 @@ def row_table(suite: Suite, standing: Standing, ranking: Sequence[Place]) -> Tab
             f"{standing.results.epsilon:g} per step until the next change. This is the median over "
             f"all changes, with a resolution of {number(int(setting.times[0]))} steps."
         )
-    if failed := sum(place.failed for place in ranking):
+    if failed := sum(int(runs.failed.sum()) for runs in setting.agents.values()):
         note.append(f"{count(failed, 'run')} failed and {'is' if failed == 1 else 'are'} excluded.")
     reasons: dict[str, list[str]] = {}
     for name, reason in suite.left_out(row).items():
