@@ -207,6 +207,16 @@ def test_the_view_within_segments_restarts_at_a_change(
     assert float(values(browser)[0].split(" ")[0]) < 5
 
 
+def test_every_chart_has_its_own_choice_of_view(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(settings=("first", "second")))
+    chosen = "[...document.querySelectorAll('.views input')].map((input) => input.checked)"
+    assert ask(browser, chosen) == [True, False, False, True, False, False]
+    browser.find_elements(By.CSS_SELECTOR, ".views input")[0].send_keys(Keys.ARROW_RIGHT)
+    assert ask(browser, chosen) == [False, True, False, True, False, False]
+
+
 @pytest.mark.parametrize("width", [400, 1400])
 def test_the_page_does_not_scroll_sideways(
     width: int, browser: Chrome, show: Open, make_results: Maker

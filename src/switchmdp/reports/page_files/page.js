@@ -57,10 +57,10 @@
   class Chart {
     /* spec: title, x, xlabel, xname, log, points (whether they are drawn), marks [{x, label}], names,
        styles, and views [{name, curves}]; a curve is [mean, low, high], each as long as x. */
-    constructor(figure, spec, index) {
+    constructor(figure, spec, number) {
       this.figure = figure;
       this.spec = spec;
-      this.index = index;
+      this.number = number;
       this.x = spec.x.map((value) => this.place(value));
       this.view = 0;
       this.hidden = new Set();
@@ -96,7 +96,7 @@
 
     switches() {
       if (this.spec.views.length < 2) return [];
-      const group = `view-${this.index}`;
+      const group = `view-${this.number}`;
       const choices = this.spec.views.map((view, i) => {
         const input = element("input", { type: "radio", name: group });
         input.checked = i === 0;
