@@ -250,13 +250,13 @@ class _Findings:
     def check(self, title: str, check: Callable[[], Iterable[str]], advice: bool = False) -> None:
         """Run a check; an exception is an error, and a check without findings has passed."""
         try:
-            found = list(check())
+            findings = list(check())
         except Exception as error:
             self.cause = self.cause or error
             self.errors.append(f"{title}: failed with {type(error).__name__}: {error}")
             return
-        (self.advice if advice else self.errors).extend(found)
-        if not found:
+        (self.advice if advice else self.errors).extend(findings)
+        if not findings:
             self.passed.append(title)
 
 
