@@ -75,9 +75,10 @@ def own_style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise MissingExtra("figures need matplotlib: pip install 'switchmdp[plot]'") from error
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
+    # Not rcdefaults(), which warns if another thread changes the warning filters meanwhile.
+    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_STYLE}
+    del settings["backend"]
+    with matplotlib.rc_context(settings):
         yield
 
 
