@@ -154,6 +154,12 @@ class CannotBePickled(Validating):
         self.secret = lambda: 0
 
 
+class CannotBePickledAfterSomeSteps(Validating):
+    def learn(self, state: int, action: int, reward: float) -> None:
+        super().learn(state, action, reward)
+        self.secret = lambda: 0
+
+
 class DependsOnOtherRuns(Validating):
     calls = 0
 
@@ -262,6 +268,7 @@ def test_arguments_that_cannot_be_checked_are_refused() -> None:
         (ChangesBeforeItRefuses, "is refused, but the agent has changed"),
         (RaisesKeyError, r"act\(-1\) raises KeyError"),
         (CannotBePickled, "cannot be pickled"),
+        (CannotBePickledAfterSomeSteps, "cannot be pickled"),
     ],
 )
 def test_advice_is_an_error_only_in_strict_mode(agent: Any, complaint: str) -> None:

@@ -336,8 +336,10 @@ def _copied(case: _Case) -> Record:
 
 
 def _not_picklable(case: _Case) -> Iterator[str]:
+    agent = case.new()
+    case.run(agent, case.steps // 2)
     try:
-        pickle.loads(pickle.dumps(case.new()))
+        pickle.loads(pickle.dumps(agent))
     except Exception as error:
         yield f"the agent cannot be pickled ({error}); experiments with several processes need that"
 
