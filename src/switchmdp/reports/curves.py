@@ -187,14 +187,15 @@ def _swept_points(results: Results) -> Iterator[_Point]:
                 value = owner.parameters.get(name, owner.swept[name])
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     continue
-                panel = _label(setting.base or setting.name, setting.swept, owner is setting, name)
-                curve = _label(runs.base or agent, runs.swept, owner is runs, name)
+                on_axis = name if owner is setting else None
+                panel = _label(setting.base or setting.name, setting.swept, on_axis)
+                curve = _label(runs.base or agent, runs.swept, name)
                 yield _Point(name, float(value), panel, curve, setting, agent)
 
 
-def _label(base: str, swept: Mapping[str, Any], is_owner: bool, axis: str) -> str:
+def _label(base: str, swept: Mapping[str, Any], on_axis: str | None = None) -> str:
     """Name an agent or setting with its swept parameters other than the one on the x axis."""
-    shown = ", ".join(f"{k}={v}" for k, v in swept.items() if k != axis or not is_owner)
+    shown = ", ".join(f"{name}={value}" for name, value in swept.items() if name != on_axis)
     return f"{base} [{shown}]" if shown else base
 
 
@@ -206,7 +207,7 @@ def parameter_panels(results: Results, parameter: str) -> list[Panel]:
     marks: dict[str, dict[str, float]] = {}
     for setting in results.settings.values():
         swept = any(parameter in runs.swept for runs in setting.agents.values())
-        panel = _label(setting.base or setting.name, setting.swept, False, parameter)
+        panel = _label(setting.base or setting.name, setting.swept)
         for name, runs in setting.agents.items():
             value = runs.parameters.get(parameter)
             if swept and parameter not in runs.swept and isinstance(value, int | float):
