@@ -154,6 +154,12 @@ class CannotBePickled(Validating):
         self.secret = lambda: 0
 
 
+class CannotBePickledAfterSomeSteps(Validating):
+    def learn(self, state: int, action: int, reward: float) -> None:
+        super().learn(state, action, reward)
+        self.secret = lambda: 0
+
+
 class DependsOnOtherRuns(Validating):
     calls = 0
 
@@ -202,7 +208,7 @@ def test_a_plain_agent_passes_and_gets_advice_on_validation() -> None:
     assert len(report.advice) >= 4
     assert any("observe accepts a bad reward" in advice for advice in report.advice)
     assert any("act(1000000000) raises IndexError" in advice for advice in report.advice)
-    assert repr(report).startswith("AgentReport(LeastTried: 6 checks passed, 0 errors, ")
+    assert repr(report).startswith("AgentReport(LeastTried: 7 checks passed, 0 errors, ")
     assert "advice: observe accepts a bad reward" in str(report)
 
 
@@ -262,6 +268,7 @@ def test_arguments_that_cannot_be_checked_are_refused() -> None:
         (ChangesBeforeItRefuses, "is refused, but the agent has changed"),
         (RaisesKeyError, r"act\(-1\) raises KeyError"),
         (CannotBePickled, "cannot be pickled"),
+        (CannotBePickledAfterSomeSteps, "cannot be pickled"),
     ],
 )
 def test_advice_is_an_error_only_in_strict_mode(agent: Any, complaint: str) -> None:

@@ -66,7 +66,7 @@ def agent_report() -> Any:
         (lambda: sm.gym.PermuteActions(), "PermuteActions()"),
         (lambda: sm.gym.RescaleRewards(0.5, 1), "RescaleRewards(0.5, 1.0)"),
         (lambda: sm.gym.PerturbTransitions(0.1), "PerturbTransitions(0.1)"),
-        (lambda: sm.gym.ReseedMap(), "ReseedMap(p=0.8)"),
+        (lambda: sm.gym.ReseedMap(), "ReseedMap(0.8)"),
         (played, "Played(10 steps, mean reward "),
         (agent_report, "AgentReport(Random: "),
     ],

@@ -21,8 +21,10 @@ import io
 import pickle
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -105,21 +107,16 @@ def check_agent(
         raise InvalidParameter("problem", problem, "a SwitchingMDP")
     new = _factory(make, problem, steps, seed)
     findings = _Findings()
-    agent = findings.collect("the agent can be made", lambda: _construct(new, findings))
-    if agent is not None:
-        if problem is None:
-            problem = _random_problem(agent, steps, seed)
-        _run_checks(_Case(new, problem, steps, memory_steps, seed), agent, findings)
-    return _conclude(
-        type(agent).__qualname__ if agent is not None else repr(make), findings, strict
-    )
-
-
-def _conclude(name: str, findings: _Findings, strict: bool) -> AgentReport:
-    errors, advice = list(findings.errors), list(findings.advice)
+    agents: list[Any] = []
+    findings.check("the agent can be made", lambda: _construct(new, agents))
+    if agents:
+        problem = problem or _random_problem(agents[0], steps, seed)
+        _run_checks(_Case(new, problem, steps, memory_steps, seed), agents[0], findings)
+    name = type(agents[0]).__qualname__ if agents else repr(make)
+    errors, advice = tuple(findings.errors), tuple(findings.advice)
     if strict:
-        errors, advice = errors + advice, []
-    report = AgentReport(name, tuple(findings.passed), tuple(errors), tuple(advice))
+        errors, advice = errors + advice, ()
+    report = AgentReport(name, tuple(findings.passed), errors, advice)
     if errors:
         message = "\n".join([f"{name} violates the contract:", *(f"  {error}" for error in errors)])
         raise ContractViolation(message, report) from findings.cause
@@ -160,70 +157,68 @@ def _require(holds: Any, otherwise: str) -> None:
         raise ContractViolation(otherwise)
 
 
-# Making agents.
+# Making agents -----------------------------------------------------------------------------------
 
 
 def _factory(make: Any, problem: SwitchingMDP | None, steps: int, seed: int) -> Callable[[], Any]:
-    """A function without parameters that makes a new agent."""
+    """Return a function without parameters that makes a new agent."""
     if not isinstance(make, type) and all(hasattr(make, verb) for verb in ("act", "observe")):
         return lambda: copy.deepcopy(make)
     allowed = "a class, a function that returns a new agent, or an agent"
     if not callable(make):
         raise InvalidParameter("make", make, allowed)
-    offered: dict[str, Any] = dict(DEFAULT_SIZES)
-    if problem is not None:
-        offered = {"n_states": problem.n_states, "n_actions": problem.n_actions}
     try:
-        parameters = inspect.signature(make).parameters.values()
+        signature = inspect.signature(make)
     except (TypeError, ValueError):  # some built-in callables have no signature
         return lambda: make()
+    shown = problem or _random_problem(None, steps, seed)
+    offered = {
+        "n_states": shown.n_states, "n_actions": shown.n_actions, "problem": shown,
+        "available": shown.available,
+    }  # fmt: skip
+    passed_if_optional = set() if problem is None else {"n_states", "n_actions"}
+    if not shown.available.all():
+        passed_if_optional.add("available")
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    required = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
-    names = {p.name for p in required}
-    if problem is not None:  # optional sizes must fit the problem
-        names |= {p.name for p in parameters if p.name in offered}
-        if not problem.available.all():
-            names |= {p.name for p in parameters if p.name == "available"}
-    if "problem" in names or "available" in names:
-        made = _random_problem(None, steps, seed) if problem is None else problem
-        offered |= {"problem": made, "available": made.available}
-    unknown = names - set(offered)
-    by_position = [p for p in required if p.kind is not inspect.Parameter.KEYWORD_ONLY]
-    if len(unknown) == len(required) == len(by_position) == 2:  # two sizes under other names
-        return lambda: make(offered["n_states"], offered["n_actions"])
+    parameters = [p for p in signature.parameters.values() if p.kind not in variadic]
+    required = [p for p in parameters if p.default is p.empty]
+    unknown = [p for p in required if p.name not in offered]
+    by_position = [p for p in unknown if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if len(required) == len(by_position) == 2:  # two sizes under other names
+        return lambda: make(shown.n_states, shown.n_actions)
     if unknown:
-        missing = ", ".join(sorted(unknown))
+        missing = ", ".join(sorted(p.name for p in unknown))
         raise InvalidParameter(
             "make", make,
             f"{allowed}; this one also requires {missing}: pass a function that sets it, such as "
             "lambda: Agent(3, 2, ...)",
         )  # fmt: skip
-    positional = [offered[p.name] for p in required if p.kind is inspect.Parameter.POSITIONAL_ONLY]
-    rest = names - {p.name for p in required if p.kind is inspect.Parameter.POSITIONAL_ONLY}
-    return lambda: make(*positional, **{name: offered[name] for name in rest})
+    names = [p.name for p in parameters if p in required or p.name in passed_if_optional]
+    bound = inspect.BoundArguments(signature, OrderedDict((name, offered[name]) for name in names))
+    return lambda: make(*bound.args, **bound.kwargs)
 
 
-def _construct(new: Callable[[], Any], findings: _Findings) -> Any:
-    """A new agent, or None if it lacks what every further check needs."""
+def _construct(new: Callable[[], Any], agents: list[Any]) -> Iterator[str]:
+    """Add a new agent to the list, or yield what it lacks for any further check."""
     agent = new()
-    complete = True
-    for verb in ("act", "observe"):
-        if isinstance(agent, type) or not callable(getattr(agent, verb, None)):
-            findings.error(f"the agent has no method {verb!r}")
-            complete = False
+    lacks = [
+        f"the agent has no method {verb!r}"
+        for verb in ("act", "observe")
+        if isinstance(agent, type) or not callable(getattr(agent, verb, None))
+    ]
     for name in DEFAULT_SIZES:
         size = getattr(agent, name, 1)
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            findings.error(f"the agent's {name} must be a positive integer, got {size!r}")
-            complete = False
-    if complete and new() is agent:
-        findings.error("the function returns the same agent again; every run needs a new one")
-        complete = False
-    return agent if complete else None
+            lacks.append(f"the agent's {name} must be a positive integer, got {size!r}")
+    if not lacks and new() is agent:
+        lacks.append("the function returns the same agent again; every run needs a new one")
+    if not lacks:
+        agents.append(agent)
+    yield from lacks
 
 
 def _random_problem(agent: Any, steps: int, seed: int) -> SwitchingMDP:
-    """A random problem with two changes of the agent's size."""
+    """Return a random problem with two changes of the agent's size."""
     n_states, n_actions = (int(getattr(agent, name, size)) for name, size in DEFAULT_SIZES.items())
     pairs = getattr(agent, "pairs", None)
     rng = np.random.default_rng(seed)
@@ -239,7 +234,8 @@ def _random_problem(agent: Any, steps: int, seed: int) -> SwitchingMDP:
     return SwitchingMDP(configurations, [2 + steps // 3, 2 + 2 * steps // 3])
 
 
-# Running the checks.
+# Running the checks ------------------------------------------------------------------------------
+# A check yields what it finds.
 
 
 class _Findings:
@@ -251,21 +247,17 @@ class _Findings:
         self.passed: list[str] = []
         self.cause: Exception | None = None
 
-    def error(self, text: str) -> None:
-        self.errors.append(text)
-
-    def collect(self, title: str, check: Callable[[], Any]) -> Any:
+    def check(self, title: str, check: Callable[[], Iterable[str]], advice: bool = False) -> None:
         """Run a check; an exception is an error, and a check without findings has passed."""
-        before = len(self.errors) + len(self.advice)
-        result = None
         try:
-            result = check()
+            findings = list(check())
         except Exception as error:
             self.cause = self.cause or error
-            self.error(f"{title}: failed with {type(error).__name__}: {error}")
-        if len(self.errors) + len(self.advice) == before:
+            self.errors.append(f"{title}: failed with {type(error).__name__}: {error}")
+            return
+        (self.advice if advice else self.errors).extend(findings)
+        if not findings:
             self.passed.append(title)
-        return result
 
 
 class _Case(NamedTuple):
@@ -277,59 +269,82 @@ class _Case(NamedTuple):
     memory_steps: int
     seed: int
 
-    def run(self, agent: Any, **options: Any) -> Record:
-        return simulate(
-            agent, self.problem, self.steps, self.seed, every=7, trajectory=True, **options
-        )
+    def run(self, agent: Any, steps: int | None = None, **options: Any) -> Record:
+        """Simulate; a resumed run keeps its seed and grid."""
+        if "resume" not in options:
+            options |= {"seed": self.seed, "every": 7}
+        return simulate(agent, self.problem, steps or self.steps, trajectory=True, **options)
 
 
 def _run_checks(case: _Case, agent: Any, findings: _Findings) -> None:
-    whole = findings.collect("simulate runs the agent", lambda: case.run(case.new()))
-    if whole is not None:
-        findings.collect(
-            "two runs with the same seed are equal",
-            lambda: _compare(whole, case.run(case.new()), "two runs with the same seed", findings),
-        )
-        if JIT and is_compiled(agent):
-            findings.collect(
-                "machine code and interpreted code are equal",
-                lambda: _compare(
-                    whole, case.run(case.new(), interpreted=True),
-                    "machine code and interpreted code", findings,
-                ),
-            )  # fmt: skip
-        resumed = "a run in pieces equals the whole"
-        findings.collect(resumed, lambda: _check_pieces(case, whole, findings))
-        copied = "a pickled agent continues the run"
-        findings.collect(copied, lambda: _check_pickle(case, whole, findings))
-    if _draws(agent) and case.problem.n_actions > 1:
-        findings.collect("reseed uses the seed", lambda: _check_reseed(case, findings))
-    if whole is not None:
-        bounded = "the memory is bounded"
-        findings.collect(bounded, lambda: _check_memory(case, findings))
-        validated = "bad input is refused"
-        findings.collect(validated, lambda: findings.advice.extend(_bad_input_accepted(case)))
+    first: list[Record] = []
+    findings.check("simulate runs the agent", lambda: _first_run(case, first))
+    others: dict[str, Callable[[], Record]] = {
+        "two runs with the same seed": lambda: case.run(case.new()),
+        "a run in pieces and a whole run": lambda: _in_pieces(case),
+        "a run with the agent pickled in the middle and a run without that": lambda: _copied(case),
+    }
+    if JIT and is_compiled(agent):
+        others["machine code and interpreted code"] = lambda: case.run(case.new(), interpreted=True)
+    for what, run in others.items() if first else ():
+        findings.check(f"{what} are equal", partial(_differences, first[0], run, what))
+    draws = agent.draws() if hasattr(agent, "draws") else hasattr(agent, "reseed")
+    if draws and case.problem.n_actions > 1:
+        findings.check("reseed uses the seed", lambda: _seed_ignored(case))
+    if first:
+        findings.check("the agent can be pickled", lambda: _not_picklable(case), advice=True)
+        findings.check("the memory is bounded", lambda: _memory_growth(case), advice=True)
+        findings.check("bad input is refused", lambda: _bad_input_accepted(case), advice=True)
 
 
-def _draws(agent: Any) -> bool:
-    return bool(agent.draws()) if hasattr(agent, "draws") else hasattr(agent, "reseed")
+def _first_run(case: _Case, records: list[Record]) -> tuple[str, ...]:
+    records.append(case.run(case.new()))
+    return ()
 
 
-def _compare(a: Record, b: Record, what: str, findings: _Findings) -> None:
-    """Find the first difference between two runs that must be equal."""
+def _differences(first: Record, run: Callable[[], Record], what: str) -> Iterator[str]:
+    """Yield the first difference between two runs that must be equal."""
+    other = run()
     for name in ("states", "actions", "rewards"):
-        x, y = np.asarray(getattr(a.trajectory, name)), np.asarray(getattr(b.trajectory, name))
+        x, y = (np.asarray(getattr(record.trajectory, name)) for record in (first, other))
         differing = np.nonzero(x != y)[0] if x.shape == y.shape else np.array([0])
         if len(differing):
-            findings.error(f"{what} differ in their {name}, first at step {differing[0] + 1}")
+            yield f"{what} differ in their {name}, first at step {differing[0] + 1}"
             return
     for name in ("times", "regret", "pseudo_regret"):
-        if not np.array_equal(getattr(a, name), getattr(b, name)):
-            findings.error(f"{what} differ in {name}")
+        if not np.array_equal(getattr(first, name), getattr(other, name)):
+            yield f"{what} differ in {name}"
             return
 
 
-def _check_reseed(case: _Case, findings: _Findings) -> None:
+def _in_pieces(case: _Case) -> Record:
+    agent = case.new()
+    record = case.run(agent, 1)
+    for stop in sorted({2, 5, case.steps // 3, case.steps // 2, case.steps}):
+        record = case.run(agent, stop, resume=record)
+    return record
+
+
+def _copied(case: _Case) -> Record:
+    agent = case.new()
+    record = case.run(agent, case.steps // 2)
+    try:
+        agent = pickle.loads(pickle.dumps(agent))
+    except Exception:
+        agent = copy.deepcopy(agent)
+    return case.run(agent, resume=record)
+
+
+def _not_picklable(case: _Case) -> Iterator[str]:
+    agent = case.new()
+    case.run(agent, case.steps // 2)
+    try:
+        pickle.loads(pickle.dumps(agent))
+    except Exception as error:
+        yield f"the agent cannot be pickled ({error}); experiments with several processes need that"
+
+
+def _seed_ignored(case: _Case) -> Iterator[str]:
     contents = []
     for seed in (0, 0, 1):
         agent = case.new()
@@ -338,93 +353,69 @@ def _check_reseed(case: _Case, findings: _Findings) -> None:
     if contents[0] is None:
         return
     if contents[0] != contents[1]:
-        findings.error("two agents reseeded with the same seed differ")
+        yield "two agents reseeded with the same seed differ"
     if contents[0] == contents[2]:
-        findings.error("two agents reseeded with different seeds are equal: reseed has no effect")
+        yield "two agents reseeded with different seeds are equal: reseed has no effect"
 
 
-def _check_pieces(case: _Case, whole: Record, findings: _Findings) -> None:
-    agent, record = case.new(), None
-    for stop in (1, 2, 5, whole.horizon // 3, whole.horizon // 2, whole.horizon):
-        record = simulate(
-            agent, case.problem, max(stop, 0 if record is None else record.horizon), case.seed,
-            every=None if record else 7, trajectory=True, resume=record,
-        )  # fmt: skip
-    assert record is not None
-    _compare(whole, record, "a run in pieces and a whole run", findings)
-
-
-def _check_pickle(case: _Case, whole: Record, findings: _Findings) -> None:
-    agent = case.new()
-    record = simulate(
-        agent, case.problem, whole.horizon // 2, case.seed, every=7, trajectory=True
-    )  # fmt: skip
-    try:
-        agent = pickle.loads(pickle.dumps(agent))
-    except Exception as error:
-        findings.advice.append(
-            f"the agent cannot be pickled ({error}); experiments with several processes need that"
-        )
-        agent = copy.deepcopy(agent)
-    record = simulate(agent, case.problem, whole.horizon, trajectory=True, resume=record)
-    what = "a run with the agent pickled in the middle and a run without that"
-    _compare(whole, record, what, findings)
-
-
-def _check_memory(case: _Case, findings: _Findings) -> None:
+def _memory_growth(case: _Case) -> Iterator[str]:
     agent, steps = case.new(), case.memory_steps
     record = simulate(agent, case.problem, steps, case.seed)
     once = len(_content(agent) or b"")
     simulate(agent, case.problem, 2 * steps, resume=record)
     twice = len(_content(agent) or b"")
     if twice - once > 4096 + once // 100:
-        findings.advice.append(
+        yield (
             f"the agent's memory is not bounded: {once} bytes after {steps} steps and {twice} "
             "after twice as many (if it is only not full yet, increase memory_steps)"
         )
 
 
 def _bad_input_accepted(case: _Case) -> Iterator[str]:
-    """Which bad states, actions and rewards the agent accepts, one line per argument."""
+    """Yield which bad states, actions and rewards the agent accepts, one line per argument."""
     agent, pairs = case.new(), case.problem.pairs
     simulate(agent, case.problem, 50, case.seed)
     action = pairs.at(0)[0]
-    calls: list[tuple[str, str, list[tuple[Any, ...]]]] = [
+    missing = np.argwhere(~pairs.available)[:1].tolist()
+    bad_calls: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         ("act", "state", [(bad,) for bad in BAD_INDICES]),
         ("observe", "state", [(bad, action, 0.5, 0) for bad in BAD_INDICES]),
         ("observe", "action", [(0, bad, 0.5, 0) for bad in BAD_INDICES]),
         ("observe", "reward", [(0, action, bad, 0) for bad in BAD_REWARDS]),
         ("observe", "next_state", [(0, action, 0.5, bad) for bad in BAD_INDICES]),
+        ("observe", "action that the state lacks", [(s, a, 0.5, 0) for s, a in missing]),
     ]
-    missing = np.argwhere(~pairs.available)[:1].tolist()
-    calls.append(("observe", "action that the state lacks", [(s, a, 0.5, 0) for s, a in missing]))
-    for verb, argument, tries in calls:
-        accepted: list[str] = []
-        raised: dict[str, str] = {}
-        changed: list[str] = []
+    for verb, argument, tries in bad_calls:
+        outcomes: dict[str, list[str]] = {}
         before, trial = _content(agent), copy.deepcopy(agent)
         for arguments in tries:
-            call = f"{verb}({', '.join(map(repr, arguments))})"
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    getattr(trial, verb)(*arguments)
-            except InvalidInteraction:
-                if _content(trial) == before:
-                    continue  # refused as it should be: the trial can be used again
-                changed.append(call)
-            except Exception as error:
-                raised.setdefault(type(error).__name__, call)
+            outcome = _outcome(trial, verb, arguments, before)
+            if outcome != "refused":
+                call = f"{verb}({', '.join(map(repr, arguments))})"
+                outcomes.setdefault(outcome, []).append(call)
+                trial = copy.deepcopy(agent)
+        for outcome, calls in outcomes.items():
+            more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
+            if outcome == "accepted":
+                yield f"{verb} accepts a bad {argument}: {', '.join(calls[:2])}{more}"
+            elif outcome == "changed":
+                yield f"{calls[0]} is refused, but the agent has changed"
             else:
-                accepted.append(call)
-            trial = copy.deepcopy(agent)
-        if accepted:
-            more = f" and {len(accepted) - 2} more" if len(accepted) > 2 else ""
-            yield f"{verb} accepts a bad {argument}: {', '.join(accepted[:2])}{more}"
-        for name, call in raised.items():
-            yield f"{call} raises {name}, not InvalidState, InvalidAction or InvalidReward"
-        if changed:
-            yield f"{changed[0]} is refused, but the agent has changed"
+                expected = "InvalidState, InvalidAction or InvalidReward"
+                yield f"{calls[0]} raises {outcome}, not {expected}"
+
+
+def _outcome(agent: Any, verb: str, arguments: tuple[Any, ...], before: bytes | None) -> str:
+    """Return "refused", "changed" (although refused), "accepted", or the name of an exception."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            getattr(agent, verb)(*arguments)
+    except InvalidInteraction:
+        return "refused" if _content(agent) == before else "changed"
+    except Exception as error:
+        return type(error).__name__
+    return "accepted"
 
 
 class _ContentPickler(pickle.Pickler):
@@ -436,7 +427,7 @@ class _ContentPickler(pickle.Pickler):
 
 
 def _content(agent: Any) -> bytes | None:
-    """An agent's state as bytes, or None if it cannot be written."""
+    """Return an agent's state as bytes, or None if it cannot be written."""
     buffer = io.BytesIO()
     try:
         _ContentPickler(buffer).dump(copy.deepcopy(agent))

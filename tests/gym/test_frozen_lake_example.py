@@ -1,4 +1,4 @@
-"""The example runs, and says what it found."""
+"""The example runs, prints its table and saves its figure."""
 
 from __future__ import annotations
 

@@ -42,16 +42,16 @@ def model(env: gymnasium.Env[Any, Any]) -> Any:
 def steps_of_changes(env: Changing, steps: int, policy: Any = lambda t: t % 4) -> list[int]:
     """The steps before which something changed, resets and all."""
     env.reset(seed=0)
-    found = []
+    changed = []
     for t in range(1, steps + 1):
         before = env.changes
         *_, terminated, truncated, info = env.step(policy(t))
         assert info["changes"] == env.changes
         if env.changes != before:
-            found.append(t)
+            changed.append(t)
         if terminated or truncated:
             assert env.reset()[1]["changes"] == env.changes
-    return found
+    return changed
 
 
 def history(env: Changing, steps: int, policy: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""compare: the same as runs made by hand, in one call."""
+"""`compare` gives the same results as single runs, in one call."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def made(seed: int) -> sm.SwitchingMDP:
     return sm.problems.random_switching(5, 3, changes=1, horizon=HORIZON, seed=seed)
 
 
-def regret(found: Any, setting: str = "problems", agent: str = "UCRL2") -> Any:
-    return found.results.settings[setting].agents[agent].regret
+def regret(comparison: Any, setting: str = "problems", agent: str = "UCRL2") -> Any:
+    return comparison.results.settings[setting].agents[agent].regret
 
 
 def by_hand(problems: list[Any], seed: int = 0) -> Any:
@@ -42,66 +42,68 @@ def by_hand(problems: list[Any], seed: int = 0) -> Any:
 
 def test_a_list_of_problems_is_the_same_as_runs_by_hand() -> None:
     problems = [made(seed) for seed in range(3)]
-    found = sm.compare(problems, UCRL2, horizon=HORIZON, seed=7)
-    assert np.array_equal(regret(found), by_hand(problems, 7))
-    assert [list(p) for p in found.results.settings["problems"].change_points] == [
+    comparison = sm.compare(problems, UCRL2, horizon=HORIZON, seed=7)
+    assert np.array_equal(regret(comparison), by_hand(problems, 7))
+    assert [list(p) for p in comparison.results.settings["problems"].change_points] == [
         list(problem.change_points) for problem in problems
     ]
 
 
 def test_a_function_of_a_seed_draws_the_problems_of_an_experiment() -> None:
     drawn = [made(problem_seed(0, i)) for i in range(2)]
-    found = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
-    assert np.array_equal(regret(found), by_hand(drawn))
+    comparison = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    assert np.array_equal(regret(comparison), by_hand(drawn))
     assert len(regret(sm.compare(made, UCRL2, horizon=HORIZON))) == 20
 
 
-def test_a_generator_of_ours_gets_seed_and_horizon_by_name() -> None:
+def test_a_generator_of_the_package_receives_seed_and_horizon_by_name() -> None:
     drawn = [sm.problems.random_switching(horizon=HORIZON, seed=problem_seed(0, 0))]
-    found = sm.compare(sm.problems.random_switching, UCRL2, horizon=HORIZON, n_problems=1)
-    assert np.array_equal(regret(found), by_hand(drawn))
+    comparison = sm.compare(sm.problems.random_switching, UCRL2, horizon=HORIZON, n_problems=1)
+    assert np.array_equal(regret(comparison), by_hand(drawn))
     longer = functools.partial(sm.problems.random_switching, 5, 3, horizon=10 * HORIZON)
     (points,) = (
         sm.compare(longer, UCRL2, horizon=HORIZON, n_problems=1)
         .results.settings["problems"]
         .change_points
     )
-    assert points[0] == 10 * HORIZON // 2  # what was set stays set
+    assert points[0] == 10 * HORIZON // 2  # the partial's own horizon is kept
 
 
-def test_a_single_problem_is_met_once_or_as_often_as_asked() -> None:
+def test_a_single_problem_is_used_once_or_n_problems_times() -> None:
     problem = made(3)
     once = sm.compare(problem, UCRL2, horizon=HORIZON)
     assert np.array_equal(regret(once), by_hand([problem]))
     often = regret(sm.compare(problem, UCRL2, horizon=HORIZON, n_problems=3))
     assert np.array_equal(often, by_hand([problem] * 3))
-    assert not np.array_equal(often[0], often[1])  # the problem is the same, chance is not
+    assert not np.array_equal(often[0], often[1])  # the same problem, other random numbers
 
 
-def test_an_mdp_that_never_changes_is_a_problem_too() -> None:
+def test_an_mdp_can_be_used_as_a_problem() -> None:
     mdp = sm.problems.random_mdp(5, 3, seed=1)
-    found = sm.compare(mdp, UCRL2, horizon=HORIZON)
-    assert np.array_equal(regret(found), by_hand([sm.SwitchingMDP([mdp])]))
+    comparison = sm.compare(mdp, UCRL2, horizon=HORIZON)
+    assert np.array_equal(regret(comparison), by_hand([sm.SwitchingMDP([mdp])]))
 
 
 def test_several_families_are_settings_by_name() -> None:
     problems = [made(1), made(2)]
     families: dict[str, Any] = {"listed": problems, "one": problems[0], "drawn": made}
-    found = sm.compare(families, UCRL2, horizon=HORIZON)
-    assert list(found.results.settings) == ["listed", "one", "drawn"]
-    assert np.array_equal(regret(found, "listed"), by_hand(problems))
-    assert np.array_equal(regret(found, "one"), by_hand([problems[0]] * 2))
-    assert len(found.tables) == 3
+    comparison = sm.compare(families, UCRL2, horizon=HORIZON)
+    assert list(comparison.results.settings) == ["listed", "one", "drawn"]
+    assert np.array_equal(regret(comparison, "listed"), by_hand(problems))
+    assert np.array_equal(regret(comparison, "one"), by_hand([problems[0]] * 2))
+    assert len(comparison.tables) == 3
 
 
-def test_long_names_that_begin_alike_are_not_mixed_up() -> None:
+def test_long_names_with_the_same_beginning_are_kept_apart() -> None:
     names = ["x" * 99 + "a", "x" * 99 + "b"]
-    found = sm.compare(dict(zip(names, (made(1), made(2)), strict=True)), UCRL2, horizon=HORIZON)
-    assert np.array_equal(regret(found, names[0]), by_hand([made(1)]))
-    assert np.array_equal(regret(found, names[1]), by_hand([made(2)]))
+    comparison = sm.compare(
+        dict(zip(names, (made(1), made(2)), strict=True)), UCRL2, horizon=HORIZON
+    )
+    assert np.array_equal(regret(comparison, names[0]), by_hand([made(1)]))
+    assert np.array_equal(regret(comparison, names[1]), by_hand([made(2)]))
 
 
-def test_another_agent_changes_nothing_for_the_first() -> None:
+def test_adding_an_agent_does_not_change_the_results_of_others() -> None:
     more = {"chance": lambda problem: sm.agents.Random(problem.n_states, problem.n_actions)}
     alone = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
     together = sm.compare(made, {**more, **UCRL2}, horizon=HORIZON, n_problems=2, jobs=2)
@@ -109,18 +111,18 @@ def test_another_agent_changes_nothing_for_the_first() -> None:
 
 
 def test_an_agent_is_made_by_a_class_a_partial_or_any_function_of_the_problem() -> None:
-    ways: dict[str, Any] = {
+    factories: dict[str, Any] = {
         "class": sm.agents.UCRL2,
         "partial": functools.partial(sm.agents.UCRL2, delta=0.05),
         "function": lambda p: sm.agents.UCRL2(p.n_states, p.n_actions),
     }
-    found = sm.compare(made(1), ways, horizon=HORIZON)
-    for way in ways:
-        assert np.array_equal(regret(found, agent=way), by_hand([made(1)]))
+    comparison = sm.compare(made(1), factories, horizon=HORIZON)
+    for name in factories:
+        assert np.array_equal(regret(comparison, agent=name), by_hand([made(1)]))
 
 
 class Fails:
-    """An agent that cannot go on."""
+    """An agent that raises an error."""
 
     def act(self, state: int) -> int:
         raise RuntimeError("lost")
@@ -132,11 +134,11 @@ class Fails:
 def test_a_failing_agent_warns_and_the_others_are_compared() -> None:
     agents: dict[str, Any] = {**UCRL2, "fails": lambda problem: Fails()}
     with pytest.warns(UserWarning, match=r"2 of 4 runs failed, the first of 'fails' .*lost"):
-        found = sm.compare(made, agents, horizon=HORIZON, n_problems=2)
-    assert not np.isnan(regret(found)).any()
-    assert np.isnan(regret(found, agent="fails")).all()
-    assert "RuntimeError: lost" in found.results.failures[0]["traceback"]
-    assert "failed" in str(found)
+        comparison = sm.compare(made, agents, horizon=HORIZON, n_problems=2)
+    assert not np.isnan(regret(comparison)).any()
+    assert np.isnan(regret(comparison, agent="fails")).all()
+    assert "RuntimeError: lost" in comparison.results.failures[0]["traceback"]
+    assert "failed" in str(comparison)
 
 
 def test_progress_counts_up_to_all_runs() -> None:
@@ -149,8 +151,8 @@ def test_progress_counts_up_to_all_runs() -> None:
     assert seen == sorted(seen)
 
 
-def test_what_interrupts_it_does_not_wait_for_the_rest() -> None:
-    let_go = threading.Event()
+def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
+    released = threading.Event()
     begun: list[Any] = []
 
     class Waits(Fails):
@@ -159,7 +161,7 @@ def test_what_interrupts_it_does_not_wait_for_the_rest() -> None:
 
         def act(self, state: int) -> int:
             begun.append(self.problem)
-            let_go.wait(60)
+            released.wait(60)
             return 0
 
     def interrupt(done: int, runs: int) -> None:
@@ -170,7 +172,7 @@ def test_what_interrupts_it_does_not_wait_for_the_rest() -> None:
     families = {str(seed): made(seed) for seed in range(8)}
     with pytest.raises(KeyboardInterrupt):
         sm.compare(families, {"waits": Waits}, horizon=1, jobs=1, progress=interrupt)
-    let_go.set()
+    released.set()
     for thread in threading.enumerate():
         if thread.name.startswith("ThreadPoolExecutor"):
             thread.join(60)
@@ -197,7 +199,7 @@ PROBLEM = made(0)
         (PROBLEM, UCRL2, {"jobs": 0}, "jobs"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_by_name(
+def test_the_error_for_an_invalid_argument_names_it(
     problems: Any, agents: Any, more: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidParameter) as refused:
@@ -221,36 +223,36 @@ def test_what_cannot_be_compared_is_refused_by_name(
         ({"problems": {}}, "problems"),
     ],
 )
-def test_faults_are_those_of_an_experiment(more: dict[str, Any], path: str) -> None:
+def test_errors_are_those_of_an_experiment(more: dict[str, Any], path: str) -> None:
     arguments: dict[str, Any] = {"problems": PROBLEM, "agents": UCRL2, "horizon": HORIZON}
     with pytest.raises(InvalidExperiment) as refused:
         sm.compare(**arguments | more)
     assert [fault.path for fault in refused.value.faults] == [path]
 
 
-def test_it_shows_itself_as_a_table_and_in_a_notebook_with_a_figure() -> None:
+def test_a_comparison_is_shown_as_a_table_and_in_a_notebook_also_as_a_figure() -> None:
     name = "<script>alert(1)</script>"
-    found = sm.compare(made(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
-    assert repr(found) == str(found)
-    assert "problems: regret after 300 steps on 1 problem\n" in repr(found)
-    assert name in repr(found)
-    shown = found._repr_html_()
+    comparison = sm.compare(made(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
+    assert repr(comparison) == str(comparison)
+    assert "problems: regret after 300 steps on 1 problem\n" in repr(comparison)
+    assert name in repr(comparison)
+    shown = comparison._repr_html_()
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
     (image,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', shown)
     assert b"<svg" in base64.b64decode(image)
-    assert found._repr_html_() == shown
+    assert comparison._repr_html_() == shown
 
 
 def test_without_the_extra_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    comparison = sm.compare(made(1), UCRL2, horizon=HORIZON)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert found._repr_html_().endswith("</pre>")
+    assert comparison._repr_html_().endswith("</pre>")
 
 
-def test_it_can_be_saved_as_a_report(tmp_path: Path) -> None:
-    found = sm.compare(made(1), UCRL2, horizon=HORIZON)
-    page = found.save(tmp_path / "report")
+def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
+    comparison = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    page = comparison.save(tmp_path / "report")
     assert page == tmp_path / "report" / "index.html"
     assert "UCRL2" in page.read_text("utf-8")
-    assert len(found.figure.axes) == 1
+    assert len(comparison.figure.axes) == 1

@@ -20,7 +20,6 @@ import pytest
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results
 from switchmdp.reports.figures import COLOURS
-from switchmdp.reports.formatting import Table
 from switchmdp.reports.page import render_page, write_page
 from switchmdp.reports.report import experiment_page
 
@@ -219,12 +218,11 @@ def test_a_swept_parameter_is_an_axis_and_fixed_values_are_marked(make_results: 
     assert "as in the paper = 4." in page
 
 
-def test_further_tables_are_shown(make_results: Maker) -> None:
-    table = Table("sensitivity", ("choice", "regret"), (("a & b", "1 234"),), "a note")
-    read = Read(render_page(experiment_page(make_results(), [table])))
-    assert "Sensitivity" in read.texts["h3"]
+def test_many_settings_are_also_shown_side_by_side(make_results: Maker) -> None:
+    read = Read(page_of(make_results(settings=("a & b", "c", "d"))))
+    assert "Overview" in read.texts["h3"]
     assert "a & b" in read.texts["th"]
-    assert "1\u00a0234" in read.texts["td"]
+    assert 'id="further"' not in page_of(make_results(settings=("a", "b")))
 
 
 def test_text_that_is_not_unicode_is_escaped(make_results: Maker, tmp_path: Path) -> None:

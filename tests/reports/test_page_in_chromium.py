@@ -134,13 +134,20 @@ def test_every_recorded_step_can_be_reached(
     browser: Chrome, show: Open, make_results: Maker
 ) -> None:
     show(make_results(points=200))
-    plot = one(browser, ".plot")
-    plot.send_keys(Keys.HOME)
-    seen = {readout(browser)}
-    for _ in range(60):
-        plot.send_keys(Keys.ARROW_RIGHT)
-        seen.add(readout(browser))
-    assert len(seen) == 61
+    one(browser, ".plot").send_keys(Keys.HOME)
+    read = browser.execute_async_script("""
+        const done = arguments[0], plot = document.querySelector('.plot'), read = [];
+        const next = () => {
+            read.push(document.querySelector('.readout').textContent);
+            if (read.length > 200) return done(read);
+            plot.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true }));
+            setTimeout(next);
+        };
+        next();
+    """)
+    steps = [text.split("at step ")[1].split(".")[0].replace("\u00a0", "") for text in read]
+    recorded = {*range(0, 10_001, 50), 2_501, 7_501}
+    assert list(map(int, steps)) == sorted(recorded)[:201]
 
 
 def test_hovering_shows_the_values(browser: Chrome, show: Open, make_results: Maker) -> None:
@@ -198,6 +205,16 @@ def test_the_view_within_segments_restarts_at_a_change(
     while "at step 2\u00a0501" not in readout(browser):
         plot.send_keys(Keys.ARROW_RIGHT)
     assert float(values(browser)[0].split(" ")[0]) < 5
+
+
+def test_every_chart_has_its_own_choice_of_view(
+    browser: Chrome, show: Open, make_results: Maker
+) -> None:
+    show(make_results(settings=("first", "second")))
+    chosen = "[...document.querySelectorAll('.views input')].map((input) => input.checked)"
+    assert ask(browser, chosen) == [True, False, False, True, False, False]
+    browser.find_elements(By.CSS_SELECTOR, ".views input")[0].send_keys(Keys.ARROW_RIGHT)
+    assert ask(browser, chosen) == [False, True, False, True, False, False]
 
 
 @pytest.mark.parametrize("width", [400, 1400])

@@ -10,15 +10,18 @@ import pytest
 
 from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.formatting import Table, number, percent, with_interval
+from switchmdp.reports.claims import claims_table
 from switchmdp.reports.resampling import Interval
 from switchmdp.reports.tables import (
+    Table,
     adaptation_table,
-    claims_table,
     hardness_table,
+    number,
     paired_table,
+    percent,
     segment_table,
     summary_table,
+    with_interval,
 )
 
 NAN = float("nan")

@@ -3,10 +3,9 @@
 Importing this package registers every problem with Gymnasium, as `switchmdp/RandomSwitching-v0` and
 so on. It is the only package that imports Gymnasium, which comes with the extra `gym`.
 
-- `environment`: problems as environments, and their ids
+- `environment`: problems as environments, with their ids, and tabular environments as MDPs
 - `play`: run an agent on an environment
 - `wrappers`: make any environment change
-- `tabular`: convert an environment with a known model to an MDP
 """
 
 from switchmdp.errors import MissingExtra
@@ -16,9 +15,8 @@ try:
 except ImportError as error:
     raise MissingExtra("switchmdp.gym needs Gymnasium: pip install 'switchmdp[gym]'") from error
 
-from switchmdp.gym.environment import SwitchingEnv, identifier, make_env, register
+from switchmdp.gym.environment import SwitchingEnv, identifier, make_env, register, to_mdp
 from switchmdp.gym.play import Played, play
-from switchmdp.gym.tabular import to_mdp
 from switchmdp.gym.wrappers import (
     At,
     AtRate,

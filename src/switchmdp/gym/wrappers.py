@@ -14,6 +14,7 @@ changes, whatever the agent does.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -86,7 +87,7 @@ class Changing(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, {**info, "changes": self.changes}
 
 
-# When: schedules.
+# When: schedules --------------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -95,6 +96,15 @@ class Schedule(Protocol):
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
+
+
+class _Shown:
+    """Shows the constructor's arguments, which are kept under the same names."""
+
+    def __repr__(self) -> str:
+        names = inspect.signature(type(self)).parameters
+        values = ", ".join(str(getattr(self, name)) for name in names)
+        return f"{type(self).__name__}({values})"
 
 
 class At:
@@ -114,35 +124,29 @@ class At:
         return t in self.steps
 
 
-class Every:
+class Every(_Shown):
     """Change before steps period + 1, 2 period + 1, …; a period of 1 is a drift."""
 
     def __init__(self, period: int) -> None:
         self.period = check_integer("period", period, 1)
-
-    def __repr__(self) -> str:
-        return f"Every({self.period})"
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
         return t > 1 and (t - 1) % self.period == 0
 
 
-class AtRate:
+class AtRate(_Shown):
     """Change before every step with this probability."""
 
     def __init__(self, rate: float) -> None:
         self.rate = check_probability("rate", rate)
-
-    def __repr__(self) -> str:
-        return f"AtRate({self.rate})"
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t."""
         return bool(rng.random() < self.rate)
 
 
-# How: changes.
+# How: changes -----------------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -162,7 +166,7 @@ class Change(Protocol):
         """Translate the environment's reward to the agent's."""
 
 
-class _Change:
+class _Change(_Shown):
     """Base: a change that keeps actions and rewards."""
 
     env: Any = None
@@ -199,9 +203,6 @@ class PermuteActions(_Change):
         self.first = int(space.start)
         self.order = np.arange(int(space.n))
 
-    def __repr__(self) -> str:
-        return "PermuteActions()"
-
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once; the new order always differs from the last one."""
         before = self.order
@@ -224,9 +225,6 @@ class RescaleRewards(_Change):
         if self.low > self.high:
             raise InvalidParameter("low", low, f"at most high = {high}")
         self.factor = 1.0
-
-    def __repr__(self) -> str:
-        return f"RescaleRewards({self.low}, {self.high})"
 
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""
@@ -261,9 +259,6 @@ class PerturbTransitions(_ModelChange):
         if not any(len(row) > 1 for rows in self.env.P.values() for row in rows.values()):
             raise Mismatch(f"{env} is deterministic: there are no probabilities to perturb")
 
-    def __repr__(self) -> str:
-        return f"PerturbTransitions({self.amount})"
-
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""
         for actions in self.env.P.values():
@@ -293,9 +288,6 @@ class ReseedMap(_ModelChange):
             raise Mismatch(f"{env} is not a square FrozenLake with start and goal in its corners")
         self.size = len(tiles)
         self.rules = _rules(self.env.P, tiles.ravel())
-
-    def __repr__(self) -> str:
-        return f"ReseedMap(p={self.p})"
 
     def apply(self, rng: np.random.Generator) -> None:
         """Apply the change once."""

@@ -30,15 +30,8 @@ Means come with 95 % bootstrap intervals over problems. Figures and the page nee
 Parquet needs the extra `parquet`.
 """
 
-from switchmdp.reports.adaptation import (
-    Adaptation,
-    Detection,
-    adaptation_by_segment,
-    bumps,
-    detection,
-    segment_regret,
-)
 from switchmdp.reports.claims import Verdict, judge_all
+from switchmdp.reports.curves import regret_by_parameter
 from switchmdp.reports.export import export_tables
 from switchmdp.reports.figures import (
     Panel,
@@ -47,21 +40,25 @@ from switchmdp.reports.figures import (
     regret_figure,
     save_figure,
 )
-from switchmdp.reports.formatting import Table
 from switchmdp.reports.leaderboard import Leaderboard, write_leaderboard
 from switchmdp.reports.measures import (
+    Adaptation,
+    Detection,
+    adaptation_by_segment,
     as_setting,
+    bumps,
+    detection,
     difference,
     final_quantiles,
     final_regret,
     probability_of_improvement,
     ratio,
     regret_band,
-    regret_by_parameter,
+    segment_regret,
 )
 from switchmdp.reports.report import summary, write_report, write_tables
 from switchmdp.reports.resampling import Band, Interval
-from switchmdp.reports.tables import summary_table
+from switchmdp.reports.tables import Table, summary_table
 
 __all__ = [
     "Adaptation", "Band", "Detection", "Interval", "Leaderboard", "Panel", "Table", "Verdict",

@@ -8,7 +8,7 @@ problems agree by chance with probability 2^(1-n), which exceeds 5 % up to n = 5
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +16,9 @@ import numpy as np
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.adaptation import bump_rows, bumps
-from switchmdp.reports.formatting import number, percent, with_interval
-from switchmdp.reports.measures import difference, ratio, shared_problems
+from switchmdp.reports.measures import bump_rows, bumps, difference, ratio, shared_problems
 from switchmdp.reports.resampling import Interval
+from switchmdp.reports.tables import Table, number, percent, with_interval
 
 Outcome = Literal["reproduced", "not reproduced", "undecided", "not measured"]
 FEWEST = 6  # problems that can decide a claim
@@ -76,6 +75,26 @@ def _overall(outcomes: set[Outcome]) -> str:
     return "not reproduced" if "not reproduced" in outcomes else "undecided"
 
 
+def claims_table(results: Results) -> Table:
+    """Return each claim with its test, the measured numbers and the verdict.
+
+    >>> claims_table(Results("nothing", 0.1, {})).rows
+    ()
+    """
+    columns: dict[str, Callable[[Verdict], str]] = {
+        "claim": lambda verdict: verdict.claim.quote,
+        "tested as": lambda verdict: verdict.claim.reading,
+        "setting": lambda verdict: verdict.claim.setting,
+        "measured": lambda verdict: verdict.text,
+        "verdict": lambda verdict: verdict.outcome,
+    }
+    note = (
+        "A claim is decided if the 95 % interval lies entirely on one side of the threshold; "
+        "otherwise it is undecided."
+    )
+    return Table.of("Claims", judge_all(results), columns, note)
+
+
 def judge(results: Results, claim: Claim) -> Verdict:
     """Return the verdict on one claim.
 
@@ -95,7 +114,8 @@ def judge(results: Results, claim: Claim) -> Verdict:
     setting = results.settings[claim.setting]
     if claim.measure == "bumps":
         return _bumps(setting, claim)
-    return _better(setting, claim) if claim.measure == "better" else _slightly_worse(setting, claim)
+    test = _better if claim.measure == "better" else _slightly_worse
+    return test(setting, claim, str(claim.than))
 
 
 def _missing(results: Results, claim: Claim) -> str:
@@ -103,23 +123,21 @@ def _missing(results: Results, claim: Claim) -> str:
     if claim.setting not in results.settings:
         return f"there is no setting {claim.setting!r}"
     setting = results.settings[claim.setting]
-    if claim.measure != "bumps" and claim.than is None:
-        return "the claim does not name the agent to compare with (key 'than')"
-    for agent in _agents(claim):
+    agents = [claim.agent]
+    if claim.measure != "bumps":
+        if claim.than is None:
+            return "the claim does not name the agent to compare with (key 'than')"
+        agents.append(claim.than)
+    for agent in agents:
         if agent not in setting.agents:
             return f"setting {claim.setting!r} has no agent {agent!r}"
-    if shared_problems(setting, *_agents(claim)) == 0:
-        return f"no problem was completed by {' and '.join(map(repr, _agents(claim)))}"
+    if shared_problems(setting, *agents) == 0:
+        return f"no problem was completed by {' and '.join(map(repr, agents))}"
     return ""
 
 
-def _agents(claim: Claim) -> tuple[str, ...]:
-    compared = claim.measure != "bumps" and claim.than is not None
-    return (claim.agent, str(claim.than)) if compared else (claim.agent,)
-
-
-def _better(setting: Setting, claim: Claim) -> Verdict:
-    than, n = str(claim.than), shared_problems(setting, *_agents(claim))
+def _better(setting: Setting, claim: Claim, than: str) -> Verdict:
+    n = shared_problems(setting, claim.agent, than)
     change = difference(setting, claim.agent, than)
     relative = ratio(setting, claim.agent, than).middle - 1
     share = "" if math.isnan(relative) else f", or {percent(relative)}"
@@ -127,8 +145,8 @@ def _better(setting: Setting, claim: Claim) -> Verdict:
     return Verdict(claim, text, (change,), _outcome(change.high < 0, change.low > 0, n))
 
 
-def _slightly_worse(setting: Setting, claim: Claim) -> Verdict:
-    than, n = str(claim.than), shared_problems(setting, *_agents(claim))
+def _slightly_worse(setting: Setting, claim: Claim, than: str) -> Verdict:
+    n = shared_problems(setting, claim.agent, than)
     factor, most = ratio(setting, claim.agent, than), 1 + claim.margin
     if math.isnan(factor.low):
         text = f"no ratio: the mean regret of {than!r} is not clearly positive, {_on(n)}"
@@ -146,18 +164,15 @@ def _bumps(setting: Setting, claim: Claim) -> Verdict:
         text = f"no change point has {number(claim.span)} steps on both sides"
         return Verdict(claim, text, (), "not measured")
     measured = (~np.isnan(bump_rows(setting, claim.agent, claim.span))).sum(axis=0)
-    outcomes: set[Outcome] = set()
+    outcomes: list[Outcome] = []
     by_count: dict[int, list[str]] = {}
     for j, bump in by_change.items():
         n = int(measured[j - 1])
-        outcomes.add(_outcome(bump.low > 0, bump.high <= 0, n))
+        outcomes.append(_outcome(bump.low > 0, bump.high <= 0, n))
         by_count.setdefault(n, []).append(f"change {j}: {with_interval(bump)}")
     text = "; ".join(f"{', '.join(texts)}, {_on(n)}" for n, texts in by_count.items())
-    outcome: Outcome = "undecided"
-    if "not reproduced" in outcomes:
-        outcome = "not reproduced"
-    elif outcomes == {"reproduced"}:
-        outcome = "reproduced"
+    # The worst of them: "not reproduced" before "undecided" before "reproduced".
+    outcome = min(outcomes, key=("not reproduced", "undecided", "reproduced").index)
     return Verdict(claim, f"additional regret after {text}", tuple(by_change.values()), outcome)
 
 

@@ -6,7 +6,6 @@ experiment in a file. All agents face the same problems with the same randomness
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import html
 import os
@@ -31,8 +30,9 @@ from switchmdp.experiments.plan import expand, make_agent, make_problem, problem
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts, parse
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
-from switchmdp.reports.formatting import Table
-from switchmdp.reports.report import regret_panel, write_report
+from switchmdp.reports.curves import regret_panel
+from switchmdp.reports.report import write_report
+from switchmdp.reports.tables import Table
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
@@ -67,8 +67,8 @@ class Comparison:
         """The tables and, with the extra `plot`, the figure, for notebooks."""
         shown = f"<pre>{html.escape(str(self))}</pre>"
         with contextlib.suppress(MissingExtra):
-            image = base64.b64encode(figures.render_figure(self.figure, "svg")).decode()
-            shown += f'<img alt="mean regret over time" src="data:image/svg+xml;base64,{image}">'
+            source = figures.svg_source(self.figure)
+            shown += f'<img alt="mean regret over time" src="{source}">'
         return shown
 
 

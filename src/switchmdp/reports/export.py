@@ -35,27 +35,8 @@ from switchmdp.storage import replacing
 BLOCK = 250_000  # rows in memory at once
 EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # how formulas start, including full-width forms
 Column = str | NDArray[Any] | Sequence[Any]  # one value for all rows, or one per row
-Block = Mapping[str, Column]
+Block = tuple[Column, ...]  # in the order of the table's columns
 Kinds = Mapping[str, str]  # the type of each column; a name is a text shared by many rows
-
-TABLES: Mapping[str, Kinds] = {
-    "regret": {
-        "setting": "name", "agent": "name", "problem": "count", "t": "count",
-        "regret": "number", "pseudo_regret": "number",
-    },
-    "runs": {
-        "setting": "name", "agent": "name", "problem": "count", "final_regret": "number",
-        "final_pseudo_regret": "number", "episodes": "count", "sweeps": "count",
-        "bad_steps": "number", "failed": "flag", "seconds": "number",
-    },
-    "problems": {
-        "setting": "name", "problem": "count", "change_points": "counts",
-        **dict.fromkeys(HARDNESS, "number"),
-    },
-    "agents": {
-        "setting": "name", "agent": "name", "base": "name", "parameter": "name", "value": "text",
-    },
-}  # fmt: skip
 
 
 def export_tables(
@@ -90,12 +71,15 @@ def export_tables(
     Path(folder).mkdir(parents=True, exist_ok=True)
     paths = []
     for name in dict.fromkeys(formats):
-        for table, kinds in TABLES.items():
+        for table, (kinds, blocks) in TABLES.items():
             path = Path(folder, f"{table}.{name}")
             with replacing(path) as file:
-                _WRITERS[name](file, kinds, _BLOCKS[table](results))
+                _WRITERS[name](file, kinds, blocks(results))
             paths.append(path)
     return paths
+
+
+# Tables ------------------------------------------------------------------------------------------
 
 
 def _regret(results: Results) -> Iterator[Block]:
@@ -104,42 +88,25 @@ def _regret(results: Results) -> Iterator[Block]:
         step = max(1, BLOCK // points)
         for agent, runs in setting.agents.items():
             for start in range(0, setting.n_problems, step):
-                problems = np.arange(start, min(start + step, setting.n_problems))
-                yield {
-                    "setting": name,
-                    "agent": agent,
-                    "problem": np.repeat(problems, points),
-                    "t": np.tile(setting.times, len(problems)),
-                    "regret": runs.regret[problems].ravel(),
-                    "pseudo_regret": runs.pseudo_regret[problems].ravel(),
-                }
+                rows = np.arange(start, min(start + step, setting.n_problems))
+                problem, t = np.repeat(rows, points), np.tile(setting.times, len(rows))
+                regret, pseudo = runs.regret[rows].ravel(), runs.pseudo_regret[rows].ravel()
+                yield name, agent, problem, t, regret, pseudo
 
 
 def _runs(results: Results) -> Iterator[Block]:
     for name, setting in results.settings.items():
         for agent, runs in setting.agents.items():
-            yield {
-                "setting": name,
-                "agent": agent,
-                "problem": np.arange(setting.n_problems),
-                "final_regret": runs.regret[:, -1],
-                "final_pseudo_regret": runs.pseudo_regret[:, -1],
-                "episodes": runs.episodes,
-                "sweeps": runs.sweeps,
-                "bad_steps": runs.bad_steps,
-                "failed": runs.failed,
-                "seconds": runs.seconds,
-            }
+            finals = runs.regret[:, -1], runs.pseudo_regret[:, -1]
+            costs = runs.episodes, runs.sweeps, runs.bad_steps, runs.failed, runs.seconds
+            yield name, agent, np.arange(setting.n_problems), *finals, *costs
 
 
 def _problems(results: Results) -> Iterator[Block]:
     for name, setting in results.settings.items():
-        yield {
-            "setting": name,
-            "problem": np.arange(setting.n_problems),
-            "change_points": [points.tolist() for points in setting.change_points],
-            **{measure: setting.hardness[measure] for measure in HARDNESS},
-        }
+        points = [each.tolist() for each in setting.change_points]
+        hardness = [setting.hardness[measure] for measure in HARDNESS]
+        yield name, np.arange(setting.n_problems), points, *hardness
 
 
 def _agents(results: Results) -> Iterator[Block]:
@@ -149,18 +116,35 @@ def _agents(results: Results) -> Iterator[Block]:
                 value if isinstance(value, str) else json.dumps(value, default=str)
                 for value in runs.parameters.values()
             ]
-            yield {
-                "setting": name,
-                "agent": agent,
-                "base": runs.base,
-                "parameter": list(runs.parameters) or [None],  # also list agents without parameters
-                "value": values or [None],
-            }
+            # An agent without parameters has one row, too.
+            yield name, agent, runs.base, list(runs.parameters) or [None], values or [None]
 
 
-_BLOCKS: Mapping[str, Callable[[Results], Iterator[Block]]] = {
-    "regret": _regret, "runs": _runs, "problems": _problems, "agents": _agents,
+TABLES: Mapping[str, tuple[Kinds, Callable[[Results], Iterator[Block]]]] = {
+    "regret": (
+        {"setting": "name", "agent": "name", "problem": "count", "t": "count", "regret": "number",
+         "pseudo_regret": "number"},
+        _regret,
+    ),
+    "runs": (
+        {"setting": "name", "agent": "name", "problem": "count", "final_regret": "number",
+         "final_pseudo_regret": "number", "episodes": "count", "sweeps": "count",
+         "bad_steps": "number", "failed": "flag", "seconds": "number"},
+        _runs,
+    ),
+    "problems": (
+        {"setting": "name", "problem": "count", "change_points": "counts",
+         **dict.fromkeys(HARDNESS, "number")},
+        _problems,
+    ),
+    "agents": (
+        {"setting": "name", "agent": "name", "base": "name", "parameter": "name", "value": "text"},
+        _agents,
+    ),
 }  # fmt: skip
+
+
+# Formats -----------------------------------------------------------------------------------------
 
 
 def _write_csv(file: BinaryIO, kinds: Kinds, blocks: Iterable[Block]) -> None:
@@ -168,7 +152,8 @@ def _write_csv(file: BinaryIO, kinds: Kinds, blocks: Iterable[Block]) -> None:
     writer = csv.writer(text)
     writer.writerow(kinds)
     for block in blocks:
-        writer.writerows(zip(*(_cells(kind, block[name]) for name, kind in kinds.items())))  # noqa: B905
+        columns = map(_cells, kinds.values(), block)
+        writer.writerows(zip(*columns))  # noqa: B905 (a single value is repeated without end)
     text.detach()
 
 
@@ -177,16 +162,19 @@ def _cells(kind: str, column: Column) -> Iterable[Any]:
         return repeat(as_text(column))
     values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     match kind:
-        case "number":
-            return [None if value != value else value for value in values]
-        case "count":
-            return [None if value < 0 else value for value in values]
+        case "number" | "count":
+            unknown = _unknown(kind, column)
+            return [None if no else value for value, no in zip(values, unknown, strict=True)]
         case "counts":
             return [";".join(map(str, value)) for value in values]
         case "flag":
             return ["true" if value else "false" for value in values]
         case _:
             return [None if value is None else as_text(value) for value in values]
+
+
+def _unknown(kind: str, column: Any) -> NDArray[np.bool_]:
+    return np.isnan(column) if kind == "number" else np.asarray(column) < 0
 
 
 def as_text(cell: str) -> str:
@@ -216,26 +204,22 @@ def _write_parquet(file: BinaryIO, kinds: Kinds, blocks: Iterable[Block]) -> Non
     }
     schema = arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
     repeated = [name for name, kind in kinds.items() if kind in ("name", "count")]
+
+    def array(kind: str, column: Column, n: int) -> Any:
+        if isinstance(column, str):
+            return arrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), [column])
+        if kind == "name":
+            return arrow.array(column, arrow.string()).dictionary_encode()
+        mask = _unknown(kind, column) if kind in ("number", "count") else None
+        return arrow.array(column, types[kind], mask=mask)
+
     with parquet.ParquetWriter(file, schema, compression="zstd", use_dictionary=repeated) as writer:
         for block in blocks:
-            n = next(len(column) for column in block.values() if not isinstance(column, str))
-            columns = [_array(kind, block[name], types[kind], n) for name, kind in kinds.items()]
-            writer.write_table(arrow.table(columns, schema=schema))
-
-
-def _array(kind: str, column: Column, of_type: Any, n: int) -> Any:
-    arrow, _ = _pyarrow()
-    if isinstance(column, str):
-        return arrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), [column])
-    match kind:
-        case "name":
-            return arrow.array(column, arrow.string()).dictionary_encode()
-        case "number":
-            return arrow.array(column, of_type, mask=np.isnan(column))
-        case "count":
-            return arrow.array(column, of_type, mask=np.asarray(column) < 0)
-        case _:
-            return arrow.array(column, of_type)
+            n = next(len(column) for column in block if not isinstance(column, str))
+            arrays = [
+                array(kind, column, n) for kind, column in zip(kinds.values(), block, strict=True)
+            ]
+            writer.write_table(arrow.table(arrays, schema=schema))
 
 
 def _pyarrow() -> tuple[Any, Any]:

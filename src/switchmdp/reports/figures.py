@@ -13,6 +13,7 @@ differ in dash as well. A name has the same colour and dash in all panels of a f
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import textwrap
@@ -28,8 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.reports.formatting import UNKNOWN
 from switchmdp.reports.resampling import Band
+from switchmdp.reports.tables import UNKNOWN
 from switchmdp.storage import save_bytes
 
 if TYPE_CHECKING:
@@ -74,9 +75,10 @@ def own_style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise MissingExtra("figures need matplotlib: pip install 'switchmdp[plot]'") from error
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
+    # Not rcdefaults(), which warns if another thread changes the warning filters meanwhile.
+    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_STYLE}
+    del settings["backend"]
+    with matplotlib.rc_context(settings):
         yield
 
 
@@ -86,6 +88,11 @@ def render_figure(figure: Figure, kind: str) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format=kind, metadata=METADATA[kind])
     return content.getvalue()
+
+
+def svg_source(figure: Figure) -> str:
+    """Return the figure as a `data:` URL, for the `src` of an HTML image."""
+    return "data:image/svg+xml;base64," + base64.b64encode(render_figure(figure, "svg")).decode()
 
 
 @dataclass(frozen=True)

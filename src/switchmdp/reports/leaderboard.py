@@ -18,18 +18,18 @@ from typing import Any
 
 from switchmdp.experiments.leaderboard import Standing, Suite
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.reports import figures, tables
-from switchmdp.reports.formatting import UNKNOWN, Table, count, number
+from switchmdp.reports import figures, ranking
+from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.page import Block, Page, Picture, Section, write_page
-from switchmdp.reports.ranking import Place, overall, places, setting_of, yardstick
+from switchmdp.reports.ranking import Place, setting_of, yardstick
 from switchmdp.reports.report import (
+    HOW_TO_READ,
     SIDE_BY_SIDE,
     common_sections,
-    how_to_read,
-    regret_panel,
     setting_section,
     write_markdown,
 )
+from switchmdp.reports.tables import UNKNOWN, Table, count, number
 
 BEST_SHOWN = 6  # agents whose curves are drawn in a row, besides ours and the yardstick
 LABEL = "regret relative to the yardstick"
@@ -48,29 +48,27 @@ class Leaderboard:
     @cached_property
     def board(self) -> dict[str, list[Place]]:
         """Every contender's place, by row."""
-        return {s.row.name: places(self.suite, s) for s in self.standings}
+        return {s.row.name: ranking.places(self.suite, s) for s in self.standings}
 
     @cached_property
     def overview(self) -> list[Table]:
         """The tables about all rows together."""
-        rows = self.standings
         shown = [
-            *tables.overall_tables(self.suite, rows, self.board),
-            tables.adaptivity_table(self.suite, rows),
-            tables.detector_table(self.suite, rows),
+            *ranking.overall_tables(self.suite, self.standings, self.board),
+            ranking.adaptivity_table(self.suite, self.standings),
+            ranking.detector_table(self.suite, self.standings),
         ]
         return [table for table in shown if table.rows]
 
     @cached_property
     def row_tables(self) -> list[Table]:
         """One table per row."""
-        rows = zip(self.standings, self.board.values(), strict=True)
-        return [tables.row_table(self.suite, standing, ranked) for standing, ranked in rows]
+        return [ranking.row_table(self.suite, s, self.board[s.row.name]) for s in self.standings]
 
     @cached_property
     def tuning_tables(self) -> list[Table]:
         """The table of the chosen parameters, if any were tuned."""
-        table = tables.choices_table(self.suite, self.standings)
+        table = ranking.choices_table(self.suite, self.standings)
         return [table] if table.rows else []
 
     @property
@@ -100,8 +98,7 @@ def write_leaderboard(leaderboard: Leaderboard, folder: str | os.PathLike[str]) 
     drawn = dict(leaderboard_figures(leaderboard))
     files = [target / "index.html", write_document(leaderboard, target, list(drawn))]
     files += figures.save_figures(drawn.items(), target / "figures")
-    heat_map = figures.render_figure(drawn[HEAT_MAP], "svg")
-    write_page(leaderboard_page(leaderboard, heat_map), files[0])
+    write_page(leaderboard_page(leaderboard, figures.svg_source(drawn[HEAT_MAP])), files[0])
     return files
 
 
@@ -117,7 +114,7 @@ def leaderboard_figures(leaderboard: Leaderboard) -> Iterator[tuple[str, Any]]:
     rows = list(leaderboard.board)
     relative = {
         one.contender.name: [one.relative.get(row, math.nan) for row in rows]
-        for one in overall(leaderboard.suite, leaderboard.board)
+        for one in ranking.overall(leaderboard.suite, leaderboard.board)
     }
     yield HEAT_MAP, figures.heat_map(rows, relative, label=LABEL)
     shown = [leaderboard.shown(standing) for standing in leaderboard.standings]
@@ -166,7 +163,7 @@ def _method(leaderboard: Leaderboard) -> list[str]:
         " ".join(problems).lstrip(),
         "Relative regret is mean regret divided by that of the row's yardstick. The yardstick is "
         "the best agent that knows the change points and restarts at each of them or, where the "
-        f"problem changes continually, {tables.best_rival(suite)}. Agents with known change "
+        f"problem changes continually, {ranking.best_rival(suite)}. Agents with known change "
         "points have no rank.",
         "P(less than the next) is the share of problems on which an agent has less regret than the "
         "next in rank. Numbers in parentheses are 95 % bootstrap intervals over problems. "
@@ -176,10 +173,9 @@ def _method(leaderboard: Leaderboard) -> list[str]:
     ]
 
 
-def leaderboard_page(leaderboard: Leaderboard, heat_map: bytes) -> Page:
-    """Return the page; `heat_map` is an SVG image."""
-    results = _merged(leaderboard)
-    suite = leaderboard.suite
+def leaderboard_page(leaderboard: Leaderboard, heat_map: str) -> Page:
+    """Return the page; `heat_map` is the source of an image."""
+    suite, results = leaderboard.suite, _merged(leaderboard)
     summary = (
         f"{count(len(suite.contenders), 'agent')} in {count(len(results.settings), 'row')} of "
         f"problems, with {count(suite.problems, 'problem')} per row."
@@ -192,7 +188,7 @@ def leaderboard_page(leaderboard: Leaderboard, heat_map: bytes) -> Page:
     rows = zip(results.settings.values(), leaderboard.row_tables, strict=True)
     sections = [
         Section("overview", "Overview", overview),
-        how_to_read(),
+        HOW_TO_READ,
         *(setting_section(results, setting, [table]) for setting, table in rows),
         *common_sections(results, Section("tuning", "Tuning", leaderboard.tuning_tables)),
     ]
@@ -214,21 +210,16 @@ def _merged(leaderboard: Leaderboard) -> Results:
 def summary(leaderboard: Leaderboard) -> str:
     """Summarise the leaderboard for a terminal: the best agent and ours in each row, and ranks."""
     suite = leaderboard.suite
-    lines = []
+    rows = []
     for standing in leaderboard.standings:
-        by_name = {place.name: place for place in leaderboard.board[standing.row.name]}
-        first = next((p for p in by_name.values() if p.rank == 1), None)
-        ours = [number(by_name[n].relative.middle) if n in by_name else UNKNOWN for n in suite.ours]
-        best = (first.name, number(first.relative.middle)) if first else (UNKNOWN, UNKNOWN)
-        lines.append((standing.row.name, yardstick(suite, standing), *best, *ours))
-    columns = (
-        "row",
-        "yardstick",
-        "best",
-        "relative regret",
-        *(f"{n}: relative" for n in suite.ours),
-    )
+        places = leaderboard.board[standing.row.name]
+        relative = {place.name: number(place.relative.middle) for place in places}
+        best = next((place.name for place in places if place.rank == 1), UNKNOWN)
+        shown = [relative.get(name, UNKNOWN) for name in (best, *suite.ours)]
+        rows.append((standing.row.name, yardstick(suite, standing), best, *shown))
+    ours = [f"{name}: relative" for name in suite.ours]
+    columns = ("row", "yardstick", "best", "relative regret", *ours)
     note = f"{suite.note} Relative regret: divided by that of the yardstick.".lstrip()
-    shown = [Table(suite.title, columns, tuple(lines), note)]
-    shown += [table for table in leaderboard.overview if table.title == "All rows"]
-    return "\n\n".join(table.text() for table in shown if table.rows)
+    tables = [Table(suite.title, columns, tuple(rows), note)]
+    tables += [table for table in leaderboard.overview if table.title == "All rows"]
+    return "\n\n".join(table.text() for table in tables if table.rows)

@@ -1,24 +1,32 @@
-"""Measures of a setting: regret, comparisons of agents, cost, and regret against a parameter.
+"""Measures of a setting: regret, comparisons of agents, cost, and how agents react to changes.
 
 Regret is the reward lost against the optimal gain; lower is better. The unit is the problem: means
 and their intervals are over problems (see `resampling`). All agents face the same problems with the
 same randomness, so they are compared problem by problem, on the problems that both completed.
 
 Regret is recorded on a grid of steps. It is 0 before the first step and linear between two recorded
-steps. Measures of single changes are in `adaptation`, those of the leaderboard in `ranking`.
+steps.
+
+A segment is the time between two change points. A change point c takes effect at step c, so c - 1
+steps have been taken before it; that number is a *boundary*. Change points past the horizon have no
+effect. Problems may differ in their number of changes: segment j is measured on those that have it.
+
+Detection. Let a change take effect at step c, and let c' be the next change point or the end of the
+run. The change is *detected* if the agent restarts, fully or in part, at a step t with c < t < c';
+the delay is t - c for the first such t. Every other restart is a false alarm, including a second
+restart in the same segment. A change at the last step of the run is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.results import Results, Runs, Setting
+from switchmdp.experiments.results import Runs, Setting
 from switchmdp.experiments.results import as_setting as as_setting
 from switchmdp.reports.resampling import (
     Band,
@@ -31,6 +39,10 @@ from switchmdp.reports.resampling import (
 )
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MOST_SEGMENTS = 64  # measured per problem; later segments are ignored
+SUSTAINED = 1000  # steps over which the mean pseudo-regret of an adapted agent is at most ε
+
+Steps = NDArray[np.int64]
 
 
 def runs_of(setting: Setting, agent: str) -> Runs:
@@ -81,7 +93,7 @@ def regret_at(setting: Setting, rows: Floats, steps: Floats) -> Floats:
     return at
 
 
-def with_origin(setting: Setting, rows: Floats) -> tuple[NDArray[np.int64], Floats]:
+def with_origin(setting: Setting, rows: Floats) -> tuple[Steps, Floats]:
     """Return the recorded steps and curves, preceded by step 0 with regret 0."""
     return np.r_[0, setting.times], np.pad(rows, ((0, 0), (1, 0)))
 
@@ -175,47 +187,28 @@ def probability_of_improvement(setting: Setting, a: str, b: str) -> Interval:
 # Cost --------------------------------------------------------------------------------------------
 
 
-def episodes(setting: Setting, agent: str) -> Interval:
-    """Return the mean number of episodes; NaN for agents without episodes.
+def mean_cost(setting: Setting, agent: str, name: str) -> float:
+    """Return the mean of a field of `Runs` over completed runs; NaN if it was not measured.
 
-    >>> episodes(as_setting([10], {"a": [[1]]}), "a").middle
+    `name` is "episodes", "sweeps" (of extended value iteration), "bad_steps" (under an ε-bad
+    policy) or "seconds". A negative value means unknown.
+
+    >>> mean_cost(as_setting([10], {"a": [[1]]}), "a", "episodes")
     nan
     """
-    return _mean_count(setting, agent, runs_of(setting, agent).episodes)
+    runs = runs_of(setting, agent)
+    values = getattr(runs, name)
+    known = values[~runs.failed & (values >= 0)]
+    return float(known.mean()) if len(known) else np.nan
 
 
-def sweeps(setting: Setting, agent: str) -> Interval:
-    """Return the mean number of sweeps of extended value iteration; NaN for agents without it.
-
-    >>> sweeps(as_setting([10], {"a": [[1]]}), "a").middle
-    nan
-    """
-    return _mean_count(setting, agent, runs_of(setting, agent).sweeps)
-
-
-def bad_steps(setting: Setting, agent: str) -> Interval:
-    """Return the mean number of steps under an ε-bad policy; NaN if it was not measured.
-
-    >>> bad_steps(as_setting([10], {"a": [[1]]}), "a").middle
-    nan
-    """
-    return _mean_count(setting, agent, runs_of(setting, agent).bad_steps)
-
-
-def seconds_per_million_steps(setting: Setting, agent: str) -> Interval:
+def seconds_per_million_steps(setting: Setting, agent: str) -> float:
     """Return the mean wall time per million steps; NaN if it was not measured.
 
-    >>> seconds_per_million_steps(as_setting([10], {"a": [[1]]}), "a").middle
+    >>> seconds_per_million_steps(as_setting([10], {"a": [[1]]}), "a")
     nan
     """
-    seconds = runs_of(setting, agent).seconds
-    return _mean_count(setting, agent, seconds * 1e6 / setting.horizon)
-
-
-def _mean_count(setting: Setting, agent: str, values: Any) -> Interval:
-    """Return the mean over completed runs; a negative value means unknown."""
-    known = ~runs_of(setting, agent).failed & (values >= 0)
-    return interval(np.where(known, values, np.nan))
+    return mean_cost(setting, agent, "seconds") * 1e6 / setting.horizon
 
 
 def unfinished_runs(runs: Runs) -> int:
@@ -223,140 +216,182 @@ def unfinished_runs(runs: Runs) -> int:
     return int((np.isnan(runs.regret[:, -1]) & ~runs.failed).sum())
 
 
-# Regret against a parameter ----------------------------------------------------------------------
-# A curve is a `Band` whose `times` are the parameter's values in increasing order.
+# Segments ----------------------------------------------------------------------------------------
+
+
+def segment_boundaries(setting: Setting) -> Floats:
+    """Return for each problem 0 and the last step of each segment, padded with NaN.
+
+    >>> segment_boundaries(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6])).tolist()
+    [[0.0, 5.0, 20.0]]
+    """
+    ends = [_last_steps(setting, i)[:MOST_SEGMENTS] for i in range(setting.n_problems)]
+    boundaries = np.full((len(ends), 1 + max(map(len, ends), default=1)), np.nan)
+    boundaries[:, 0] = 0
+    for row, last in zip(boundaries, ends, strict=True):
+        row[1 : 1 + len(last)] = last
+    return boundaries
+
+
+def _last_steps(setting: Setting, i: int) -> Steps:
+    points = setting.change_points[i]
+    return np.append(points[points <= setting.horizon] - 1, setting.horizon)
+
+
+def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tuple[Interval, ...]:
+    """Return the mean regret within each segment; segment 0 is the one before the first change.
+
+    Segment j covers the steps from change point c_j to c_{j+1} - 1. Its regret is
+    R(c_{j+1} - 1) - R(c_j - 1).
+
+    >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
+    >>> [mean.middle for mean in segment_regret(setting, "a")]
+    [1.0, 4.0]
+    """
+    rows = regret_curves(setting, agent, pseudo=pseudo)
+    earned = np.diff(regret_at(setting, rows, segment_boundaries(setting)), axis=1)
+    return tuple(interval(column) for column in earned.T)
+
+
+# Jumps of regret at change points ----------------------------------------------------------------
+
+
+def bumps(setting: Setting, agent: str, span: int) -> dict[int, Interval]:
+    """Return, by number of the change, the mean of `bump_rows`; unmeasured changes are left out.
+
+    >>> bumps(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", span=10)
+    {1: Interval(middle=3.0, low=3.0, high=3.0)}
+    """
+    columns = enumerate(bump_rows(setting, agent, span).T, start=1)
+    return {j: interval(column) for j, column in columns if not np.isnan(column).all()}
+
+
+def bump_rows(setting: Setting, agent: str, span: int) -> Floats:
+    """Return regret in the `span` steps after each change minus that in the `span` steps before.
+
+    The shape is (problems, changes). A change with another change or an end of the run within
+    `span` steps is NaN.
+
+    >>> bump_rows(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", 11).tolist()
+    [[nan]]
+    """
+    if span < 1:
+        raise InvalidParameter("span", span, "at least 1 step")
+    boundaries = segment_boundaries(setting)
+    length = np.diff(boundaries, axis=1)
+    room = np.minimum(length[:, :-1], length[:, 1:]) >= span
+    at = np.where(room, boundaries[:, 1:-1], np.nan)
+    rows = regret_curves(setting, agent)
+    before, now, after = (regret_at(setting, rows, at + shift) for shift in (-span, 0, span))
+    return (after - now) - (now - before)
+
+
+# Time to adapt -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Point:
-    """One value of a swept parameter, with the panel and the curve to which it belongs."""
+class Adaptation:
+    """How fast an agent adapts in a segment, over problems."""
 
-    parameter: str
-    value: float
-    panel: str
-    curve: str
-    setting: Setting
-    agent: str
+    median: float  # steps; inf if the agent does not adapt on at least half of the problems
+    never: float  # share of the problems on which the agent does not adapt within the segment
 
 
-def swept_parameters(results: Results) -> tuple[str, ...]:
-    """Return the parameters of agents or problems that were swept over numbers.
+def adaptation_times(setting: Setting, agent: str, epsilon: float) -> Floats:
+    """Return the steps from each segment's start until the agent has adapted: (problems, segments).
 
-    >>> swept_parameters(Results("nothing", 0.1, {}))
-    ()
+    The agent has adapted at the first recorded step from which on, until the end of the segment,
+    the mean pseudo-regret of the next 1000 steps stays at most ε. If there is no such step the
+    value is `inf`. The resolution is the grid of recorded steps: 1000 steps means as many grid
+    cells as cover at least 1000 steps, and all of them must lie within the segment. NaN if the
+    problem does not have the segment, the run failed, or the segment is too short.
+
+    >>> setting = as_setting([1000, 2000, 3000], {"a": [[300, 310, 320]], "b": [[0, 10, 310]]})
+    >>> [adaptation_times(setting, agent, epsilon=0.1).tolist() for agent in "ab"]
+    [[[1000.0]], [[inf]]]
     """
-    return tuple(dict.fromkeys(point.parameter for point in _swept_points(results)))
+    rows = regret_curves(setting, agent, pseudo=True)
+    times, values = with_origin(setting, rows)
+    ends = np.searchsorted(times, times + SUSTAINED)
+    ends = ends[ends < len(times)]
+    starts = np.arange(len(ends))
+    bad = values[:, ends] - values[:, starts] > epsilon * (times[ends] - times[starts])
+    latest_bad = np.maximum.accumulate(np.where(bad, starts, -1), axis=1)
+
+    boundaries = segment_boundaries(setting)
+    boundaries[np.isnan(rows).any(axis=1)] = np.nan
+    delays = np.full((len(boundaries), boundaries.shape[1] - 1), np.nan)
+    for j in range(delays.shape[1]):
+        first = np.searchsorted(times, boundaries[:, j])
+        beyond = np.searchsorted(times[ends], boundaries[:, j + 1], side="right")
+        fits = np.nonzero((first < beyond) & ~np.isnan(boundaries[:, j + 1]))[0]
+        last = beyond[fits] - 1
+        adapted = np.maximum(first[fits], latest_bad[fits, last] + 1)
+        delays[fits, j] = np.where(adapted > last, np.inf, times[adapted] - boundaries[fits, j])
+    return delays
 
 
-def regret_by_parameter(results: Results, parameter: str) -> dict[str, dict[str, Band]]:
-    """Return mean final regret against a swept parameter: panel -> curve -> `Band`.
+def adaptation_by_segment(setting: Setting, agent: str, epsilon: float) -> tuple[Adaptation, ...]:
+    """Return, per segment, the median adaptation time and how often the agent never adapts.
 
-    Args:
-        results: the results of an experiment with a sweep.
-        parameter: one of `swept_parameters(results)`.
+    >>> setting = as_setting([1000, 2000], {"a": [[300, 310], [0, 0], [0, 999]]})
+    >>> adaptation_by_segment(setting, "a", epsilon=0.1)
+    (Adaptation(median=1000.0, never=0.3333333333333333),)
+    """
+    summaries = []
+    for column in adaptation_times(setting, agent, epsilon).T:
+        measured = column[~np.isnan(column)]
+        known = len(measured) > 0
+        median = float(np.median(measured)) if known else np.nan
+        never = float(np.mean(np.isinf(measured))) if known else np.nan
+        summaries.append(Adaptation(median, never))
+    return tuple(summaries)
 
-    There is one panel per setting, where settings that differ only in the parameter share a panel,
-    and one curve per agent and per value of the other swept parameters. The value of a formula is
-    that on the first problem. If agent and problem both swept a parameter of this name, the agent's
-    is used.
+
+# Detection ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well an agent's restarts match the changes of a setting."""
+
+    detected: Interval  # share of the changes; NaN if there are none
+    delay: float  # median over all changes, where a missed change has an infinite delay
+    false_alarms: Interval  # per 100 000 steps
+
+
+def detection(setting: Setting, agent: str) -> Detection | None:
+    """Compare the agent's restarts with the change points; None if no restarts were recorded.
 
     >>> from dataclasses import replace
-    >>> setting = as_setting([10], {"a [w=8]": [[3]], "a [w=4]": [[5]]})
-    >>> agents = {
-    ...     name: replace(setting.agents[name], base="a", swept={"w": w})
-    ...     for name, w in [("a [w=8]", 8), ("a [w=4]", 4)]
-    ... }
-    >>> results = Results("", 0.1, {"s": replace(setting, base="s", agents=agents)})
-    >>> curve = regret_by_parameter(results, "w")["s"]["a"]
-    >>> curve.times.tolist(), curve.middle.tolist()
-    ([4.0, 8.0], [5.0, 3.0])
+    >>> setting = as_setting([50_000, 100_000], {"a": [[0, 0]]}, change_points=[100, 60_000])
+    >>> runs = replace(setting.agents["a"], restarts=(np.array([50, 107, 900]),))
+    >>> score = detection(replace(setting, agents={"a": runs}), "a")
+    >>> score.detected.middle, score.delay, score.false_alarms.middle
+    (0.5, inf, 2.0)
     """
-    allowed = swept_parameters(results)
-    if parameter not in allowed:
-        known = ", ".join(map(repr, allowed)) or "none in these results"
-        raise InvalidParameter("parameter", parameter, f"a parameter swept over numbers: {known}")
-    panels: dict[str, dict[str, list[tuple[float, Interval]]]] = {}
-    for point in _swept_points(results):
-        if point.parameter == parameter:
-            regret = final_regret(point.setting, point.agent)
-            curves = panels.setdefault(point.panel, {})
-            curves.setdefault(point.curve, []).append((point.value, regret))
-    return {
-        panel: {name: _curve(points) for name, points in curves.items()}
-        for panel, curves in panels.items()
-    }
+    shares, delays, false_alarms = [], [], []
+    recorded = runs_of(setting, agent).restarts or (None,) * setting.n_problems
+    for points, restarts in zip(setting.change_points, recorded, strict=True):
+        if restarts is None:
+            continue
+        changes = points[points < setting.horizon]
+        late = _detection_delays(changes, restarts, setting.horizon)
+        hits = int(np.isfinite(late).sum())
+        shares.append(hits / len(changes) if len(changes) else np.nan)
+        delays.append(late)
+        false_alarms.append((len(restarts) - hits) * 1e5 / setting.horizon)
+    if not delays:
+        return None
+    ordered = np.sort(np.concatenate(delays))
+    # An element, not the mean of two, because one of the two may be infinite.
+    median = float(ordered[len(ordered) // 2]) if len(ordered) else np.nan
+    return Detection(interval(shares), median, interval(false_alarms))
 
 
-def fixed_values(results: Results, parameter: str) -> dict[str, dict[str, float]]:
-    """Return the values of agents for which others' swept parameter is fixed: panel -> agent."""
-    fixed: dict[str, dict[str, float]] = {}
-    for setting in results.settings.values():
-        swept = any(parameter in runs.swept for runs in setting.agents.values())
-        for name, runs in setting.agents.items():
-            value = runs.parameters.get(parameter)
-            if swept and parameter not in runs.swept and isinstance(value, int | float):
-                panel = _label(setting.base or setting.name, setting.swept)
-                fixed.setdefault(panel, {})[name] = float(value)
-    return fixed
-
-
-def regret_by_hardness(setting: Setting, name: str = "diameter", bins: int = 8) -> dict[str, Band]:
-    """Return each agent's mean final regret against a hardness of the problems.
-
-    The problems are sorted by hardness and split into `bins` groups of equal size; each group is
-    placed at its median hardness. Problems of unknown or infinite hardness are left out.
-
-    >>> from dataclasses import replace
-    >>> setting = as_setting([10], {"a": [[5], [1], [7], [3]]})
-    >>> setting = replace(setting, hardness={"diameter": np.array([30.0, 10.0, 40.0, 20.0])})
-    >>> curve = regret_by_hardness(setting, bins=2)["a"]
-    >>> curve.times.tolist(), curve.middle.tolist()
-    ([15.0, 35.0], [2.0, 6.0])
-    """
-    if name not in setting.hardness:
-        raise InvalidParameter("name", name, f"one of {', '.join(map(repr, setting.hardness))}")
-    if bins < 1:
-        raise InvalidParameter("bins", bins, "at least 1")
-    hardness = setting.hardness[name]
-    order = np.argsort(hardness, kind="stable")
-    order = order[np.isfinite(hardness[order])]
-    if len(order) == 0:
-        return {}
-    groups = np.array_split(order, min(bins, len(order)))
-    medians = [float(np.median(hardness[group])) for group in groups]
-    curves = {}
-    for agent in setting.agents:
-        regrets = final_regrets(setting, agent)
-        means = [interval(regrets[group]) for group in groups]
-        curves[agent] = _curve(list(zip(medians, means, strict=True)))
-    return curves
-
-
-def _swept_points(results: Results) -> Iterator[_Point]:
-    for setting in results.settings.values():
-        for agent, runs in setting.agents.items():
-            for owner in (runs, setting):
-                for name, written in owner.swept.items():
-                    value = owner.parameters.get(name, written)
-                    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                    if not is_number or (owner is setting and name in runs.swept):
-                        continue
-                    of_agent = {k: v for k, v in runs.swept.items() if k != name}
-                    of_setting = dict(setting.swept)
-                    if owner is setting:
-                        del of_setting[name]
-                    panel = _label(setting.base or setting.name, of_setting)
-                    curve = _label(runs.base or agent, of_agent)
-                    yield _Point(name, float(value), panel, curve, setting, agent)
-
-
-def _label(base: str, other_parameters: Mapping[str, Any]) -> str:
-    """Name an agent or setting with its swept parameters other than the one on the x axis."""
-    shown = ", ".join(f"{name}={value}" for name, value in other_parameters.items())
-    return f"{base} [{shown}]" if shown else base
-
-
-def _curve(points: Sequence[tuple[float, Interval]]) -> Band:
-    ordered = sorted(points, key=lambda point: point[0])
-    rows = np.array([[x, mean.middle, mean.low, mean.high] for x, mean in ordered])
-    return Band(*rows.T)
+def _detection_delays(changes: Steps, restarts: Steps, horizon: int) -> Floats:
+    """Return the steps from each change to the first restart in its segment; inf if none."""
+    ends = np.append(changes[1:], horizon + 1)
+    first = np.searchsorted(restarts, changes, side="right")
+    at = np.append(restarts, horizon + 1)[first]
+    return np.where(at < ends, at - changes, np.inf)

@@ -1,8 +1,8 @@
 """One HTML page made of sections: self-contained, interactive and printable.
 
 A page is a list of sections, and a section a list of blocks: prose, facts, tables, charts, a
-picture, claims, code. This module turns them into HTML; `report` and `leaderboard` decide what
-a page says.
+picture, claims, code. The template has one macro per class of blocks; `report` and `leaderboard`
+decide what a page says.
 
 This is the only module that imports Jinja2 (extra `plot`). The template escapes all text. The data
 of the charts is embedded as JSON without any character that could end its element. The page's
@@ -23,19 +23,13 @@ from importlib import resources
 from typing import Any
 
 from switchmdp.errors import MissingExtra
-from switchmdp.reports.charts import Chart
 from switchmdp.reports.claims import Sentence
-from switchmdp.reports.formatting import UNKNOWN, Table
+from switchmdp.reports.curves import Chart
+from switchmdp.reports.tables import Table
 from switchmdp.storage import save_bytes
 
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
 STYLES = ("uPlot.min.css", "page.css")
-BADGES = {
-    "reproduced": ("✓", "good"),
-    "reproduced in part": ("◐", "open"),
-    "not reproduced": ("✗", "bad"),
-    "undecided": ("?", "open"),
-}
 
 
 @dataclass(frozen=True)
@@ -62,9 +56,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG image."""
+    """An image, given as a `data:` URL."""
 
-    svg: bytes
+    source: str
     caption: str
 
 
@@ -131,30 +125,21 @@ def render_page(page: Page) -> str:
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtra("the page needs Jinja2: pip install 'switchmdp[plot]'") from error
-    charts: list[Chart] = []
-    sections = [
-        {
-            "anchor": section.anchor,
-            "title": section.title,
-            "blocks": [_block(block, section, charts) for block in section.blocks],
-        }
-        for section in page.sections
-        if section.blocks
-    ]
-    scripts = [_file(name) for name in SCRIPTS]
-    # Not escaped: the files of this package, and JSON without markup characters.
-    verbatim = {
-        "style": Markup("\n".join(_file(name) for name in STYLES)),
-        "charts": Markup(_json(charts)),
-        "scripts": [Markup(script) for script in scripts],
-    }
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
+    environment.filters |= {"unbroken": unbroken, "kind": lambda block: type(block).__name__}
+    blocks = [block for section in page.sections for block in section.blocks]
+    scripts = [_file(name) for name in SCRIPTS]
     return environment.from_string(_file("page.html.j2")).render(
-        title=page.title, summary=unbroken(page.summary), sections=sections, **verbatim,
-        policy=_policy(scripts), licence=_file("uPlot-LICENSE.txt"),
-    )  # fmt: skip
+        page=page,
+        policy=_policy(scripts),
+        licence=_file("uPlot-LICENSE.txt"),
+        # Not escaped: the files of this package, and JSON without markup characters.
+        style=Markup("\n".join(_file(name) for name in STYLES)),
+        charts=Markup(_json([block.chart for block in blocks if isinstance(block, Plot)])),
+        scripts=[Markup(script) for script in scripts],
+    )
 
 
 def unbroken(text: str) -> str:
@@ -166,61 +151,8 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=[\d…]) (?=[-\d…%])", "\N{NO-BREAK SPACE}", text)
 
 
-def _block(block: Block, section: Section, charts: list[Chart]) -> dict[str, Any]:
-    """Return the template's variables for a block; a chart is added to `charts`."""
-    match block:
-        case str():
-            return {"kind": "prose", "text": unbroken(block)}
-        case HowToRead():
-            return {"kind": "how_to_read"}
-        case Facts(items, title):
-            return {"kind": "facts", "title": title, "items": items}
-        case Table():
-            return {"kind": "table", **_table(block, section.title)}
-        case Plot(chart, caption, title):
-            charts.append(chart)
-            return {
-                "kind": "chart", "title": title, "index": len(charts) - 1,
-                "caption": unbroken(caption),
-            }  # fmt: skip
-        case Picture(svg, caption):
-            data = "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
-            return {"kind": "picture", "source": data, "caption": caption}
-        case Claims(sentences):
-            return {"kind": "claims", "sentences": [_sentence(each) for each in sentences]}
-        case Code(text, title, summary):
-            return {"kind": "code", "title": title, "summary": summary, "text": text}
-
-
-def _table(table: Table, heading: str) -> dict[str, Any]:
-    """Return a table for the template, its title without the heading above it."""
-    title = table.title.removeprefix(f"{heading}: ")
-    rows = [
-        [unbroken(cell) if right else cell for cell, right in zip(row, table.numeric, strict=True)]
-        for row in table.rows
-    ]
-    return {
-        "title": title[:1].upper() + title[1:], "columns": table.columns, "rows": rows,
-        "note": table.note, "numeric": table.numeric,
-    }  # fmt: skip
-
-
-def _sentence(sentence: Sentence) -> dict[str, Any]:
-    tests = [
-        {"reading": v.claim.reading, "measured": unbroken(v.text), **_badge(v.outcome)}
-        for v in sentence.verdicts
-    ]
-    return {"quote": sentence.quote, "tests": tests, **_badge(sentence.outcome)}
-
-
-def _badge(outcome: str) -> dict[str, str]:
-    symbol, mood = BADGES.get(outcome, (UNKNOWN, "open"))
-    return {"outcome": outcome, "symbol": symbol, "mood": mood}
-
-
 def _file(name: str) -> str:
-    folder = resources.files("switchmdp.reports").joinpath("page_files")
-    return folder.joinpath(name).read_text(encoding="utf-8")
+    return (resources.files("switchmdp.reports") / "page_files" / name).read_text("utf-8")
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -16,21 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from switchmdp.experiments.results import Results, Setting
-from switchmdp.reports import figures, measures, tables
-from switchmdp.reports.charts import (
-    hardness_chart,
-    needs_log_axis,
-    parameter_charts,
-    regret_chart,
-    shared_changes,
-    varies_in_diameter,
+from switchmdp.reports import curves, figures, measures, tables
+from switchmdp.reports.claims import Sentence, by_sentence, claims_table, judge_all
+from switchmdp.reports.page import (
+    Block,
+    Claims,
+    Code,
+    Facts,
+    HowToRead,
+    Page,
+    Plot,
+    Section,
+    write_page,
 )
-from switchmdp.reports.claims import Sentence, by_sentence, judge_all
-from switchmdp.reports.formatting import UNKNOWN, Table, count, number, printable
-from switchmdp.reports.page import Claims, Code, Facts, HowToRead, Page, Plot, Section, write_page
+from switchmdp.reports.tables import UNKNOWN, Table, count, number, printable
 from switchmdp.storage import save_bytes
 
 SIDE_BY_SIDE = 4  # panels in a figure
@@ -60,7 +60,7 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     """
     target = Path(folder)
     files = [target / "index.html", write_tables(results, target)]
-    write_page(experiment_page(results, overview(results)), files[0])
+    write_page(experiment_page(results), files[0])
     return files + figures.save_figures(report_figures(results), target / "figures")
 
 
@@ -91,42 +91,19 @@ def report_figures(results: Results) -> Iterator[tuple[str, Any]]:
     groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
     for i, group in enumerate(groups if settings else []):
         suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
-        yield f"regret{suffix}", figures.regret_figure([regret_panel(one) for one in group])
+        yield f"regret{suffix}", figures.regret_figure(list(map(curves.regret_panel, group)))
         quantiles = [
             (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
             for one in group
         ]
         yield f"final{suffix}", figures.distribution_figure(quantiles)
-    for parameter in measures.swept_parameters(results):
-        yield f"against-{_file_name(parameter)}", parameter_figure(results, parameter)
-    panels = [
-        figures.Panel(one.name, measures.regret_by_hardness(one, "diameter"))
-        for one in settings[:SIDE_BY_SIDE]
-        if varies_in_diameter(one)
-    ]
-    if panels:
+    for parameter in curves.swept_parameters(results):
+        panels = curves.parameter_panels(results, parameter)
+        log = curves.needs_log_axis(panels)
+        figure = figures.parameter_figure(panels[:SIDE_BY_SIDE], xlabel=parameter, log=log)
+        yield f"against-{_file_name(parameter)}", figure
+    if panels := curves.diameter_panels(results)[:SIDE_BY_SIDE]:
         yield "against-diameter", figures.parameter_figure(panels, xlabel="diameter of the problem")
-
-
-def regret_panel(setting: Setting) -> figures.Panel:
-    """Return mean regret over time, with the change points that all problems share."""
-    curves = {agent: measures.regret_band(setting, agent) for agent in setting.agents}
-    return figures.Panel(setting.name, curves, shared_changes(setting) or ())
-
-
-def parameter_figure(results: Results, parameter: str) -> Any:
-    """Draw final regret against a swept parameter; fixed values of it are marked."""
-    by_panel = measures.regret_by_parameter(results, parameter)
-    marks = measures.fixed_values(results, parameter)
-    values = np.concatenate(
-        [curve.times for curves in by_panel.values() for curve in curves.values()]
-    )
-    panels = [
-        figures.Panel(name, curves, (), marks.get(name, {})) for name, curves in by_panel.items()
-    ]
-    return figures.parameter_figure(
-        panels[:SIDE_BY_SIDE], xlabel=parameter, log=needs_log_axis(values)
-    )
 
 
 def _file_name(text: str) -> str:
@@ -139,7 +116,7 @@ def _file_name(text: str) -> str:
 def all_tables(results: Results) -> Iterator[Table]:
     """Yield every table, in the order of the report."""
     if results.claims:
-        yield tables.claims_table(results)
+        yield claims_table(results)
     yield from overview(results)
     for setting in results.settings.values():
         yield from tables.setting_tables(setting, results.epsilon)
@@ -216,8 +193,11 @@ def _wrapped(text: str, indent: str) -> list[str]:
 # Page --------------------------------------------------------------------------------------------
 
 
-def experiment_page(results: Results, further: Sequence[Table] = ()) -> Page:
-    """Return the page of an experiment; `further` tables are shown in a section of their own.
+HOW_TO_READ = Section("reading", "How to read this page", [HowToRead()])
+
+
+def experiment_page(results: Results) -> Page:
+    """Return the page of an experiment.
 
     >>> page = experiment_page(Results("Nothing yet", 0.1, {}))
     >>> page.summary, [section.title for section in page.sections if section.blocks]
@@ -226,12 +206,12 @@ def experiment_page(results: Results, further: Sequence[Table] = ()) -> Page:
     sentences = by_sentence(judge_all(results))
     sections = [
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
-        how_to_read(),
+        HOW_TO_READ,
         *(
             setting_section(results, setting, tables.setting_tables(setting, results.epsilon))
             for setting in results.settings.values()
         ),
-        *common_sections(results, Section("further", "Further tables", further)),
+        *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
     return Page(results.title, _summary(results, sentences), sections)
 
@@ -239,7 +219,7 @@ def experiment_page(results: Results, further: Sequence[Table] = ()) -> Page:
 def common_sections(results: Results, further: Section) -> list[Section]:
     """Return the sections after the settings: problems, parameters, `further`, failures, origin."""
     return [
-        Section("problems", "Problems", _problems(results)),
+        Section("problems", "Problems", list(_problems(results))),
         Section("parameters", "Regret by parameter", list(_parameters(results))),
         further,
         Section("failures", "Failed runs", list(_failures(results.failures))),
@@ -247,15 +227,10 @@ def common_sections(results: Results, further: Section) -> list[Section]:
     ]
 
 
-def how_to_read() -> Section:
-    """Return the section that explains regret and intervals."""
-    return Section("reading", "How to read this page", [HowToRead()])
-
-
 def setting_section(results: Results, setting: Setting, shown: Sequence[Table]) -> Section:
     """Return the section of one setting: the regret chart and the given tables."""
     i = list(results.settings).index(setting.name)
-    plot = Plot(regret_chart(results, setting), _change_caption(setting))
+    plot = Plot(curves.regret_chart(results, setting), _change_caption(setting))
     return Section(f"setting-{i + 1}", setting.name, [plot, *(t for t in shown if t.rows)])
 
 
@@ -281,7 +256,7 @@ def _range(values: set[int], noun: str) -> str:
 
 
 def _change_caption(setting: Setting) -> str:
-    points = shared_changes(setting)
+    points = curves.shared_changes(setting)
     if points is None:
         return "Change points are not marked, because they differ between problems or are too many."
     if not points:
@@ -289,33 +264,31 @@ def _change_caption(setting: Setting) -> str:
     return f"Dashed vertical lines mark the change points: step {_listed(map(number, points))}."
 
 
-def _problems(results: Results) -> list[Table | Plot]:
+def _problems(results: Results) -> Iterator[Block]:
     hardness = tables.hardness_table(results)
-    blocks: list[Table | Plot] = [hardness] if hardness.rows else []
-    for setting in results.settings.values():
-        chart = hardness_chart(results, setting)
-        if chart:
-            caption = (
-                "The problems are sorted by diameter and split into groups of equal size. Each "
-                "point is the mean final regret of a group, at its median diameter."
-            )
-            blocks.append(Plot(chart, caption, chart["title"]))
-    return blocks
+    if hardness.rows:
+        yield hardness
+    caption = (
+        "The problems are sorted by diameter and split into groups of equal size. Each point is "
+        "the mean final regret of a group, at its median diameter."
+    )
+    for panel in curves.diameter_panels(results):
+        chart = curves.points_chart(panel, "diameter", results.agents)
+        yield Plot(chart, caption, chart["title"])
 
 
-def _parameters(results: Results) -> Iterator[Plot]:
-    for parameter in measures.swept_parameters(results):
-        for chart in parameter_charts(results, parameter):
-            marked = [f"{m['label']} = {number(_whole(m['x']))}" for m in chart["marks"]]
+def _parameters(results: Results) -> Iterator[Block]:
+    for parameter in curves.swept_parameters(results):
+        panels = curves.parameter_panels(results, parameter)
+        order = list(dict.fromkeys(name for panel in panels for name in panel.curves))
+        for panel in panels:
+            marked = [f"{name} = {tables.value(x)}" for name, x in panel.marks.items()]
             caption = f"Dashed vertical lines: {', '.join(marked)}." if marked else ""
+            chart = curves.points_chart(panel, parameter, order)
             yield Plot(chart, caption, chart["title"])
 
 
-def _whole(value: float) -> float:
-    return int(value) if float(value).is_integer() else value
-
-
-def _failures(failures: Sequence[Mapping[str, Any]]) -> Iterator[str | Code]:
+def _failures(failures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """Yield the failed runs; runs of an agent with the same traceback are grouped."""
     if failures:
         n = len(failures)
@@ -329,7 +302,7 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> Iterator[str | Code]:
         yield Code(traceback[-LONGEST_TRACEBACK:], summary=f"{place}: {error}")
 
 
-def _origin(results: Results) -> Iterator[Code | Facts]:
+def _origin(results: Results) -> Iterator[Block]:
     facts = dict(results.provenance)
     if rerun := facts.pop("rerun", ""):
         yield Code(rerun, title="Command")

@@ -1,45 +1,215 @@
-"""The tables of a report: what was measured, formatted as text.
+"""Tables of a report: numbers as text, tables as text and Markdown, and what was measured.
 
 Regret means final regret; lower is better. A number in parentheses is a 95 % bootstrap interval
-over problems; – means unknown. The first part holds the tables of an experiment, the second those
-of a leaderboard.
+over problems; – means unknown.
+
+A cell may hold any text, including names from a configuration file. Characters that cannot be
+printed (line breaks, control characters) become spaces, and characters with a meaning in Markdown
+or HTML are escaped.
 """
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from switchmdp.experiments.leaderboard import Row, Standing, Suite, trials
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import measures
-from switchmdp.reports.adaptation import (
-    MOST_SEGMENTS,
-    adaptation_by_segment,
-    detection,
-    segment_boundaries,
-    segment_regret,
-)
-from switchmdp.reports.claims import judge_all
-from switchmdp.reports.formatting import (
-    UNKNOWN,
-    Table,
-    count,
-    number,
-    percent,
-    steps,
-    with_interval,
-)
-from switchmdp.reports.ranking import Place, overall, setting_of, yardstick
+from switchmdp.reports.resampling import Interval
 
+UNKNOWN = "–"
+WIDEST = 44  # characters per line of a cell
 MOST_PAIRED = 10  # agents; with more, each agent is only compared with the best
-Board = Mapping[str, Sequence[Place]]  # the places of each row
+Item = TypeVar("Item")
 
 
-# An experiment -----------------------------------------------------------------------------------
+# Numbers -----------------------------------------------------------------------------------------
+
+
+def number(x: float) -> str:
+    """Format a number with three significant digits, or with all digits of its integer part.
+
+    >>> [number(x) for x in (12_539.4, 53.94, 0.5, -1.0, 4e-7, 0.0)]
+    ['12 539', '53.9', '0.500', '-1.00', '4.00e-07', '0']
+    >>> [number(x) for x in (7, 1_000_000, float("inf"), float("nan"))]
+    ['7', '1 000 000', '∞', '–']
+    """
+    if math.isnan(x):
+        return UNKNOWN
+    if math.isinf(x):
+        return "∞" if x > 0 else "-∞"
+    if isinstance(x, int) or abs(x) >= 999.5 or x == 0:
+        return f"{x + 0:,.0f}".replace(",", " ")
+    rounded = float(f"{x:.3g}")
+    exponent = math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.2e}" if exponent < -4 else f"{rounded:.{max(0, 2 - exponent)}f}"
+
+
+def steps(n: float) -> str:
+    """Format a number of steps as a whole number; it may be infinite or unknown.
+
+    >>> steps(99.0), steps(float("inf")), steps(float("nan"))
+    ('99', '∞', '–')
+    """
+    return number(int(n) if math.isfinite(n) else n)
+
+
+def value(parameter: float) -> str:
+    """Format the value of a parameter.
+
+    >>> value(2000.0), value(0.05)
+    ('2 000', '0.05')
+    """
+    return number(int(parameter)) if float(parameter).is_integer() else f"{parameter:g}"
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage.
+
+    >>> percent(0.1234), percent(1.0), percent(float("nan"))
+    ('12.3 %', '100.0 %', '–')
+    """
+    return UNKNOWN if math.isnan(share) else f"{round(100 * share, 1) + 0.0:.1f} %"
+
+
+def with_interval(interval: Interval) -> str:
+    """Format an estimate with its 95 % interval.
+
+    >>> with_interval(Interval(12_539.0, 12_001.0, 13_000.0))
+    '12 539 (12 001 … 13 000)'
+    """
+    if math.isnan(interval.middle):
+        return UNKNOWN
+    return f"{number(interval.middle)} ({number(interval.low)} … {number(interval.high)})"
+
+
+def count(n: int, noun: str) -> str:
+    """Format a count with its noun.
+
+    >>> count(1, "problem"), count(2000, "problem")
+    ('1 problem', '2 000 problems')
+    """
+    return f"{number(n)} {noun}" if n == 1 else f"{number(n)} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Replace characters that cannot be printed, such as line breaks, by spaces.
+
+    >>> printable("two\\nlines")
+    'two lines'
+    """
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+# Tables as text and Markdown ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, named columns, rows of text cells, and a note.
+
+    >>> table = Table("Sizes", ("name", "size"), (("pin", "7"), ("house", "12 000")), "In mm.")
+    >>> print(table.text())
+    Sizes
+    <BLANKLINE>
+    name     size
+    -----  ------
+    pin         7
+    house  12 000
+    <BLANKLINE>
+    In mm.
+    >>> print(table.markdown())
+    **Sizes**
+    <BLANKLINE>
+    | name | size |
+    | --- | ---: |
+    | pin | 7 |
+    | house | 12 000 |
+    <BLANKLINE>
+    In mm.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls, title: str, items: Iterable[Item], columns: Mapping[str, Callable[[Item], str]],
+        note: str = "",
+    ) -> Table:  # fmt: skip
+        """Return a table with one row per item; each column computes its cell from the item."""
+        rows = tuple(tuple(cell(item) for cell in columns.values()) for item in items)
+        return cls(title, tuple(columns), rows, note)
+
+    def text(self) -> str:
+        """Return the table as aligned plain text for a terminal."""
+        wrapped = [[_lines(cell) for cell in row] for row in (self.columns, *self.rows)]
+        widths = [
+            max(_width(line) for cell in column for line in cell)
+            for column in zip(*wrapped, strict=True)
+        ]
+        blocks = []
+        for row in wrapped:
+            height = max(map(len, row))
+            cells = [cell + [""] * (height - len(cell)) for cell in row]
+            blocks.append(
+                [_aligned(line, widths, self.numeric) for line in zip(*cells, strict=True)]
+            )
+        separator = [""] if any(len(block) > 1 for block in blocks[1:]) else []
+        body = [line for block in blocks[1:] for line in [*block, *separator]]
+        rule = "  ".join("-" * width for width in widths)
+        lines = [printable(self.title), "", *blocks[0], rule, *body]
+        return "\n".join(lines).rstrip() + (f"\n\n{printable(self.note)}" if self.note else "")
+
+    def markdown(self) -> str:
+        """Return the table as GitHub-flavoured Markdown."""
+        rules = ["---:" if numeric else "---" for numeric in self.numeric]
+        rows = [[_escaped(cell) for cell in row] for row in (self.columns, *self.rows)]
+        lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
+        parts = [f"**{_escaped(self.title)}**", "\n".join(lines), _escaped(self.note)]
+        return "\n\n".join(part for part in parts if part)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column, whether it holds numbers, which are aligned to the right."""
+        columns = zip(*self.rows, strict=True) if self.rows else [("",)] * len(self.columns)
+        return [all(cell[:1] in {*"0123456789-∞", UNKNOWN} for cell in col) for col in columns]
+
+
+def _escaped(text: str) -> str:
+    safe = html.escape(printable(text), quote=False)
+    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in safe)
+
+
+def _lines(cell: str) -> list[str]:
+    return textwrap.wrap(printable(cell), WIDEST) or [""]
+
+
+def _width(text: str) -> int:
+    """Count the terminal columns that the text takes up."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    cells = []
+    for cell, width, to_the_right in zip(line, widths, numeric, strict=True):
+        gap = " " * (width - _width(cell))
+        cells.append(gap + cell if to_the_right else cell + gap)
+    return "  ".join(cells).rstrip()
+
+
+# Tables of an experiment -------------------------------------------------------------------------
 
 
 def setting_tables(setting: Setting, epsilon: float) -> list[Table]:
@@ -55,54 +225,62 @@ def summary_table(setting: Setting) -> Table:
     ('b', '1.00 (1.00 … 1.00)', '1.00 (1.00 … 1.00)')
     """
     reference = next(iter(setting.agents), "")
-    columns = (
-        "agent", "mean regret", "interquartile mean", "median", "5 %", "95 %",
-        f"better than {reference}", "episodes", "sweeps", "ε-bad steps",
-        "seconds per million steps", "failed",
-    )  # fmt: skip
-    rows = []
-    for agent in _ranked(setting):
-        low, median, high = measures.final_quantiles(setting, agent, (0.05, 0.5, 0.95))
-        better = measures.probability_of_improvement(setting, agent, reference).middle
-        rows.append((
-            agent,
-            with_interval(measures.final_regret(setting, agent)),
-            with_interval(measures.final_iqm(setting, agent)),
-            *(number(quantile) for quantile in (median, low, high)),
-            UNKNOWN if agent == reference else percent(better),
-            number(measures.episodes(setting, agent).middle),
-            number(measures.sweeps(setting, agent).middle),
-            number(measures.bad_steps(setting, agent).middle),
-            number(measures.seconds_per_million_steps(setting, agent).middle),
-            number(int(setting.agents[agent].failed.sum())),
-        ))  # fmt: skip
+
+    def quantile(share: float) -> Callable[[str], str]:
+        return lambda agent: number(measures.final_quantiles(setting, agent, [share])[0])
+
+    def cost(name: str) -> Callable[[str], str]:
+        return lambda agent: number(measures.mean_cost(setting, agent, name))
+
+    def better_than_reference(agent: str) -> str:
+        better = measures.probability_of_improvement(setting, agent, reference)
+        return UNKNOWN if agent == reference else percent(better.middle)
+
+    columns: dict[str, Callable[[str], str]] = {
+        "agent": str,
+        "mean regret": lambda agent: with_interval(measures.final_regret(setting, agent)),
+        "interquartile mean": lambda agent: with_interval(measures.final_iqm(setting, agent)),
+        "median": quantile(0.5),
+        "5 %": quantile(0.05),
+        "95 %": quantile(0.95),
+        f"better than {reference}": better_than_reference,
+        "episodes": cost("episodes"),
+        "sweeps": cost("sweeps"),
+        "ε-bad steps": cost("bad_steps"),
+        "seconds per million steps": lambda agent: number(
+            measures.seconds_per_million_steps(setting, agent)
+        ),
+        "failed": lambda agent: number(int(setting.agents[agent].failed.sum())),
+    }
     note = (
-        f"Regret after {number(setting.horizon)} steps on {count(setting.n_problems, 'problem')}, "
-        "with 95 % bootstrap intervals over problems. “Better than” is the share of problems with "
-        "lower regret. Episodes, sweeps of extended value iteration, ε-bad steps and seconds are "
-        "means over problems; “failed” counts runs."
+        f"Regret {_after(setting)}, with 95 % bootstrap intervals over problems. “Better than” is "
+        "the share of problems with lower regret. Episodes, sweeps of extended value iteration, "
+        "ε-bad steps and seconds are means over problems; “failed” counts runs."
     )
-    return Table(f"{setting.name}: final regret", columns, tuple(rows), note)
+    return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note)
 
 
 def short_table(setting: Setting) -> Table:
     """Return mean regret per agent, with counts of failed and unfinished runs if there are any."""
     counts = {
-        "failed": [int(runs.failed.sum()) for runs in setting.agents.values()],
-        "unfinished": [measures.unfinished_runs(runs) for runs in setting.agents.values()],
+        "failed": {name: int(runs.failed.sum()) for name, runs in setting.agents.items()},
+        "unfinished": {name: measures.unfinished_runs(r) for name, r in setting.agents.items()},
     }
-    more = {name: dict(zip(setting.agents, n, strict=True)) for name, n in counts.items() if any(n)}
+    shown = {name: column for name, column in counts.items() if any(column.values())}
     rows = tuple(
         (
             agent,
             with_interval(measures.final_regret(setting, agent)),
-            *(number(column[agent]) for column in more.values()),
+            *(number(column[agent]) for column in shown.values()),
         )
-        for agent in _ranked(setting)
+        for agent in ranked_agents(setting)
     )
-    where = f"{number(setting.horizon)} steps on {count(setting.n_problems, 'problem')}"
-    columns = ("agent", "mean (95 % interval)", *more)
-    return Table(f"{setting.name}: regret after {where}", columns, rows)
+    columns = ("agent", "mean (95 % interval)", *shown)
+    return Table(f"{setting.name}: regret {_after(setting)}", columns, rows)
+
+
+def _after(setting: Setting) -> str:
+    return f"after {number(setting.horizon)} steps on {count(setting.n_problems, 'problem')}"
 
 
 def paired_table(setting: Setting) -> Table:
@@ -111,28 +289,28 @@ def paired_table(setting: Setting) -> Table:
     >>> paired_table(measures.as_setting([10], {"a": [[2]], "b": [[1]]})).rows[0][:4]
     ('b', 'a', '-1.00 (-1.00 … -1.00)', '0.500 (0.500 … 0.500)')
     """
-    ranked = _ranked(setting)
+    ranked = ranked_agents(setting)
     all_pairs = len(ranked) <= MOST_PAIRED
     pairs = itertools.combinations(ranked, 2) if all_pairs else ((ranked[0], b) for b in ranked[1:])
-    rows = tuple(
-        (
-            a,
-            b,
-            with_interval(measures.difference(setting, a, b)),
-            with_interval(measures.ratio(setting, a, b)),
-            with_interval(measures.probability_of_improvement(setting, a, b)),
-            number(measures.shared_problems(setting, a, b)),
-        )
-        for a, b in pairs
-    )
+
+    def measured(measure: Callable[[Setting, str, str], Interval]) -> Callable[[list[str]], str]:
+        return lambda pair: with_interval(measure(setting, *pair))
+
+    columns = {
+        "agent": lambda pair: pair[0],
+        "compared with": lambda pair: pair[1],
+        "difference": measured(measures.difference),
+        "ratio": measured(measures.ratio),
+        "P(lower regret)": measured(measures.probability_of_improvement),
+        "problems": lambda pair: number(measures.shared_problems(setting, *pair)),
+    }
     note = (
         "Mean final regret of the first agent minus, and divided by, that of the second, and the "
         "probability that the first has lower regret; with 95 % intervals."
     )
     if not all_pairs:
         note += f" With more than {MOST_PAIRED} agents, each is compared with the best only."
-    columns = ("agent", "compared with", "difference", "ratio", "P(lower regret)", "problems")
-    return Table(f"{setting.name}: paired comparisons", columns, rows, note)
+    return Table.of(f"{setting.name}: paired comparisons", pairs, columns, note)
 
 
 def segment_table(setting: Setting) -> Table:
@@ -145,7 +323,7 @@ def segment_table(setting: Setting) -> Table:
     note = "Mean regret within each segment. Segment 0 ends at the first change."
 
     def cells(agent: str) -> list[str]:
-        return [with_interval(mean) for mean in segment_regret(setting, agent)]
+        return [with_interval(mean) for mean in measures.segment_regret(setting, agent)]
 
     return _by_segment(setting, "regret by segment", note, cells)
 
@@ -168,7 +346,7 @@ def adaptation_table(setting: Setting, epsilon: float) -> Table:
             UNKNOWN
             if math.isnan(each.median)
             else f"{number(each.median)} ({percent(each.never)} never)"
-            for each in adaptation_by_segment(setting, agent, epsilon)
+            for each in measures.adaptation_by_segment(setting, agent, epsilon)
         ]
 
     return _by_segment(setting, "steps to adapt", note, cells)
@@ -184,34 +362,10 @@ def overview_table(results: Results) -> Table:
     columns = []
     for setting in results.settings.values():
         means = {a: measures.final_regret(setting, a).middle for a in setting.agents}
-        columns.append(_starred([means.get(agent, math.nan) for agent in results.agents]))
+        columns.append(starred([means.get(agent, math.nan) for agent in results.agents]))
     rows = tuple(zip(results.agents, *columns, strict=True))
     note = "Mean final regret over problems; * marks the lowest in each setting."
     return Table("Overview", ("agent", *results.settings), rows, note)
-
-
-def claims_table(results: Results) -> Table:
-    """Return each claim with its test, the measured numbers and the verdict.
-
-    >>> claims_table(Results("nothing", 0.1, {})).rows
-    ()
-    """
-    rows = tuple(
-        (
-            verdict.claim.quote,
-            verdict.claim.reading,
-            verdict.claim.setting,
-            verdict.text,
-            verdict.outcome,
-        )
-        for verdict in judge_all(results)
-    )
-    columns = ("claim", "tested as", "setting", "measured", "verdict")
-    note = (
-        "A claim is decided if the 95 % interval lies entirely on one side of the threshold; "
-        "otherwise it is undecided."
-    )
-    return Table("Claims", columns, rows, note)
 
 
 def hardness_table(results: Results) -> Table:
@@ -235,13 +389,13 @@ def hardness_table(results: Results) -> Table:
     return Table("Hardness of the problems", columns, tuple(rows), note)
 
 
-def _ranked(setting: Setting) -> list[str]:
+def ranked_agents(setting: Setting) -> list[str]:
     """Sort the agents by mean final regret; agents without a completed run come last."""
     means = {agent: measures.final_regret(setting, agent).middle for agent in setting.agents}
     return sorted(means, key=lambda agent: (math.isnan(means[agent]), means[agent]))
 
 
-def _starred(values: Sequence[float], eligible: Sequence[bool] | None = None) -> list[str]:
+def starred(values: Sequence[float], eligible: Sequence[bool] | None = None) -> list[str]:
     """Format numbers, with a star at the lowest among the eligible ones."""
     eligible = eligible or [True] * len(values)
     candidates = [v for v, allowed in zip(values, eligible, strict=True) if allowed and v == v]
@@ -256,179 +410,16 @@ def _by_segment(
     setting: Setting, title: str, note: str, cells: Callable[[str], list[str]]
 ) -> Table:
     """Return a table with a row per segment and a column per agent."""
-    agents = _ranked(setting)
+    agents = ranked_agents(setting)
     columns = [cells(agent) for agent in agents]
     rows = []
-    for j, (start, end) in enumerate(itertools.pairwise(segment_boundaries(setting).T)):
+    for j, (start, end) in enumerate(itertools.pairwise(measures.segment_boundaries(setting).T)):
         present = ~np.isnan(end)
         spans = {(int(a) + 1, int(b)) for a, b in zip(start[present], end[present], strict=True)}
         first, last = min(spans)
         span = f"{number(first)} … {number(last)}" if len(spans) == 1 else "vary"
         rows.append((str(j), span, number(int(present.sum())), *(column[j] for column in columns)))
-    if len(rows) == MOST_SEGMENTS:
-        note += f" Only the first {MOST_SEGMENTS} segments are shown."
+    if len(rows) == measures.MOST_SEGMENTS:
+        note += f" Only the first {measures.MOST_SEGMENTS} segments are shown."
     names = ("segment", "steps", "problems", *agents)
     return Table(f"{setting.name}: {title}", names, tuple(rows), note)
-
-
-# A leaderboard -----------------------------------------------------------------------------------
-
-
-def best_rival(suite: Suite) -> str:
-    """Describe the yardstick of rows in which no agent can know the change points.
-
-    >>> from switchmdp.experiments.leaderboard import Contender
-    >>> best_rival(Suite("s", (), (Contender("Mine", "psrl", ours=True),)))
-    'the best rival of Mine'
-    """
-    return "the best rival" + f" of {' and '.join(suite.ours)}" * bool(suite.ours)
-
-
-def row_table(suite: Suite, standing: Standing, places: Sequence[Place]) -> Table:
-    """Return one row of the suite: every contender, in order of mean regret."""
-    row, setting = standing.row, setting_of(standing)
-    columns = ("rank", "agent", "chosen", "regret", "relative regret", "P(less than the next)",
-               "steps to adapt", "µs per step")  # fmt: skip
-    parameters = {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
-    rows = tuple(
-        (
-            UNKNOWN if place.rank is None else str(place.rank),
-            place.name,
-            f"{parameters[place.name]} {_value(place.chosen)}" if place.chosen is not None else "",
-            with_interval(place.regret),
-            with_interval(place.relative),
-            UNKNOWN if place.ahead is None else with_interval(place.ahead),
-            steps(place.adaptation),
-            number(place.seconds),  # seconds per million steps are microseconds per step
-        )
-        for place in places
-    )
-    note = [f"After {number(row.horizon)} steps on {count(setting.n_problems, 'problem')}."]
-    if name := yardstick(suite, standing):
-        why = best_rival(suite) if row.drifts else "the best agent with known change points"
-        note.append(f"The yardstick is “{name}”, {why}.")
-    if row.changes and not row.drifts:
-        note.append(
-            "Steps to adapt: from a change until the agent loses at most "
-            f"{standing.results.epsilon:g} per step until the next change. This is the median over "
-            f"all changes, with a resolution of {number(int(setting.times[0]))} steps."
-        )
-    if failed := sum(place.failed for place in places):
-        note.append(f"{count(failed, 'run')} failed and {'is' if failed == 1 else 'are'} excluded.")
-    note += _left_out(suite, row)
-    return Table(f"{row.name}: every agent", columns, rows, " ".join(note))
-
-
-def _left_out(suite: Suite, row: Row) -> list[str]:
-    """Name the agents that do not take part in a row, with the reason."""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in suite.left_out(row).items():
-        reasons.setdefault(reason, []).append(name)
-    return [f"Left out: {'; '.join(names)} ({reason})." for reason, names in reasons.items()]
-
-
-def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) -> Iterator[Table]:
-    """Yield relative regret in all rows, for small and for large problems, and the mean ranks."""
-    totals = overall(suite, board)
-    ranked = [not one.contender.told for one in totals]
-    for large, title in (
-        (False, "Relative regret, few states"),
-        (True, "Relative regret, more states"),
-    ):
-        rows = [s.row.name for s in standings if s.row.large == large]
-        if not rows:
-            continue
-        cells = []
-        for row in rows:
-            values = [one.relative.get(row, math.nan) for one in totals]
-            positive = [
-                allowed and value > 0 for allowed, value in zip(ranked, values, strict=True)
-            ]
-            cells.append(_starred(values, positive))
-        lines = tuple(zip((one.contender.name for one in totals), *cells, strict=True))
-        note = (
-            "Mean regret divided by that of the row's yardstick; * marks the lowest among the "
-            "agents that do not know the change points."
-        )
-        yield Table(title, ("agent", *rows), lines, note)
-    totals_by_agent = tuple(
-        (
-            one.contender.name,
-            number(one.mean_rank),
-            UNKNOWN if one.contender.told else number(one.firsts),
-            number(one.geometric_mean),
-            number(one.rows),
-        )
-        for one in totals
-    )
-    columns = ("agent", "mean rank", "times first", "geometric mean of relative regret", "rows")
-    note = (
-        f"Over those of the {len(board)} rows in which the agent took part. Agents with known "
-        "change points have no rank."
-    )
-    yield Table("All rows", columns, totals_by_agent, note)
-
-
-def detector_table(suite: Suite, standings: Sequence[Standing]) -> Table:
-    """Return how many changes each detector finds, its delay and its false alarms."""
-    detectors = [one.name for one in suite.contenders if one.detects]
-    rows = []
-    for standing in standings:
-        if standing.row.drifts:
-            continue
-        setting = setting_of(standing)
-        for name in (n for n in detectors if n in setting.agents):
-            score = detection(setting, name)
-            if score is not None:
-                rows.append((
-                    standing.row.name, name, percent(score.detected.middle),
-                    steps(score.delay), with_interval(score.false_alarms),
-                ))  # fmt: skip
-    columns = ("row", "agent", "changes detected", "median delay in steps",
-               "false alarms per 100 000 steps")  # fmt: skip
-    note = (
-        "A change is detected if the agent restarts, fully or in part, before the next change. The "
-        "delay is the median over all changes; a missed change has an infinite delay. Any other "
-        "restart is a false alarm."
-    )
-    return Table("Detectors", columns, tuple(rows), note)
-
-
-def adaptivity_table(suite: Suite, standings: Sequence[Standing]) -> Table:
-    """Return what adaptivity costs on problems that do not change."""
-    rows = []
-    for standing in (s for s in standings if not s.row.changes):
-        setting = setting_of(standing)
-        for one in suite.contenders:
-            if one.unforgetting in setting.agents and one.name in setting.agents:
-                cost = measures.ratio(setting, one.name, one.unforgetting)
-                rows.append((standing.row.name, one.name, one.unforgetting, with_interval(cost)))
-    columns = ("row", "agent", "non-adaptive version", "ratio of regrets")
-    note = (
-        "Mean regret divided by that of the version that never forgets, on problems that do not "
-        "change. A ratio of 1 means that adaptivity costs nothing."
-    )
-    return Table("Cost of adaptivity", columns, tuple(rows), note)
-
-
-def choices_table(suite: Suite, standings: Sequence[Standing]) -> Table:
-    """Return the mean pseudo-regret of every value tried on the tuning problems."""
-    rows = []
-    parameters = {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
-    for standing in standings:
-        for name, means in (trials(standing.tried) if standing.tried else {}).items():
-            cells = [
-                f"{_value(value)}: {number(mean)}" + "*" * (value == standing.choices[name])
-                for value, mean in means.items()
-            ]
-            rows.append((standing.row.name, name, parameters[name], ", ".join(cells)))
-    columns = ("row", "agent", "parameter", "value: mean pseudo-regret")
-    note = (
-        f"On the {suite.tuning_problems} tuning problems of each row; * marks the chosen value. If "
-        "it is the first or the last one, a value outside the range might be better."
-    )
-    return Table("Chosen parameters", columns, tuple(rows), note)
-
-
-def _value(value: float) -> str:
-    return number(int(value)) if float(value).is_integer() else f"{value:g}"

@@ -57,9 +57,10 @@
   class Chart {
     /* spec: title, x, xlabel, xname, log, points (whether they are drawn), marks [{x, label}], names,
        styles, and views [{name, curves}]; a curve is [mean, low, high], each as long as x. */
-    constructor(figure, spec) {
+    constructor(figure, spec, number) {
       this.figure = figure;
       this.spec = spec;
+      this.number = number;
       this.x = spec.x.map((value) => this.place(value));
       this.view = 0;
       this.hidden = new Set();
@@ -95,7 +96,7 @@
 
     switches() {
       if (this.spec.views.length < 2) return [];
-      const group = `view-${this.figure.dataset.chart}`;
+      const group = `view-${this.number}`;
       const choices = this.spec.views.map((view, i) => {
         const input = element("input", { type: "radio", name: group });
         input.checked = i === 0;
@@ -345,8 +346,8 @@
   }
 
   const specs = JSON.parse(document.getElementById("charts").textContent);
-  const figures = document.querySelectorAll("figure[data-chart]");
-  const charts = [...figures].map((figure) => new Chart(figure, specs[Number(figure.dataset.chart)]));
+  const figures = document.querySelectorAll("figure.chart");
+  const charts = [...figures].map((figure, i) => new Chart(figure, specs[i], i));
   const redraw = () => charts.forEach((chart) => chart.draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 

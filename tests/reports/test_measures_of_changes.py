@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.results import Setting, as_setting
-from switchmdp.reports.adaptation import (
+from switchmdp.reports.measures import (
     MOST_SEGMENTS,
     Adaptation,
     adaptation_by_segment,
@@ -19,10 +20,10 @@ from switchmdp.reports.adaptation import (
     bump_rows,
     bumps,
     detection,
+    regret_curves,
+    segment_boundaries,
     segment_regret,
-    segments,
 )
-from switchmdp.reports.measures import regret_curves
 from switchmdp.reports.resampling import Interval
 
 NAN = float("nan")
@@ -36,7 +37,7 @@ def changing(rows: list[list[float]], times: list[int], points: list[list[int]])
 
 def test_change_points_past_the_horizon_start_no_segment() -> None:
     setting = changing([[1, 2]], [50, 100], [[2, 100, 101, 500]])
-    assert segments(setting, 0).tolist() == [[1, 1], [2, 99], [100, 100]]
+    assert segment_boundaries(setting).tolist() == [[0, 1, 99, 100]]
 
 
 def test_regrets_of_all_segments_add_up_to_the_total() -> None:
@@ -66,7 +67,7 @@ def test_a_segment_is_measured_on_the_problems_that_have_it() -> None:
 
 def test_only_the_first_64_segments_are_measured() -> None:
     setting = changing([[float(t) for t in range(1, 201)]], list(range(1, 201)), [[*range(2, 201)]])
-    assert len(segments(setting, 0)) == 200
+    assert segment_boundaries(setting).shape == (1, 1 + MOST_SEGMENTS)
     assert [mean.middle for mean in segment_regret(setting, "a")] == [1] * MOST_SEGMENTS
     assert list(bumps(setting, "a", 1)) == [*range(1, MOST_SEGMENTS)]
 
@@ -96,17 +97,18 @@ def literal_adaptation(setting: Setting, i: int, epsilon: float) -> list[float]:
     row = regret_curves(setting, "a", pseudo=True)[i]
     points = [(0, 0.0), *zip(setting.times.tolist(), row.tolist(), strict=True)]
     delays = []
-    for first, last in segments(setting, i).tolist():
+    boundaries = segment_boundaries(setting)[i]
+    for before, last in pairwise(boundaries[~np.isnan(boundaries)].astype(int).tolist()):
         windows = []
         for t, regret in points:
             end = next(((u, r) for u, r in points if u >= t + 1000), None)
-            if t >= first - 1 and end is not None and end[0] <= last:
+            if t >= before and end is not None and end[0] <= last:
                 windows.append((t, (end[1] - regret) / (end[0] - t) <= epsilon))
         good_from = [t for k, (t, _) in enumerate(windows) if all(ok for _, ok in windows[k:])]
         if not windows or np.isnan(row).any():
             delays.append(NAN)
         else:
-            delays.append(float(good_from[0] - (first - 1)) if good_from else math.inf)
+            delays.append(float(good_from[0] - before) if good_from else math.inf)
     return delays
 
 
