@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from switchmdp.errors import InvalidMDP
 from switchmdp.mdp.graph import unconnected_states
 from switchmdp.mdp.laws import BETA, Bernoulli, Beta, Deterministic, RewardLaw
-from switchmdp.mdp.model import Model, cumulate
+from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import check_means, parse_means, parse_rows, place
 
@@ -54,17 +54,11 @@ class MDP:
         pairs = Pairs.of(means.shape[0], means.shape[1], available)
         mean = check_means(means, pairs)
         rows = parse_rows(transitions, pairs)
-        start, stop = rows.indptr[:-1].copy(), rows.indptr[1:].copy()
-        model = Model(
-            starts=pairs.starts,
-            row=np.arange(pairs.n_pairs, dtype=np.int64),
-            start=start,
-            stop=stop,
-            mean=mean,
-            successors=rows.successors,
-            probabilities=rows.probabilities,
-            cumulative=cumulate(start, stop, rows.probabilities),
-        )
+        model = Model.of(
+            starts=pairs.starts, row=np.arange(pairs.n_pairs, dtype=np.int64),
+            start=rows.indptr[:-1].copy(), stop=rows.indptr[1:].copy(), mean=mean,
+            successors=rows.successors, probabilities=rows.probabilities,
+        )  # fmt: skip
         self._set(pairs, model, Bernoulli() if law is None else law)
         check_law(self.law, mean, pairs)
         self.state_labels = check_labels("state_labels", state_labels, pairs.n_states)

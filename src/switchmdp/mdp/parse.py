@@ -1,9 +1,9 @@
-"""The one door through which transitions and rewards come in.
+"""Parse transitions and mean rewards in all accepted forms.
 
 Dense arrays, `scipy.sparse` matrices and successor lists all become one successor list per pair:
 row x holds the successors `successors[indptr[x]:indptr[x+1]]`, increasing, with positive
-probabilities that sum to 1. What does not describe an MDP is refused with the state, the action and
-the value that are wrong.
+probabilities that sum to 1. Anything else raises an error that names the state, the action and the
+wrong value.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _must_be_probabilities(row: Any, column: Any, value: Any, pairs: Pairs) -> A
 
 
 def _checked(rows: Rows, pairs: Pairs) -> Rows:
-    """Rows that sum to 1 are normalised, zeros dropped; others are refused."""
+    """Normalise rows that sum to 1 and drop zeros; raise an error for other rows."""
     indptr, successors, probabilities = rows
     owner = np.repeat(np.arange(pairs.n_pairs), np.diff(indptr))
     sums = np.bincount(owner, weights=probabilities, minlength=pairs.n_pairs)

@@ -27,11 +27,10 @@ from switchmdp.errors import (
 from switchmdp.mdp.graph import disconnected
 from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
-from switchmdp.mdp.model import Model, cumulate
+from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.mdp.parse import numbers
-from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, changes_that_rewire
-from switchmdp.mdp.stored_problem import check_stored
+from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, check_stored
 from switchmdp.storage import load_arrays, save_arrays
 from switchmdp.validation import check_increasing_steps, check_integer
 
@@ -110,17 +109,13 @@ class SwitchingMDP:
         pairs, model, patches = built
         law = Bernoulli() if law is None else law
         MDP.of_model(pairs, model, law)  # raises an error if `law` is not a reward law
-        self = cls.__new__(cls)
-        self._set(pairs, law, model, patches, points)
-        return self
+        return cls._of(pairs, law, model, patches, points)
 
     @classmethod
     def from_patches(
-        cls,
-        base: MDP,
-        change_points: Sequence[int] | NDArray[Any],
+        cls, base: MDP, change_points: Sequence[int] | NDArray[Any],
         patches: Iterable[Sequence[RowChange]],
-    ) -> SwitchingMDP:
+    ) -> SwitchingMDP:  # fmt: skip
         """A base configuration and, for each change point, the rows that change.
 
         A row change is (state, action, transitions, mean): transitions as a vector, a mapping or a
@@ -142,19 +137,20 @@ class SwitchingMDP:
             given += 1
         if given != len(points):
             raise InvalidProblem(f"{len(points)} change points need as many patches, got {given}")
-        self = cls.__new__(cls)
-        self._set(base.pairs, base.law, *pool.finish(), points)
+        self = cls._of(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = base.state_labels, base.action_labels
         return self
 
+    @classmethod
+    def _of(cls, *parts: Any) -> SwitchingMDP:
+        self = cls.__new__(cls)
+        self._set(*parts)
+        return self
+
     def _set(
-        self,
-        pairs: Pairs,
-        law: RewardLaw,
-        model: Model,
-        patches: Patches,
+        self, pairs: Pairs, law: RewardLaw, model: Model, patches: Patches,
         points: NDArray[np.int64],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.pairs = pairs
         self.law = law
         self.model = model
@@ -265,13 +261,10 @@ class SwitchingMDP:
             check_stored(fields, arrays)
             n_states = len(arrays["starts"]) - 1
             pairs = Pairs(n_states, fields["n_actions"], arrays["starts"], arrays["actions"])
-            cumulative = cumulate(arrays["start"], arrays["stop"], arrays["probabilities"])
-            model = Model(cumulative=cumulative, **{k: arrays[k] for k in Model._fields[:-1]})
-            stored = {k: arrays[k] for k in Patches._fields if k != "rewires"}
-            patches = Patches(rewires=changes_that_rewire(model, **stored), **stored)
+            model = Model.of(**{name: arrays[name] for name in Model._fields[:-1]})
+            patches = Patches.of(model, *(arrays[name] for name in Patches._fields[:-1]))
             points = _checked_points(arrays["change_points"])
-            self = cls.__new__(cls)
-            self._set(pairs, law_from_code(*fields["law"]), model, patches, points)
+            self = cls._of(pairs, law_from_code(*fields["law"]), model, patches, points)
             states, actions = fields["state_labels"], fields["action_labels"]
             self.state_labels = check_labels("state_labels", states, pairs.n_states)
             self.action_labels = check_labels("action_labels", actions, pairs.n_actions)
