@@ -59,11 +59,15 @@ def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
 
 @entry
 def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
-    """The sum of each row, added from left to right."""
+    """The sum of each row, rounded once: what the additions lose is added at the end."""
     sums = np.zeros(start.size)
     for y in range(start.size):
+        lost = 0.0
         for k in range(start[y], stop[y]):
-            sums[y] += probabilities[k]
+            larger, smaller = max(sums[y], probabilities[k]), min(sums[y], probabilities[k])
+            sums[y] = larger + smaller
+            lost += smaller - (sums[y] - larger)
+        sums[y] += lost
     return sums
 
 

@@ -198,7 +198,7 @@ class Pool:
 
 @entry
 def _differing_pairs(a: Any, b: Any) -> Any:
-    found = np.empty(a.row.size, np.int64)
+    pairs = np.empty(a.row.size, np.int64)
     count = 0
     for pair in range(a.row.size):
         x, y = a.row[pair], b.row[pair]
@@ -211,24 +211,24 @@ def _differing_pairs(a: Any, b: Any) -> Any:
                     same = False
                     break
         if not same:
-            found[count] = pair
+            pairs[count] = pair
             count += 1
-    return found[:count].copy()
+    return pairs[:count].copy()
 
 
 @entry
 def _changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
     """For each change, whether some row loses a successor."""
-    found = np.zeros(offsets.size - 1, np.bool_)
-    for change in range(found.size):
+    rewires = np.zeros(offsets.size - 1, np.bool_)
+    for change in range(rewires.size):
         for x in range(offsets[change], offsets[change + 1]):
             k = model.start[new[x]]
             for i in range(model.start[old[x]], model.stop[old[x]]):  # both lists increase
                 while k < model.stop[new[x]] and model.successors[k] < model.successors[i]:
                     k += 1
                 if k == model.stop[new[x]] or model.successors[k] != model.successors[i]:
-                    found[change] = True
-    return found
+                    rewires[change] = True
+    return rewires
 
 
 def build_from_stack(
@@ -296,10 +296,11 @@ def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     _require(_increase(start, stop, successors), "successors")
     _require(len(probabilities) == len(successors), "probabilities")
     _require(((mean >= 0.0) & (mean <= 1.0)).all(), "mean")
-    _require((probabilities > 0.0).all(), "probabilities")
+    _require(((probabilities > 0.0) & (probabilities <= 1.0)).all(), "probabilities")
+    # A normalised row of k probabilities is off by at most k roundings: those of the sum that it
+    # was divided by, and one in each quotient. The certificates of gains rely on this.
     off = np.abs(row_sums(start, stop, probabilities) - 1.0)
-    # Normalising rounds each of k probabilities, and adding them up rounds k times.
-    _require((off <= (stop - start + 2) * 2.0**-52).all(), "probabilities")
+    _require((off <= (stop - start + 2) * 2.0**-53).all(), "probabilities")
     _require(len(offsets) == n_changes + 1, "offsets")
     _require(offsets[0] == 0 and offsets[-1] == n_patches, "offsets")
     _require((offsets[1:] >= offsets[:-1]).all(), "offsets")

@@ -13,8 +13,8 @@ r_n / τ_n. With one closed class, and its state first, the bias follows forward
 
     h_0 = 0,   h_n = ( r_n - g τ_n + Σ_{j<n} P_nj h_j ) / o_n
 
-Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` tells,
-and `differences` has the same reduction in numbers without such limits.
+Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` detects
+this, and `wide` has the same reduction in numbers without such limits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import jit
-from switchmdp.mdp.graph import lead_to
-from switchmdp.planning.differences import wide_gains
+from switchmdp.compiled import entry, jit
+from switchmdp.mdp.graph import extend_backwards, predecessors
+from switchmdp.planning.wide import wide_gains
 
 TINY, HUGE = 2.0**-960, 2.0**960
 
@@ -104,7 +104,7 @@ def stayed_in_range(p: Any, time: Any, out: Any) -> bool:
     return True
 
 
-@jit
+@entry
 def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
     """The gain of a policy from each state; `order` is 0, 1, …, and `rewards` are by state.
 
@@ -184,14 +184,12 @@ def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> An
     return gain, order[0]
 
 
-@jit
-def route_to_class(
-    model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any
-) -> Any:
+@entry
+def route_to_class(model: Any, choice: Any, member: int) -> Any:
     """Keep the closed class of `member`; give every state outside it an action that leads there.
 
-    (offsets, pairs) list the predecessors of each state. Returns the class's states first, the
-    others after them: an order in which a chain may be reduced.
+    Returns the class's states first, the others after them: an order in which a chain may be
+    reduced.
     """
     n_states = choice.size
     seen = np.zeros(n_states, np.bool_)
@@ -209,5 +207,5 @@ def route_to_class(
                 seen[target] = True
                 order[filled] = target
                 filled += 1
-    lead_to(order, filled, seen, choice, offsets, pairs, states)
+    extend_backwards(order, filled, seen, choice, predecessors(model))
     return order
