@@ -1,4 +1,4 @@
-"""Which states can be reached from which, under some policy.
+"""Which states can reach each other under some policy.
 
 An MDP is communicating (its diameter is finite) exactly when the graph with an edge s → s' for
 every action that can lead there is strongly connected: state 0 reaches every state, and every state
@@ -114,30 +114,19 @@ def reaching(model: Any, goal: int) -> Any:
     return lead_to(goal, np.empty(model.starts.size - 1, np.int64), predecessors(model))
 
 
-@entry
-def disconnected(model: Any) -> Any:
-    """(from, to) of two states that no policy connects, or (-1, -1)."""
-    seen = reachable_from(model, 0)
-    for s in range(seen.size):
-        if not seen[s]:
-            return 0, s
-    seen = reaching(model, 0)
-    for s in range(seen.size):
-        if not seen[s]:
-            return s, 0
-    return -1, -1
+@jit
+def is_connected(model: Any) -> bool:
+    """Whether every state can be reached from every other."""
+    return bool(reachable_from(model, 0).all() and reaching(model, 0).all())
 
 
 def unconnected_states(model: Model) -> str | None:
     """A text that names the states that cannot be connected, or None if all can."""
-    source, _ = disconnected(model)
-    if source < 0:
-        return None
-    if source == 0:
-        lost = np.nonzero(~reachable_from(model, 0))[0]
+    lost = np.nonzero(~reachable_from(model, 0))[0]
+    if len(lost):
         return f"no policy leads from state 0 to state {_few(lost)}"
     lost = np.nonzero(~reaching(model, 0))[0]
-    return f"no policy leads from state {_few(lost)} to state 0"
+    return f"no policy leads from state {_few(lost)} to state 0" if len(lost) else None
 
 
 def _few(states: Any, shown: int = 8) -> str:

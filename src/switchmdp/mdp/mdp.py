@@ -17,11 +17,11 @@ from switchmdp.errors import InvalidMDP
 from switchmdp.mdp.graph import unconnected_states
 from switchmdp.mdp.laws import BETA, Bernoulli, Beta, Deterministic, RewardLaw
 from switchmdp.mdp.model import Model
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.pairs import OverPairs, Pairs
 from switchmdp.mdp.parse import check_means, parse_means, parse_rows, place
 
 
-class MDP:
+class MDP(OverPairs):
     """A finite MDP.
 
     `transitions` is an (S, A, S) array; or a `scipy.sparse` matrix with a row s·A + a for each
@@ -36,9 +36,6 @@ class MDP:
     >>> two_cycle.successors(0, 0)
     ([1], [1.0])
     """
-
-    state_labels: tuple[str, ...] | None = None
-    action_labels: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -82,19 +79,6 @@ class MDP:
         stored = int((self.model.stop - self.model.start)[self.model.row].sum())
         sizes = f"{self.n_states} states, {self.n_actions} actions, {stored} transitions"
         return f"MDP({sizes}, {self.law})"
-
-    @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_actions(self) -> int:
-        return self.pairs.n_actions
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """The (S, A) mask of available actions."""
-        return self.pairs.available
 
     @property
     def rewards(self) -> NDArray[np.float64]:

@@ -24,11 +24,11 @@ from switchmdp.errors import (
     InvalidProblem,
     NotCommunicating,
 )
-from switchmdp.mdp.graph import disconnected
+from switchmdp.mdp.graph import is_connected
 from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
 from switchmdp.mdp.model import Model
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.pairs import OverPairs, Pairs
 from switchmdp.mdp.parse import numbers
 from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, check_stored
 from switchmdp.storage import load_arrays, save_arrays
@@ -38,7 +38,7 @@ CHECKED_AT_ONCE = 20_000_000
 _STORED = "switching-mdp"
 
 
-class SwitchingMDP:
+class SwitchingMDP(OverPairs):
     """Configurations and the change points at which they become active.
 
     >>> first = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
@@ -47,9 +47,6 @@ class SwitchingMDP:
     >>> problem.at(49_999).rewards.tolist(), problem.at(50_000).rewards.tolist()
     ([[1.0], [0.0]], [[0.0], [0.0]])
     """
-
-    state_labels: tuple[str, ...] | None = None
-    action_labels: tuple[str, ...] | None = None
 
     def __init__(
         self, configurations: Iterable[MDP], change_points: Sequence[int] | NDArray[Any] = ()
@@ -82,7 +79,7 @@ class SwitchingMDP:
                 f"{count} configurations need {count - 1} change points, got {len(points)}"
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
-        self.state_labels, self.action_labels = base.state_labels, base.action_labels
+        self.label_like(base)
 
     @classmethod
     def from_arrays(
@@ -137,9 +134,7 @@ class SwitchingMDP:
             given += 1
         if given != len(points):
             raise InvalidProblem(f"{len(points)} change points need as many patches, got {given}")
-        self = cls._of(base.pairs, base.law, *pool.finish(), points)
-        self.state_labels, self.action_labels = base.state_labels, base.action_labels
-        return self
+        return cls._of(base.pairs, base.law, *pool.finish(), points).label_like(base)
 
     @classmethod
     def _of(cls, *parts: Any) -> SwitchingMDP:
@@ -173,21 +168,9 @@ class SwitchingMDP:
         )
 
     @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_actions(self) -> int:
-        return self.pairs.n_actions
-
-    @property
     def changes(self) -> int:
         """The number l of change points."""
         return len(self.change_points)
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        return self.pairs.available
 
     def active(self, t: int) -> int:
         """The index i of the configuration M_i that is active at step t."""
@@ -207,9 +190,7 @@ class SwitchingMDP:
         return self._mdp(row)
 
     def _mdp(self, row: NDArray[np.int64]) -> MDP:
-        mdp = MDP.of_model(self.pairs, self.model._replace(row=row), self.law)
-        mdp.state_labels, mdp.action_labels = self.state_labels, self.action_labels
-        return mdp
+        return MDP.of_model(self.pairs, self.model._replace(row=row), self.law).label_like(self)
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
         """Iterate over M_first … M_last (default: all)."""
@@ -280,7 +261,7 @@ def _first_disconnected(model: Any, patches: Any, last: int) -> int:
             for k in range(patches.offsets[i - 1], patches.offsets[i]):
                 model.row[patches.pair[k]] = patches.new[k]
         # A change that alters only numbers leaves the graph as it was.
-        if (i == 0 or patches.rewires[i - 1]) and disconnected(model)[0] >= 0:
+        if (i == 0 or patches.rewires[i - 1]) and not is_connected(model):
             return i
     return -1
 

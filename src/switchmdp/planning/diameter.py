@@ -83,7 +83,10 @@ def detour(model: Any, pair: int, s: int, times: Any) -> Any:
 
 @jit
 def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
-    """(switched, shortfall): switch to what is surely quicker; by how much others might be."""
+    """(switched, shortfall): switch to actions that are quicker beyond doubt.
+
+    `shortfall` is the most by which another action might still be quicker.
+    """
     switched, shortfall = 0, 0.0
     for s in range(choice.size):
         if s == goal:
@@ -166,7 +169,7 @@ def times_by_values(model: Any, goal: int, choice: Any, times: Any, tolerance: f
         worst = max(-smallest, largest)
         if worst <= tolerance / 4.0:
             return bool(times.max() * 4.0 * UNIT <= tolerance / 4.0)
-        if worst > 4.0 * before:  # on a ring, say, nothing is common to all states
+        if worst > 4.0 * before:  # on a ring, for example, there is no common factor
             scaling = False
         before = worst
         middle = (smallest + largest) / 2.0
@@ -241,7 +244,7 @@ def largest_hitting_times(model: Any, few: bool, dense: bool, tolerance: float) 
         results[goal, 0], results[goal, 1], results[goal, 2] = times.max(), lower, upper
         if upper - lower > tolerance * lower and not dense:
             break
-        if not upper < np.inf:  # the next goal had better not start from here
+        if not upper < np.inf:  # not a good start for the next goal
             for s in range(n_states):
                 times[s] = 1.0
     return results

@@ -1,10 +1,10 @@
 """The optimal gain ρ*, certified; the gain of a policy; the best reward in T steps.
 
 `optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
-exact arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got
-to. Value and policy iteration in doubles come first. They fail where span · 2⁻⁵² of the bias is
-above the tolerance, or where some policy on the way has a bias beyond 1e300; up to 2000 states,
-policy iteration in numbers with more range takes over there (`wide_iteration`).
+exact arithmetic) and is no wider than the tolerance, or raises `PrecisionNotReached` with the
+bracket that it reached. Value and policy iteration in doubles come first. They fail if the span of
+the bias times 2⁻⁵² exceeds the tolerance, or if an intermediate policy has a bias beyond 1e300. Up
+to 2000 states, policy iteration in numbers with more range then takes over (`wide_iteration`).
 
 **Clairvoyant reward**: the best expected reward in T steps if all changes are known in advance,
 
@@ -141,9 +141,9 @@ _last: WeakKeyDictionary[SwitchingMDP, Plan] = WeakKeyDictionary()
 def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
     """(lower, upper) of ρ* of configurations 0..last, one row each, to the default tolerance.
 
-    Solved when first asked for, and remembered. The numbers don't depend on how many were asked for
-    at a time: those of a small problem are solved each on its own, those of a large one each from
-    the plan of the one before.
+    They are solved on first use and cached. The numbers do not depend on how many are requested at
+    a time: each configuration of a small problem is solved on its own, each one of a large problem
+    from the plan of the one before.
     """
     if not isinstance(problem, SwitchingMDP):
         raise InvalidParameter("problem", problem, "a SwitchingMDP")

@@ -1,9 +1,9 @@
 """The optimal gain of a communicating MDP by policy or value iteration, with a certificate.
 
-**Policy iteration**: evaluate by state reduction, switch where an action is surely better. A policy
-with several closed classes keeps its best one, and all other states are routed to it; a new closed
-class can only arise with a higher gain, so this ends. Periods, diameters of 10⁶ and nearly
-decomposable chains do not matter; O(S³) per iteration.
+**Policy iteration**: evaluate by state reduction, and switch to an action if it is better by more
+than the rounding errors. A policy with several closed classes keeps its best one, and all other
+states are routed to it; a new closed class can only arise with a higher gain, so this ends.
+Periods, diameters of 10⁶ and nearly decomposable chains do not matter; O(S³) per iteration.
 
 **Relative value iteration** h ← h + α(Th - h), α < 1 (the aperiodicity transform), with sweeps over
 the current policy alone in between: O(transitions) per sweep, for MDPs that mix.
@@ -150,9 +150,9 @@ def shift(bias: Any, change: Any) -> None:
 
 @entry
 def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
-    """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds.
+    """(lower, upper, status); LIMIT as soon as the observed contraction is too slow for `budget`.
 
-    While the policy still changes (a wave that crosses a chain, say), contraction says nothing.
+    While the policy still changes, for example along a chain, the contraction says nothing.
     """
     change = np.empty(bias.size)
     lower, upper = 0.0, 1.0

@@ -1,9 +1,9 @@
 """Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
 
-Only for what value iteration gives up on: long chains and rings, whose factors stay sparse. Unlike
-state reduction this subtracts, so one step of refinement follows each solve, and what comes out is
-checked: biases by `certify`, the gain of a closed class by how far r + Ph - h is from it, and the
-chances to end in each class by their sum, which is 1.
+Used only if value iteration gives up: for long chains and rings, whose factors stay sparse. Unlike
+state reduction this subtracts, so each solve is refined, and the results are checked: biases by
+`certify`, the gain of a closed class by its distance to r + Ph - h, and the probabilities to end in
+each class by their sum, which is 1.
 """
 
 from __future__ import annotations

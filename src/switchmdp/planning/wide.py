@@ -321,12 +321,7 @@ def grow_tree(p: Any, position: Any, cost: Any, out: Any) -> Any:
     for n in range(1, n_states):
         row = n * n_states
         for j in range(1, n):
-            best = row + parent[n]
-            if p.m[row + j] > 0.0 and (
-                p.m[best] == 0.0
-                or p.e[row + j] > p.e[best]
-                or (p.e[row + j] == p.e[best] and p.m[row + j] > p.m[best])
-            ):
+            if exceeds(at(p, row + j), at(p, row + parent[n])):
                 parent[n] = j
         step = at(cost, n)
         for j in range(n):
@@ -376,16 +371,22 @@ def first_steps(model: Any, choice: Any, order: Any, cost: Any, tree: Any) -> An
 
 
 @jit
+def order_by_depth(parent: Any, root: int) -> Any:
+    """The nodes of a tree by their distance from its root."""
+    depth = np.zeros(parent.size, np.int64)
+    for n in range(parent.size):
+        above = n
+        while above != root:
+            above = parent[above]
+            depth[n] += 1
+    return np.argsort(depth, kind="mergesort")
+
+
+@jit
 def relabelled(parent: Any, difference: Any, order: Any) -> Any:
     """A tree by positions in which parents come before their children."""
     n_states = order.size
-    depth = np.zeros(n_states, np.int64)
-    for n in range(1, n_states):
-        above = n
-        while above > 0:
-            above = parent[above]
-            depth[n] += 1
-    by_depth = np.argsort(depth, kind="mergesort")
+    by_depth = order_by_depth(parent, 0)
     place, position = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
     for i in range(n_states):
         place[by_depth[i]] = i

@@ -46,6 +46,7 @@ from switchmdp.planning.wide import (
     larger,
     narrow,
     negative,
+    order_by_depth,
     product,
     put,
     quotient,
@@ -129,18 +130,6 @@ def likeliest_tree(model: Any, choice: Any, root: int) -> Any:
     return onward
 
 
-@jit
-def from_the_root(onward: Any) -> Any:
-    """The states of a tree by their distance from its root."""
-    depth = np.zeros(onward.size, np.int64)
-    for s in range(onward.size):
-        above = onward[s]
-        while above >= 0:
-            above = onward[above]
-            depth[s] += 1
-    return np.argsort(depth, kind="mergesort")
-
-
 MAX_ITERATIONS = 300
 SLACK = 1.0 / 16.0  # the share of the tolerance that is spent on allowing for rounding, over n
 
@@ -208,7 +197,7 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
         if heaviest > 0:
             order[0], order[heaviest] = order[heaviest], order[0]
             continue
-        order = from_the_root(likeliest_tree(model, choice, order[0]))
+        order = order_by_depth(likeliest_tree(model, choice, order[0]), order[0])
         arranged = True
     gain = quotient(at(r, 0), at(time, 0))
     cost, step = zeros(order.size), zeros(order.size)
@@ -324,7 +313,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
         put(ones, n, one)
     estimate, lower, upper = 1.0, 1.0, np.inf
     for _ in range(MAX_ITERATIONS):
-        order = from_the_root(likeliest_tree(model, choice, goal))
+        order = order_by_depth(likeliest_tree(model, choice, goal), goal)
         p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
         tree = grow_tree(p, position, time, out)
         tree = first_steps(model, choice, order, ones, tree)

@@ -123,7 +123,7 @@ def random_sparse_mdp(
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
     1000
     """
-    width = _check_sparse(n_states, n_actions, successors)
+    n_states, n_actions, width = _check_sparse(n_states, n_actions, successors)
     rng = generator(seed)
     targets = _distinct_states(rng, n_states * n_actions, width, n_states)
     onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states
@@ -141,7 +141,7 @@ def garnet_mdp(
     >>> garnet_mdp(10, 2, 3, seed=0)
     MDP(10 states, 2 actions, 60 transitions, Bernoulli())
     """
-    width = _check_sparse(n_states, n_actions, successors)
+    n_states, n_actions, width = _check_sparse(n_states, n_actions, successors)
     rng = generator(seed)
     for _ in range(MOST_DRAWS):
         targets = _distinct_states(rng, n_states * n_actions, width, n_states)
@@ -153,14 +153,15 @@ def garnet_mdp(
     raise InvalidParameter("successors", successors, allowed)
 
 
-def _check_sparse(n_states: int, n_actions: int, successors: int) -> int:
-    """The number of successors of each pair, checked like the sizes."""
+def _check_sparse(n_states: int, n_actions: int, successors: int) -> tuple[int, int, int]:
+    """The sizes of a sparse problem, which must fit into memory."""
     n_states = check_integer("n_states", n_states, 1)
+    n_actions = check_integer("n_actions", n_actions, 1)
     width = check_integer("successors", successors, 1, n_states)
-    if n_states * check_integer("n_actions", n_actions, 1) * width > MOST_ENTRIES:
+    if n_states * n_actions * width > MOST_ENTRIES:
         allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
         raise InvalidParameter("n_states", n_states, allowed)
-    return width
+    return n_states, n_actions, width
 
 
 def _sparse_mdp(
