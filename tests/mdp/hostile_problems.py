@@ -23,7 +23,7 @@ import numpy as np
 from switchmdp.agents import Random
 from switchmdp.errors import DamagedFile, SwitchmdpError
 from switchmdp.mdp import MDP, Beta, SwitchingMDP
-from switchmdp.mdp.stored_problem import TYPES
+from switchmdp.mdp.pool import TYPES
 from switchmdp.planning import diameter
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.simulation import simulate

@@ -29,8 +29,7 @@ from typing import Any
 from switchmdp.agents import AGENTS
 from switchmdp.errors import Fault, InvalidExperiment
 from switchmdp.experiments.spec import describe_error, unknown_name
-from switchmdp.problems import PROBLEMS
-from switchmdp.problems.registry import is_problem_factory
+from switchmdp.problems import PROBLEMS, is_problem_factory
 
 TRUST = "SWITCHMDP_TRUST"
 HOW_TO_TRUST = (

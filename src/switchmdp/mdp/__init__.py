@@ -2,9 +2,9 @@
 
 - `mdp`, `switching`: the public classes `MDP` and `SwitchingMDP`
 - `pairs`: state-action pairs; `model`: the arrays that machine code works on
-- `parse`: all accepted forms of transitions and rewards; `pool`: the rows and patches of a problem
+- `parse`: all accepted forms of transitions and rewards
+- `pool`: the rows and patches of a problem, built or read from a file
 - `laws`: reward laws; `graph`: reachability
-- `stored_problem`: the checks of a problem that was read from a file
 """
 
 from switchmdp.mdp.laws import Bernoulli, Beta, Deterministic, RewardLaw

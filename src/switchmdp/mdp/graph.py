@@ -1,4 +1,4 @@
-"""Which states can be reached from which, under some policy.
+"""Which states can reach each other under some policy.
 
 An MDP is communicating (its diameter is finite) exactly when the graph with an edge s → s' for
 every action that can lead there is strongly connected: state 0 reaches every state, and every state
@@ -7,21 +7,33 @@ reaches state 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.compiled import entry, jit
 from switchmdp.mdp.model import Model
 
 
+class Predecessors(NamedTuple):
+    """State s can be reached by pairs[offsets[s]:offsets[s+1]]; `states` are those of all pairs."""
+
+    offsets: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    states: NDArray[np.int64]
+
+
 @jit
 def predecessors(model: Any) -> Any:
-    """For each state the pairs that may lead to it: (offsets, pairs)."""
+    """For each state the pairs that may lead to it."""
     starts, row, start, stop, successors = (
         model.starts, model.row, model.start, model.stop, model.successors,
     )  # fmt: skip
     n_states = starts.size - 1
+    states = np.empty(row.size, np.int64)
+    for s in range(n_states):
+        states[starts[s] : starts[s + 1]] = s
     offsets = np.zeros(n_states + 1, np.int64)
     for pair in range(row.size):
         for k in range(start[row[pair]], stop[row[pair]]):
@@ -35,17 +47,7 @@ def predecessors(model: Any) -> Any:
             target = successors[k]
             pairs[fill[target]] = pair
             fill[target] += 1
-    return offsets, pairs
-
-
-@jit
-def states_of_pairs(starts: Any) -> Any:
-    """The state of each pair."""
-    states = np.empty(starts[starts.size - 1], np.int64)
-    for s in range(starts.size - 1):
-        for pair in range(starts[s], starts[s + 1]):
-            states[pair] = s
-    return states
+    return Predecessors(offsets, pairs, states)
 
 
 @entry
@@ -75,64 +77,56 @@ def reachable_from(model: Any, origin: int) -> Any:
 
 
 @jit
-def lead_to(order: Any, filled: int, seen: Any, choice: Any, offsets: Any, pairs: Any,
-            states: Any) -> int:  # fmt: skip
+def extend_backwards(order: Any, filled: int, seen: Any, choice: Any, before: Any) -> None:
     """Give every state that can reach the seen states an action that may lead towards them.
 
-    Backwards and breadth first from the states order[:filled], which are seen; (offsets, pairs)
-    list the predecessors of each state. Returns how many are seen in the end.
+    Breadth first from the states order[:filled], which are seen; `before` has the predecessors.
     """
     read = 0
     while read < filled:
         s = order[read]
         read += 1
-        for k in range(offsets[s], offsets[s + 1]):
-            source = states[pairs[k]]
+        for k in range(before.offsets[s], before.offsets[s + 1]):
+            source = before.states[before.pairs[k]]
             if not seen[source]:
                 seen[source] = True
-                choice[source] = pairs[k]
+                choice[source] = before.pairs[k]
                 order[filled] = source
                 filled += 1
-    return filled
+
+
+@jit
+def lead_to(goal: int, choice: Any, before: Any) -> Any:
+    """Give every state an action that may bring it nearer to the goal.
+
+    Returns the mask of the states that can reach it.
+    """
+    seen, order = np.zeros(choice.size, np.bool_), np.empty(choice.size, np.int64)
+    order[0] = goal
+    seen[goal] = True
+    extend_backwards(order, 1, seen, choice, before)
+    return seen
 
 
 @entry
 def reaching(model: Any, goal: int) -> Any:
     """Mask of the states from which some policy reaches `goal`."""
-    offsets, pairs = predecessors(model)
-    n_states = model.starts.size - 1
-    seen, order = np.zeros(n_states, np.bool_), np.empty(n_states, np.int64)
-    order[0] = goal
-    seen[goal] = True
-    choice = np.empty(n_states, np.int64)
-    lead_to(order, 1, seen, choice, offsets, pairs, states_of_pairs(model.starts))
-    return seen
+    return lead_to(goal, np.empty(model.starts.size - 1, np.int64), predecessors(model))
 
 
-@entry
-def disconnected(model: Any) -> Any:
-    """(from, to) of two states that no policy connects, or (-1, -1)."""
-    seen = reachable_from(model, 0)
-    for s in range(seen.size):
-        if not seen[s]:
-            return 0, s
-    seen = reaching(model, 0)
-    for s in range(seen.size):
-        if not seen[s]:
-            return s, 0
-    return -1, -1
+@jit
+def is_connected(model: Any) -> bool:
+    """Whether every state can be reached from every other."""
+    return bool(reachable_from(model, 0).all() and reaching(model, 0).all())
 
 
 def unconnected_states(model: Model) -> str | None:
     """A text that names the states that cannot be connected, or None if all can."""
-    source, _ = disconnected(model)
-    if source < 0:
-        return None
-    if source == 0:
-        lost = np.nonzero(~reachable_from(model, 0))[0]
+    lost = np.nonzero(~reachable_from(model, 0))[0]
+    if len(lost):
         return f"no policy leads from state 0 to state {_few(lost)}"
     lost = np.nonzero(~reaching(model, 0))[0]
-    return f"no policy leads from state {_few(lost)} to state 0"
+    return f"no policy leads from state {_few(lost)} to state 0" if len(lost) else None
 
 
 def _few(states: Any, shown: int = 8) -> str:

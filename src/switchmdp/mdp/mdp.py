@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from switchmdp.errors import InvalidMDP
 from switchmdp.mdp.graph import unconnected_states
 from switchmdp.mdp.laws import BETA, Bernoulli, Beta, Deterministic, RewardLaw
-from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.model import Model
+from switchmdp.mdp.pairs import OverPairs, Pairs
 from switchmdp.mdp.parse import check_means, parse_means, parse_rows, place
 
 
-class MDP:
+class MDP(OverPairs):
     """A finite MDP.
 
     `transitions` is an (S, A, S) array; or a `scipy.sparse` matrix with a row s·A + a for each
@@ -37,9 +37,6 @@ class MDP:
     ([1], [1.0])
     """
 
-    state_labels: tuple[str, ...] | None = None
-    action_labels: tuple[str, ...] | None = None
-
     def __init__(
         self,
         transitions: Any,
@@ -54,17 +51,11 @@ class MDP:
         pairs = Pairs.of(means.shape[0], means.shape[1], available)
         mean = check_means(means, pairs)
         rows = parse_rows(transitions, pairs)
-        start, stop = rows.indptr[:-1].copy(), rows.indptr[1:].copy()
-        model = Model(
-            starts=pairs.starts,
-            row=np.arange(pairs.n_pairs, dtype=np.int64),
-            start=start,
-            stop=stop,
-            mean=mean,
-            successors=rows.successors,
-            probabilities=rows.probabilities,
-            cumulative=cumulate(start, stop, rows.probabilities),
-        )
+        model = Model.of(
+            starts=pairs.starts, row=np.arange(pairs.n_pairs, dtype=np.int64),
+            start=rows.indptr[:-1].copy(), stop=rows.indptr[1:].copy(), mean=mean,
+            successors=rows.successors, probabilities=rows.probabilities,
+        )  # fmt: skip
         self._set(pairs, model, Bernoulli() if law is None else law)
         check_law(self.law, mean, pairs)
         self.state_labels = check_labels("state_labels", state_labels, pairs.n_states)
@@ -88,19 +79,6 @@ class MDP:
         stored = int((self.model.stop - self.model.start)[self.model.row].sum())
         sizes = f"{self.n_states} states, {self.n_actions} actions, {stored} transitions"
         return f"MDP({sizes}, {self.law})"
-
-    @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_actions(self) -> int:
-        return self.pairs.n_actions
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        """The (S, A) mask of available actions."""
-        return self.pairs.available
 
     @property
     def rewards(self) -> NDArray[np.float64]:

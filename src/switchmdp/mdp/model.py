@@ -32,6 +32,13 @@ class Model(NamedTuple):
     probabilities: NDArray[np.float64]
     cumulative: NDArray[np.float64]
 
+    @classmethod
+    def of(cls, **arrays: NDArray[Any]) -> Model:
+        """A model of all arrays but `cumulative`, which follows from them."""
+        cumulative = np.empty_like(arrays["probabilities"])
+        _cumulate(arrays["start"], arrays["stop"], arrays["probabilities"], cumulative)
+        return cls(cumulative=cumulative, **arrays)
+
     def __repr__(self) -> str:
         return (
             f"Model({len(self.starts) - 1} states, {len(self.row)} pairs, {len(self.mean)} rows, "
@@ -39,17 +46,9 @@ class Model(NamedTuple):
         )
 
 
-def cumulate(
-    start: NDArray[np.int64], stop: NDArray[np.int64], probabilities: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Cumulative probabilities row by row; the last of a row is exactly 1."""
-    result = np.empty_like(probabilities)
-    _cumulate(start, stop, probabilities, result)
-    return result
-
-
 @entry
 def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
+    """Cumulative probabilities row by row; the last of a row is exactly 1."""
     for y in range(start.size):
         total = 0.0
         for k in range(start[y], stop[y]):
@@ -60,11 +59,15 @@ def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
 
 @entry
 def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
-    """The sum of each row, added from left to right."""
+    """The sum of each row, rounded once: what the additions lose is added at the end."""
     sums = np.zeros(start.size)
     for y in range(start.size):
+        lost = 0.0
         for k in range(start[y], stop[y]):
-            sums[y] += probabilities[k]
+            larger, smaller = max(sums[y], probabilities[k]), min(sums[y], probabilities[k])
+            sums[y] = larger + smaller
+            lost += smaller - (sums[y] - larger)
+        sums[y] += lost
     return sums
 
 

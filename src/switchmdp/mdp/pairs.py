@@ -10,7 +10,7 @@ Where every action is available everywhere, the pair of (s, a) is s·A + a.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,3 +111,29 @@ class Pairs:
             and np.array_equal(self.starts, other.starts)
             and np.array_equal(self.actions, other.actions)
         )
+
+
+class OverPairs:
+    """Base of `MDP` and `SwitchingMDP`: the sizes that follow from the pairs, and the labels."""
+
+    pairs: Pairs
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
+    @property
+    def n_states(self) -> int:
+        return self.pairs.n_states
+
+    @property
+    def n_actions(self) -> int:
+        return self.pairs.n_actions
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """The (S, A) mask of available actions."""
+        return self.pairs.available
+
+    def label_like(self, other: OverPairs) -> Self:
+        """Take over the labels of another MDP or problem."""
+        self.state_labels, self.action_labels = other.state_labels, other.action_labels
+        return self

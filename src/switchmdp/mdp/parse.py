@@ -1,9 +1,9 @@
-"""The one door through which transitions and rewards come in.
+"""Parse transitions and mean rewards in all accepted forms.
 
 Dense arrays, `scipy.sparse` matrices and successor lists all become one successor list per pair:
 row x holds the successors `successors[indptr[x]:indptr[x+1]]`, increasing, with positive
-probabilities that sum to 1. What does not describe an MDP is refused with the state, the action and
-the value that are wrong.
+probabilities that sum to 1. Anything else raises an error that names the state, the action and the
+wrong value.
 """
 
 from __future__ import annotations
@@ -78,21 +78,24 @@ def parse_stack(rows: NDArray[np.float64], means: NDArray[np.float64]) -> Rows:
     n, n_pairs, n_states = rows.shape
     pairs = Pairs.of(n * n_pairs, 1)
     check_means(means.reshape(-1, 1), pairs)
-    flat = rows.reshape(-1, n_states)
-    row, column = np.nonzero(flat)
-    value = _must_be_probabilities(row, column, flat[row, column], pairs)
-    return _checked(_listed(row, column, value, pairs), pairs)
+    return _checked(_from_dense_rows(rows.reshape(-1, n_states), pairs), pairs)
 
 
 def _as_dense(transitions: Any) -> NDArray[np.float64] | None:
     if isinstance(transitions, np.ndarray):
         return numbers(transitions, "transitions")
+    dense = _numbers_or_none(transitions)
+    # [[[(next, p), ...]]] of equal lengths is a four-dimensional array, and not a dense model.
+    return dense.astype(np.float64) if dense is not None and dense.ndim == 3 else None
+
+
+def _numbers_or_none(value: Any) -> NDArray[Any] | None:
+    """A value as an array of numbers, or None if it is something else."""
     try:
-        dense = np.asarray(transitions)
+        array = np.asarray(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
-    # [[[(next, p), ...]]] of equal lengths is a four-dimensional array, and not a dense model.
-    return dense.astype(np.float64) if dense.ndim == 3 and dense.dtype.kind in "fiu" else None
+    return array if array.dtype.kind in "fiu" else None
 
 
 def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
@@ -100,9 +103,12 @@ def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
     if dense.shape != expected:
         sizes = f"the rewards are {pairs.n_states} x {pairs.n_actions}"
         raise InvalidMDP(f"transitions must have shape {expected} ({sizes}), got {dense.shape}")
-    chosen = dense[pairs.states, pairs.actions]
-    row, column = np.nonzero(chosen)  # in order, and none twice
-    value = _must_be_probabilities(row, column, chosen[row, column], pairs)
+    return _from_dense_rows(dense[pairs.states, pairs.actions], pairs)
+
+
+def _from_dense_rows(rows: NDArray[np.float64], pairs: Pairs) -> Rows:
+    row, column = np.nonzero(rows)  # in order, and none twice
+    value = _must_be_probabilities(row, column, rows[row, column], pairs)
     return _listed(row, column, value, pairs)
 
 
@@ -184,9 +190,12 @@ def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]
     where = place(pairs, pair)
     try:
         successors = actions[int(pairs.actions[pair])]
-        row = _row_of_numbers(successors, pairs.n_states)
-        items = successors.items() if isinstance(successors, Mapping) else successors
-        entries = list(enumerate(row)) if row is not None else [(t, p) for t, p in items]
+        is_mapping = isinstance(successors, Mapping)
+        row = None if is_mapping else _numbers_or_none(successors)
+        if row is not None and row.shape == (pairs.n_states,):
+            entries = list(enumerate(row.tolist()))
+        else:
+            entries = [(t, p) for t, p in (successors.items() if is_mapping else successors)]
     except (TypeError, ValueError, KeyError, IndexError):
         raise InvalidMDP(
             f"{where}: a row of {pairs.n_states} probabilities, a mapping next state -> "
@@ -205,17 +214,6 @@ def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]
             yield int(target), float(probability)
         except OverflowError:
             raise InvalidMDP(f"{where}: probability {probability!r} is too large") from None
-
-
-def _row_of_numbers(successors: Any, n_states: int) -> list[float] | None:
-    """A full row of probabilities, or None where the successors are given in another way."""
-    if isinstance(successors, Mapping):
-        return None
-    try:
-        row = np.asarray(successors)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return None
-    return row.tolist() if row.shape == (n_states,) and row.dtype.kind in "fiu" else None
 
 
 def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
@@ -249,7 +247,7 @@ def _must_be_probabilities(row: Any, column: Any, value: Any, pairs: Pairs) -> A
 
 
 def _checked(rows: Rows, pairs: Pairs) -> Rows:
-    """Rows that sum to 1 are normalised, zeros dropped; others are refused."""
+    """Normalise rows that sum to 1 and drop zeros; raise an error for other rows."""
     indptr, successors, probabilities = rows
     owner = np.repeat(np.arange(pairs.n_pairs), np.diff(indptr))
     sums = np.bincount(owner, weights=probabilities, minlength=pairs.n_pairs)

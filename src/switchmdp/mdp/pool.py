@@ -1,4 +1,4 @@
-"""Builds the rows and patches of a switching MDP.
+"""The rows and patches of a switching MDP: built from configurations, or read from a file.
 
 `Pool` collects them configuration by configuration, or patch by patch. A row that occurs again (in
 another pair or an earlier configuration) is recognised by its content and stored once; rows that
@@ -6,6 +6,11 @@ differ only in their mean share their list of successors.
 
 `build_from_stack` builds the same model at once from one stack of arrays, if every configuration
 replaces all rows. Experiments with thousands of random problems need this speed.
+
+`check_stored` checks what was read from a file before machine code uses its indices. The checksum
+of a file proves that it is complete, not who wrote it, so every index is checked to lie inside its
+array. Indices are compared, never subtracted: the difference of two 64-bit integers may overflow
+and look valid.
 """
 
 from __future__ import annotations
@@ -18,13 +23,14 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidMDP, InvalidParameter
-from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.model import Model, row_sums
+from switchmdp.mdp.pairs import MAX_PAIRS, Pairs
 from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, parse_stack, place
 from switchmdp.validation import is_number
 
 RowChange = tuple[int, int, Any, float | None]
-Segment = tuple[int, int]
+Segment = tuple[int, int]  # where a list of successors starts and stops
+Content = tuple[NDArray[np.uint32], NDArray[np.float64]]  # successors, probabilities
 
 
 class Patches(NamedTuple):
@@ -36,6 +42,11 @@ class Patches(NamedTuple):
     new: NDArray[np.int64]
     rewires: NDArray[np.bool_]  # whether a change removes edges from the graph
 
+    @classmethod
+    def of(cls, model: Model, offsets: Any, pair: Any, old: Any, new: Any) -> Patches:
+        """The patches of a model; `rewires` follows from them."""
+        return cls(offsets, pair, old, new, _changes_that_rewire(model, offsets, pair, old, new))
+
     def __repr__(self) -> str:
         return f"Patches({len(self.offsets) - 1} changes, {len(self.pair)} replaced rows)"
 
@@ -45,21 +56,19 @@ class Pool:
 
     def __init__(self, pairs: Pairs, base: Model) -> None:
         self.pairs = pairs
-        self.base = base.row.copy()
         self.row = base.row.copy()
         self.start, self.stop = base.start.tolist(), base.stop.tolist()
         self.mean = base.mean.tolist()
         self.successors, self.probabilities = [base.successors], [base.probabilities]
         self.stored = len(base.successors)
+        self.offsets = [0]
+        self.patches: list[tuple[int, int, int]] = []  # (pair, old row, new row)
+        self._base = self._last = base
         self._segments: dict[bytes, Segment] = {}
         self._rows: dict[tuple[Segment, float], int] = {}
-        self._content: dict[Segment, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
-        self._first = self._last = base
-        self._entered = [False] * len(base.mean)  # base rows, found by content once replaced
-        self.offsets = [0]
-        self.pair: list[int] = []
-        self.old: list[int] = []
-        self.new: list[int] = []
+        self._content: dict[Segment, Content] = {}
+        self._indexed: set[int] = set()  # rows of the base that are recognised if they recur
+        self._change: dict[int, tuple[int, int]] = {}  # pair: (old row, new row) of this change
 
     def change_to(self, model: Model) -> None:
         """Add a change to a whole configuration: only the rows that differ count."""
@@ -68,7 +77,7 @@ class Pool:
         content = (pairs, model.start[rows], model.stop[rows], model.mean[rows])
         for pair, start, stop, mean in zip(*(column.tolist() for column in content), strict=True):
             self._replace(pair, model.successors[start:stop], model.probabilities[start:stop], mean)
-        self._close()
+        self._end_change()
         self._last = model
 
     def apply(self, patch: Sequence[RowChange]) -> None:
@@ -85,32 +94,30 @@ class Pool:
             except InvalidParameter as error:
                 raise InvalidMDP(f"change {len(self.offsets)}: {error}") from None
             now = int(self.row[pair])
-            successors, probabilities = self._segment_content((self.start[now], self.stop[now]))
+            content = self._row_content(now)
             if transitions is not None:
-                successors, probabilities = self._parse(pair, transitions)
+                content = self._parse(pair, transitions)
             level = self.mean[now] if mean is None else self._parse_mean(pair, mean)
-            self._replace(pair, successors, probabilities, level)
-        self._close()
+            self._replace(pair, *content, level)
+        self._end_change()
 
     def finish(self) -> tuple[Model, Patches]:
         """The model in its first configuration, and the patches."""
-        start, stop = np.array(self.start, np.int64), np.array(self.stop, np.int64)
-        probabilities = np.concatenate(self.probabilities)
-        model = Model(
-            starts=self.pairs.starts, row=self.base, start=start, stop=stop,
+        model = Model.of(
+            starts=self.pairs.starts, row=self._base.row.copy(),
+            start=np.array(self.start, np.int64), stop=np.array(self.stop, np.int64),
             mean=np.array(self.mean, np.float64), successors=np.concatenate(self.successors),
-            probabilities=probabilities, cumulative=cumulate(start, stop, probabilities),
+            probabilities=np.concatenate(self.probabilities),
         )  # fmt: skip
-        pair, old, new = (np.array(x, np.int64) for x in (self.pair, self.old, self.new))
-        offsets = np.array(self.offsets, np.int64)
-        rewires = changes_that_rewire(model, offsets, pair, old, new)
-        return model, Patches(offsets, pair, old, new, rewires)
+        columns = np.array(self.patches, np.int64).reshape(-1, 3).T
+        pair, old, new = (np.ascontiguousarray(column) for column in columns)
+        return model, Patches.of(model, np.array(self.offsets, np.int64), pair, old, new)
 
     def _replace(self, pair: int, successors: Any, probabilities: Any, mean: float) -> None:
         """Give a pair a row, which may be new or known."""
         old = int(self.row[pair])
-        if old < len(self._entered) and not self._entered[old]:
-            self._enter(old)
+        if old < len(self._base.mean) and old not in self._indexed:
+            self._index(old)
         key = successors.tobytes() + probabilities.tobytes()
         segment = self._segments.get(key)
         if segment is None:
@@ -120,51 +127,36 @@ class Pool:
             self.successors.append(successors)
             self.probabilities.append(probabilities)
             self.stored += len(successors)
-        new = self._rows.get((segment, mean))
-        if new is None:
-            new = len(self.mean)
-            self._rows[segment, mean] = new
+        new = self._rows.setdefault((segment, mean), len(self.mean))
+        if new == len(self.mean):
             self.start.append(segment[0])
             self.stop.append(segment[1])
             self.mean.append(mean)
-        if new != old:
-            self.pair.append(pair)
-            self.old.append(old)
-            self.new.append(new)
+        if new != old:  # if a change gives a pair several rows, the last one counts
+            self._change[pair] = (self._change.get(pair, (old, new))[0], new)
             self.row[pair] = new
 
-    def _enter(self, row: int) -> None:
+    def _index(self, row: int) -> None:
         """Index a row of the base by its content, so that it is recognised if it recurs."""
-        self._entered[row] = True
+        self._indexed.add(row)
         segment = (self.start[row], self.stop[row])
-        successors, probabilities = self._segment_content(segment)
+        successors, probabilities = self._row_content(row)
         self._segments.setdefault(successors.tobytes() + probabilities.tobytes(), segment)
         self._rows.setdefault((segment, self.mean[row]), row)
 
-    def _segment_content(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        found = self._content.get(segment)
-        if found is None:  # only the base's rows are not entered as they come
-            part = slice(*segment)
-            found = self._first.successors[part], self._first.probabilities[part]
-            self._content[segment] = found
-        return found
+    def _row_content(self, row: int) -> Content:
+        first, last = self.start[row], self.stop[row]
+        if last <= len(self._base.successors):
+            return self._base.successors[first:last], self._base.probabilities[first:last]
+        return self._content[first, last]
 
-    def _close(self) -> None:
-        """End a change; if a pair got several rows in it, the last one counts."""
-        first = self.offsets[-1]
-        if len(set(self.pair[first:])) < len(self.pair) - first:
-            merged: dict[int, tuple[int, int]] = {}
-            for pair, old, new in zip(
-                self.pair[first:], self.old[first:], self.new[first:], strict=True
-            ):
-                merged[pair] = (merged.get(pair, (old, new))[0], new)
-            kept = [(pair, old, new) for pair, (old, new) in merged.items() if old != new]
-            self.pair[first:], self.old[first:], self.new[first:] = (
-                [row[i] for row in kept] for i in range(3)
-            )
-        self.offsets.append(len(self.pair))
+    def _end_change(self) -> None:
+        changed = [(pair, old, new) for pair, (old, new) in self._change.items() if old != new]
+        self.patches += changed
+        self.offsets.append(len(self.patches))
+        self._change.clear()
 
-    def _parse(self, pair: int, transitions: Any) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    def _parse(self, pair: int, transitions: Any) -> Content:
         n_states = self.pairs.n_states
         try:
             if isinstance(transitions, Mapping):
@@ -206,7 +198,7 @@ class Pool:
 
 @entry
 def _differing_pairs(a: Any, b: Any) -> Any:
-    found = np.empty(a.row.size, np.int64)
+    pairs = np.empty(a.row.size, np.int64)
     count = 0
     for pair in range(a.row.size):
         x, y = a.row[pair], b.row[pair]
@@ -219,34 +211,24 @@ def _differing_pairs(a: Any, b: Any) -> Any:
                     same = False
                     break
         if not same:
-            found[count] = pair
+            pairs[count] = pair
             count += 1
-    return found[:count].copy()
+    return pairs[:count].copy()
 
 
 @entry
-def changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
+def _changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
     """For each change, whether some row loses a successor."""
-    found = np.zeros(offsets.size - 1, np.bool_)
-    for change in range(found.size):
+    rewires = np.zeros(offsets.size - 1, np.bool_)
+    for change in range(rewires.size):
         for x in range(offsets[change], offsets[change + 1]):
             k = model.start[new[x]]
             for i in range(model.start[old[x]], model.stop[old[x]]):  # both lists increase
                 while k < model.stop[new[x]] and model.successors[k] < model.successors[i]:
                     k += 1
                 if k == model.stop[new[x]] or model.successors[k] != model.successors[i]:
-                    found[change] = True
-    return found
-
-
-@entry
-def replaces_what_is_there(row: Any, pair: Any, old: Any, new: Any) -> bool:
-    """Whether each patch's old row is the pair's row at that time."""
-    for x in range(pair.size):
-        if row[pair[x]] != old[x]:
-            return False
-        row[pair[x]] = new[x]
-    return True
+                    rewires[change] = True
+    return rewires
 
 
 def build_from_stack(
@@ -263,14 +245,105 @@ def build_from_stack(
         indptr, successors, probabilities = parse_stack(rows, flat)
     except InvalidMDP:
         return None
-    start, stop = indptr[:-1].copy(), indptr[1:].copy()
-    model = Model(
-        starts=pairs.starts, row=np.arange(pairs.n_pairs), start=start, stop=stop,
-        mean=flat.ravel().copy(), successors=successors, probabilities=probabilities,
-        cumulative=cumulate(start, stop, probabilities),
+    model = Model.of(
+        starts=pairs.starts, row=np.arange(pairs.n_pairs), start=indptr[:-1].copy(),
+        stop=indptr[1:].copy(), mean=flat.ravel().copy(), successors=successors,
+        probabilities=probabilities,
     )  # fmt: skip
     old = np.arange((n - 1) * pairs.n_pairs)
     pair, new = old % pairs.n_pairs, old + pairs.n_pairs
-    offsets = np.arange(n) * pairs.n_pairs
-    rewires = changes_that_rewire(model, offsets, pair, old, new)
-    return pairs, model, Patches(offsets, pair, old, new, rewires)
+    return pairs, model, Patches.of(model, np.arange(n) * pairs.n_pairs, pair, old, new)
+
+
+# Files.
+
+
+TYPES = {
+    "starts": np.int64, "row": np.int64, "start": np.int64, "stop": np.int64, "mean": np.float64,
+    "successors": np.uint32, "probabilities": np.float64, "offsets": np.int64, "pair": np.int64,
+    "old": np.int64, "new": np.int64, "actions": np.int64, "change_points": np.int64,
+}  # fmt: skip
+
+
+def check_stored(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise a ValueError that names the first array that is wrong."""
+    for name, dtype in TYPES.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise ValueError(f"array {name} must be one-dimensional {np.dtype(dtype)}")
+    starts, actions, row = arrays["starts"], arrays["actions"], arrays["row"]
+    start, stop, mean = arrays["start"], arrays["stop"], arrays["mean"]
+    successors, probabilities = arrays["successors"], arrays["probabilities"]
+    n_states, n_rows, n_pairs = len(starts) - 1, len(mean), len(actions)
+    offsets, pair = arrays["offsets"], arrays["pair"]
+    n_changes, n_patches = len(arrays["change_points"]), len(pair)
+
+    _require(n_states >= 1 and starts[0] == 0 and starts[-1] == n_pairs, "starts")
+    _require((starts[1:] > starts[:-1]).all(), "starts")
+    n_actions = fields["n_actions"]
+    known = isinstance(n_actions, int) and not isinstance(n_actions, bool)
+    if not known or not 1 <= n_actions <= MAX_PAIRS // n_states:
+        raise ValueError(f"n_actions is {n_actions!r}")
+    _require(_within(actions, n_actions), "actions")
+    inner = np.ones(n_pairs, bool)
+    inner[starts[:-1]] = False
+    _require((actions[1:] > actions[:-1])[inner[1:]].all(), "actions")
+    _require(len(row) == n_pairs and _within(row, n_rows), "row")
+    _require(len(start) == n_rows and len(stop) == n_rows, "start")
+    _require((start >= 0).all() and (start < stop).all(), "start")
+    _require((stop <= len(successors)).all(), "stop")
+    _require(_are_apart(start, stop), "start")
+    _require(_within(successors, n_states), "successors")
+    _require(_increase(start, stop, successors), "successors")
+    _require(len(probabilities) == len(successors), "probabilities")
+    _require(((mean >= 0.0) & (mean <= 1.0)).all(), "mean")
+    _require(((probabilities > 0.0) & (probabilities <= 1.0)).all(), "probabilities")
+    # A normalised row of k probabilities is off by at most k roundings: those of the sum that it
+    # was divided by, and one in each quotient. The certificates of gains rely on this.
+    off = np.abs(row_sums(start, stop, probabilities) - 1.0)
+    _require((off <= (stop - start + 2) * 2.0**-53).all(), "probabilities")
+    _require(len(offsets) == n_changes + 1, "offsets")
+    _require(offsets[0] == 0 and offsets[-1] == n_patches, "offsets")
+    _require((offsets[1:] >= offsets[:-1]).all(), "offsets")
+    _require(_within(pair, n_pairs), "pair")
+    for name in ("old", "new"):
+        _require(len(arrays[name]) == n_patches and _within(arrays[name], n_rows), name)
+    _require(_replaces_current_rows(row.copy(), pair, arrays["old"], arrays["new"]), "old")
+
+
+def _are_apart(start: NDArray[np.int64], stop: NDArray[np.int64]) -> bool:
+    """Whether any two rows have the same list of successors, or lists that do not overlap.
+
+    A list that overlaps with another would overwrite its cumulative probabilities.
+    """
+    order = np.lexsort((stop, start))
+    first, last = start[order], stop[order]
+    same = (first[1:] == first[:-1]) & (last[1:] == last[:-1])
+    return bool((same | (first[1:] >= last[:-1])).all())
+
+
+def _increase(
+    start: NDArray[np.int64], stop: NDArray[np.int64], successors: NDArray[np.uint32]
+) -> bool:
+    """Whether the successors of each row increase."""
+    falls = np.zeros(len(successors), np.int64)
+    np.cumsum(successors[1:] <= successors[:-1], out=falls[1:])
+    return bool((falls[start] == falls[stop - 1]).all())
+
+
+def _within(values: NDArray[Any], top: int) -> bool:
+    return bool(((values >= 0) & (values < top)).all())
+
+
+def _require(holds: Any, name: str) -> None:
+    if not holds:
+        raise ValueError(f"array {name} is inconsistent")
+
+
+@entry
+def _replaces_current_rows(row: Any, pair: Any, old: Any, new: Any) -> bool:
+    """Whether each patch's old row is the pair's row at that time."""
+    for x in range(pair.size):
+        if row[pair[x]] != old[x]:
+            return False
+        row[pair[x]] = new[x]
+    return True

@@ -24,14 +24,13 @@ from switchmdp.errors import (
     InvalidProblem,
     NotCommunicating,
 )
-from switchmdp.mdp.graph import disconnected
+from switchmdp.mdp.graph import is_connected
 from switchmdp.mdp.laws import Bernoulli, RewardLaw, law_from_code
 from switchmdp.mdp.mdp import MDP, check_labels, check_law
-from switchmdp.mdp.model import Model, cumulate
-from switchmdp.mdp.pairs import Pairs
+from switchmdp.mdp.model import Model
+from switchmdp.mdp.pairs import OverPairs, Pairs
 from switchmdp.mdp.parse import numbers
-from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, changes_that_rewire
-from switchmdp.mdp.stored_problem import check_stored
+from switchmdp.mdp.pool import Patches, Pool, RowChange, build_from_stack, check_stored
 from switchmdp.storage import load_arrays, save_arrays
 from switchmdp.validation import check_increasing_steps, check_integer
 
@@ -39,7 +38,7 @@ CHECKED_AT_ONCE = 20_000_000
 _STORED = "switching-mdp"
 
 
-class SwitchingMDP:
+class SwitchingMDP(OverPairs):
     """Configurations and the change points at which they become active.
 
     >>> first = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
@@ -48,9 +47,6 @@ class SwitchingMDP:
     >>> problem.at(49_999).rewards.tolist(), problem.at(50_000).rewards.tolist()
     ([[1.0], [0.0]], [[0.0], [0.0]])
     """
-
-    state_labels: tuple[str, ...] | None = None
-    action_labels: tuple[str, ...] | None = None
 
     def __init__(
         self, configurations: Iterable[MDP], change_points: Sequence[int] | NDArray[Any] = ()
@@ -83,7 +79,7 @@ class SwitchingMDP:
                 f"{count} configurations need {count - 1} change points, got {len(points)}"
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
-        self.state_labels, self.action_labels = base.state_labels, base.action_labels
+        self.label_like(base)
 
     @classmethod
     def from_arrays(
@@ -110,17 +106,13 @@ class SwitchingMDP:
         pairs, model, patches = built
         law = Bernoulli() if law is None else law
         MDP.of_model(pairs, model, law)  # raises an error if `law` is not a reward law
-        self = cls.__new__(cls)
-        self._set(pairs, law, model, patches, points)
-        return self
+        return cls._of(pairs, law, model, patches, points)
 
     @classmethod
     def from_patches(
-        cls,
-        base: MDP,
-        change_points: Sequence[int] | NDArray[Any],
+        cls, base: MDP, change_points: Sequence[int] | NDArray[Any],
         patches: Iterable[Sequence[RowChange]],
-    ) -> SwitchingMDP:
+    ) -> SwitchingMDP:  # fmt: skip
         """A base configuration and, for each change point, the rows that change.
 
         A row change is (state, action, transitions, mean): transitions as a vector, a mapping or a
@@ -142,19 +134,18 @@ class SwitchingMDP:
             given += 1
         if given != len(points):
             raise InvalidProblem(f"{len(points)} change points need as many patches, got {given}")
+        return cls._of(base.pairs, base.law, *pool.finish(), points).label_like(base)
+
+    @classmethod
+    def _of(cls, *parts: Any) -> SwitchingMDP:
         self = cls.__new__(cls)
-        self._set(base.pairs, base.law, *pool.finish(), points)
-        self.state_labels, self.action_labels = base.state_labels, base.action_labels
+        self._set(*parts)
         return self
 
     def _set(
-        self,
-        pairs: Pairs,
-        law: RewardLaw,
-        model: Model,
-        patches: Patches,
+        self, pairs: Pairs, law: RewardLaw, model: Model, patches: Patches,
         points: NDArray[np.int64],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.pairs = pairs
         self.law = law
         self.model = model
@@ -177,21 +168,9 @@ class SwitchingMDP:
         )
 
     @property
-    def n_states(self) -> int:
-        return self.pairs.n_states
-
-    @property
-    def n_actions(self) -> int:
-        return self.pairs.n_actions
-
-    @property
     def changes(self) -> int:
         """The number l of change points."""
         return len(self.change_points)
-
-    @property
-    def available(self) -> NDArray[np.bool_]:
-        return self.pairs.available
 
     def active(self, t: int) -> int:
         """The index i of the configuration M_i that is active at step t."""
@@ -211,9 +190,7 @@ class SwitchingMDP:
         return self._mdp(row)
 
     def _mdp(self, row: NDArray[np.int64]) -> MDP:
-        mdp = MDP.of_model(self.pairs, self.model._replace(row=row), self.law)
-        mdp.state_labels, mdp.action_labels = self.state_labels, self.action_labels
-        return mdp
+        return MDP.of_model(self.pairs, self.model._replace(row=row), self.law).label_like(self)
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
         """Iterate over M_first … M_last (default: all)."""
@@ -265,13 +242,10 @@ class SwitchingMDP:
             check_stored(fields, arrays)
             n_states = len(arrays["starts"]) - 1
             pairs = Pairs(n_states, fields["n_actions"], arrays["starts"], arrays["actions"])
-            cumulative = cumulate(arrays["start"], arrays["stop"], arrays["probabilities"])
-            model = Model(cumulative=cumulative, **{k: arrays[k] for k in Model._fields[:-1]})
-            stored = {k: arrays[k] for k in Patches._fields if k != "rewires"}
-            patches = Patches(rewires=changes_that_rewire(model, **stored), **stored)
+            model = Model.of(**{name: arrays[name] for name in Model._fields[:-1]})
+            patches = Patches.of(model, *(arrays[name] for name in Patches._fields[:-1]))
             points = _checked_points(arrays["change_points"])
-            self = cls.__new__(cls)
-            self._set(pairs, law_from_code(*fields["law"]), model, patches, points)
+            self = cls._of(pairs, law_from_code(*fields["law"]), model, patches, points)
             states, actions = fields["state_labels"], fields["action_labels"]
             self.state_labels = check_labels("state_labels", states, pairs.n_states)
             self.action_labels = check_labels("action_labels", actions, pairs.n_actions)
@@ -287,7 +261,7 @@ def _first_disconnected(model: Any, patches: Any, last: int) -> int:
             for k in range(patches.offsets[i - 1], patches.offsets[i]):
                 model.row[patches.pair[k]] = patches.new[k]
         # A change that alters only numbers leaves the graph as it was.
-        if (i == 0 or patches.rewires[i - 1]) and disconnected(model)[0] >= 0:
+        if (i == 0 or patches.rewires[i - 1]) and not is_connected(model):
             return i
     return -1
 

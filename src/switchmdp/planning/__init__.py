@@ -2,24 +2,23 @@
 
 Start with `gain`, `diameter` and `optimism`, which have the public functions.
 
-- `gain`: `optimal_gain` and `policy_gain`, which choose a method and check its result
+- `gain`: `optimal_gain` and `policy_gain`, which choose a method and check its result, and the best
+  expected reward in T steps if all changes are known
 - `iteration`: policy and value iteration in doubles, and the certificate of a gain
 - `evaluation`: gain and bias of one policy by state reduction, for policy iteration
 - `large`: the same with sparse factorisation, for too many states for a dense matrix
-- `wide_iteration`: policy iteration where the bias exceeds what doubles can certify; it needs
-  `differences` (evaluation of a policy by differences) and `wide` (arithmetic that neither
-  overflows nor underflows)
+- `wide_iteration`: policy iteration where the bias exceeds what doubles can certify, with `wide`:
+  arithmetic that neither overflows nor underflows, and evaluation of a policy with it
 - `diameter`: expected hitting times and the diameter
 - `optimism`: extended value iteration, for optimistic agents
 - `inner_maximum`: its inner step, the best row in an L1 ball, in intervals or in a KL ball
 - `hardness`: diameters, spans, gaps and variations of a problem
-- `clairvoyant`: the best expected reward in T steps if all changes are known
 """
 
-from switchmdp.planning.clairvoyant import clairvoyant_reward
 from switchmdp.planning.diameter import Diameter, diameter, is_communicating
 from switchmdp.planning.gain import (
     Plan,
+    clairvoyant_reward,
     optimal_gain,
     optimal_gain_brackets,
     optimal_gains,

@@ -1,13 +1,13 @@
-"""The diameter D = max_{s ≠ s'} min_π E[steps from s to s'], certified, and who can reach whom.
+"""The diameter D = max_{s ≠ s'} min_π E[steps from s to s'], certified.
 
 For each goal s' the least expected hitting times solve h(s) = 1 + min_a Σ p h, h(s') = 0.
 
 **Few states**: policy iteration, evaluated by state reduction (`evaluation`).
 
-**Many states**: value iteration, an improving sweep and then some over the policy found. The slow
-mode is that all wait for the same rare event, so that all of h is too small by a common factor, and
-with m <= Th - h <= M, h/(1 - (m+M)/2) is about right at once. Where that makes it worse it is left
-off, and where even that does not converge, policy iteration takes over.
+**Many states**: value iteration, an improving sweep and then some sweeps over its policy. The slow
+mode is that all states wait for the same rare event: then h is too small by a common factor, and if
+m <= Th - h <= M, h/(1 - (m+M)/2) is close to the solution at once. If this scaling makes it worse,
+it is switched off. If value iteration still does not converge, policy iteration takes over.
 
 **Certificate**. Let v(s,a) = Σ p (h(s) - h'), which is 1 for h* and its best actions. For any h > 0
 off the goal,
@@ -17,9 +17,9 @@ off the goal,
 h/A is at most 1 + Σ p h'/A for every action, so it is below the hitting times of every policy, and
 h/B is at least 1 + Σ p h'/B for the actions with the largest v, so that they reach the goal within
 h/B steps. Rounding errors of v are added to A and taken from B, or, where they are large because h
-is, allowed for by a relative error of the probabilities (`differences`). So the bracket holds
-whatever happened on the way to h. Goals for which it is too wide are solved again in numbers that
-can't overflow (`wide_iteration`); what is still too wide then is refused.
+is, allowed for by a relative error of the probabilities (`wide`). So the bracket holds however h
+was computed. Goals for which it is too wide are solved again in numbers that can't overflow
+(`wide_iteration`). If it is still too wide, `PrecisionNotReached` is raised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from switchmdp.compiled import entry, jit
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
-from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
+from switchmdp.mdp.graph import lead_to, predecessors
 from switchmdp.planning.evaluation import chain, reduce_chain
 from switchmdp.planning.wide import LARGEST, UNIT
 from switchmdp.planning.wide_iteration import SLACK, wide_hitting_time, widening
@@ -44,15 +44,6 @@ MAX_ROUNDS = 400
 POLICY_SWEEPS = 6
 MAX_ITERATIONS = 1000
 BEYOND = 1e300  # larger hitting times are left to numbers with more range
-
-
-@jit
-def proper_policy(goal: int, choice: Any, offsets: Any, pairs: Any, states: Any) -> None:
-    """Give every state an action that may bring it nearer to the goal."""
-    seen, order = np.zeros(choice.size, np.bool_), np.empty(choice.size, np.int64)
-    order[0] = goal
-    seen[goal] = True
-    lead_to(order, 1, seen, choice, offsets, pairs, states)
 
 
 @jit
@@ -92,7 +83,10 @@ def detour(model: Any, pair: int, s: int, times: Any) -> Any:
 
 @jit
 def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
-    """(switched, shortfall): switch to what is surely quicker; by how much others might be."""
+    """(switched, shortfall): switch to actions that are quicker beyond doubt.
+
+    `shortfall` is the most by which another action might still be quicker.
+    """
     switched, shortfall = 0, 0.0
     for s in range(choice.size):
         if s == goal:
@@ -133,16 +127,16 @@ def sweep_goal(model: Any, goal: int, choice: Any, times: Any, change: Any) -> A
         if s == goal:
             change[s] = 0.0
             continue
-        found, best = np.inf, 0
+        least, best = np.inf, 0
         for pair in range(starts[s], starts[s + 1]):
             y = row[pair]
             value = 1.0
             for k in range(start[y], stop[y]):
                 value += probabilities[k] * times[successors[k]]
-            best = pair if value < found else best
-            found = value if value < found else found
+            best = pair if value < least else best
+            least = value if value < least else least
         choice[s] = best
-        change[s] = found - times[s]
+        change[s] = least - times[s]
         smallest, largest = min(smallest, change[s]), max(largest, change[s])
     return smallest, largest
 
@@ -175,7 +169,7 @@ def times_by_values(model: Any, goal: int, choice: Any, times: Any, tolerance: f
         worst = max(-smallest, largest)
         if worst <= tolerance / 4.0:
             return bool(times.max() * 4.0 * UNIT <= tolerance / 4.0)
-        if worst > 4.0 * before:  # on a ring, say, nothing is common to all states
+        if worst > 4.0 * before:  # on a ring, for example, there is no common factor
             scaling = False
         before = worst
         middle = (smallest + largest) / 2.0
@@ -233,28 +227,27 @@ def largest_hitting_times(model: Any, few: bool, dense: bool, tolerance: float) 
     Without `dense` it stops at the first goal for which the bracket is too wide.
     """
     n_states = model.starts.size - 1
-    offsets, pairs = predecessors(model)
-    states = states_of_pairs(model.starts)
+    before = predecessors(model)
     choice = model.starts[:n_states].copy()
     times = np.ones(n_states)
-    found = np.empty((n_states, 3))
+    results = np.empty((n_states, 3))
     for goal in range(n_states):
-        found[goal, 0], found[goal, 1], found[goal, 2] = 1.0, 1.0, np.inf
+        results[goal, 0], results[goal, 1], results[goal, 2] = 1.0, 1.0, np.inf
     for goal in range(n_states):
         done = False
         if not few:
             done = times_by_values(model, goal, choice, times, tolerance)
         if not done and dense:
-            proper_policy(goal, choice, offsets, pairs, states)
+            lead_to(goal, choice, before)
             done = times_by_policies(model, goal, choice, times, tolerance)
         lower, upper = certified_times(model, goal, times, tolerance)
-        found[goal, 0], found[goal, 1], found[goal, 2] = times.max(), lower, upper
+        results[goal, 0], results[goal, 1], results[goal, 2] = times.max(), lower, upper
         if upper - lower > tolerance * lower and not dense:
             break
-        if not upper < np.inf:  # the next goal had better not start from here
+        if not upper < np.inf:  # not a good start for the next goal
             for s in range(n_states):
                 times[s] = 1.0
-    return found
+    return results
 
 
 class Diameter(float):
@@ -290,8 +283,8 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
 
     >>> diameter(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
     1.0
-    >>> found = diameter(MDP([[[0.9, 0.1]], [[0.1, 0.9]]], [[1], [0]]))
-    >>> found.lower <= 10.0 <= found.upper <= found.lower * (1 + 1e-9)
+    >>> d = diameter(MDP([[[0.9, 0.1]], [[0.1, 0.9]]], [[1], [0]]))
+    >>> d.lower <= 10.0 <= d.upper <= d.lower * (1 + 1e-9)
     True
     >>> diameter(MDP([[[1, 0]], [[0, 1]]], [[1], [0]]))
     inf
@@ -304,10 +297,10 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     if not is_communicating(mdp):
         return Diameter(np.inf, np.inf, np.inf)
     few, dense = mdp.n_states <= FEW, mdp.n_states <= DENSE
-    found = largest_hitting_times(mdp.model, few, dense, tolerance)
+    results = largest_hitting_times(mdp.model, few, dense, tolerance)
     if dense:
-        _solve_again(mdp, found, tolerance)
-    value, lower, upper = found.max(axis=0).tolist()
+        _solve_again(mdp, results, tolerance)
+    value, lower, upper = results.max(axis=0).tolist()
     if not upper - lower <= tolerance * lower:
         reason = f"the diameter of {mdp.n_states} states "
         if lower == LARGEST:
@@ -318,9 +311,9 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     return Diameter(value, lower, upper)
 
 
-def _solve_again(mdp: MDP, found: NDArray[np.float64], tolerance: float) -> None:
+def _solve_again(mdp: MDP, results: NDArray[np.float64], tolerance: float) -> None:
     """Narrow the brackets that decide about the diameter and are too wide, the widest first."""
-    estimate, lower, upper = found.T
+    estimate, lower, upper = results.T
     for goal in np.argsort(-upper, kind="stable").tolist():
         within = float(lower.max()) * (1.0 + tolerance / 2.0)
         if upper[goal] - lower[goal] <= tolerance * lower[goal] or upper[goal] <= within:

@@ -1,20 +1,20 @@
-"""Gain and bias of a policy by state reduction, without a subtraction where it would hurt.
+"""Gain and bias of a policy by state reduction, which avoids subtractions that lose digits.
 
-A policy makes the MDP a Markov chain P with rewards r. Its states are censored one by one, from the
-last to the first: what passes through state n is credited to where it goes next,
+A policy turns the MDP into a Markov chain P with rewards r. Its states are eliminated one by one,
+from the last to the first: what passes through state n is credited to where it goes next,
 
     P_ij += P_in P_nj / o_n,   r_i += P_in r_n / o_n,   τ_i += P_in τ_n / o_n      (i, j < n)
 
 with o_n = Σ_{j<n} P_nj and τ_i the expected time until the next state that is left. All terms are
-non-negative and o_n is a sum, not 1 - P_nn (Grassmann, Taksar, Heyman 1985), so gains come out with
-small *relative* error however nearly decomposable the chain is. Where nothing is left to go to
-(o_n = 0 exactly, as there is no cancellation) state n stands for a closed class, whose gain is
-r_n / τ_n. With one closed class, and its state first, the bias follows forwards:
+non-negative and o_n is a sum, not 1 - P_nn (Grassmann, Taksar, Heyman 1985), so gains have a small
+*relative* error however nearly decomposable the chain is. If o_n = 0 (exactly, as there is no
+cancellation), state n represents a closed class, whose gain is r_n / τ_n. With one closed class
+whose state is first, the bias follows in ascending order:
 
     h_0 = 0,   h_n = ( r_n - g τ_n + Σ_{j<n} P_nj h_j ) / o_n
 
-Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` tells,
-and `differences` has the same reduction in numbers without such limits.
+Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` detects
+this, and `wide` has the same reduction in numbers without such limits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import jit
-from switchmdp.mdp.graph import lead_to
-from switchmdp.planning.differences import wide_gains
+from switchmdp.compiled import entry, jit
+from switchmdp.mdp.graph import extend_backwards, predecessors
+from switchmdp.planning.wide import wide_gains
 
 TINY, HUGE = 2.0**-960, 2.0**960
 
@@ -49,7 +49,7 @@ def chain(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
 
 @jit
 def reduce_chain(p: Any, r: Any, time: Any, out: Any) -> int:
-    """Censor all states in place; o_n into `out`, 0 for one that stands for a closed class.
+    """Eliminate all states in place; o_n into `out`, 0 for one that represents a closed class.
 
     Returns how many closed classes there are.
     """
@@ -82,8 +82,8 @@ def reduce_chain(p: Any, r: Any, time: Any, out: Any) -> int:
 def stayed_in_range(p: Any, time: Any, out: Any) -> bool:
     """Whether no number came near the ends of the range of doubles while a chain was reduced.
 
-    The entries with which a state was censored are those left in its row and column. If no product
-    of them was tiny, none has vanished, and every entry that is 0 was always 0.
+    The entries with which a state was eliminated are those left in its row and column. If no
+    product of them was tiny, none has underflowed, and every entry that is 0 was always 0.
     """
     for n in range(out.size):
         if not time[n] < HUGE:
@@ -104,7 +104,7 @@ def stayed_in_range(p: Any, time: Any, out: Any) -> bool:
     return True
 
 
-@jit
+@entry
 def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
     """The gain of a policy from each state; `order` is 0, 1, …, and `rewards` are by state.
 
@@ -133,7 +133,7 @@ def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
 
 @jit
 def often_visited(p: Any, out: Any) -> int:
-    """The state that a reduced chain visits most between two visits to state 0; 0 if that will do.
+    """The state that a reduced chain visits most between two visits to state 0; often 0 itself.
 
     Going back, state n is visited Σ_{j<n} w_j P_jn / o_n times.
     """
@@ -153,10 +153,10 @@ def often_visited(p: Any, out: Any) -> int:
 def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> Any:
     """(gain, class): the policy's gain, bias by state into `bias`, and a state of its closed class.
 
-    Where the policy has several closed classes, the best one's gain and state, and no bias (the
-    class is then given as -1 - state). The bias is measured from order[0]. Were that a state seen
-    once in a million steps, r_n - g τ_n would be a small difference of large numbers: a state that
-    is visited often is then put in its place, and `order` is changed accordingly.
+    If the policy has several closed classes: the gain of the best one, -1 - its state, and no bias.
+    The bias is relative to order[0]. If that state is visited once in a million steps, r_n - g τ_n
+    is a small difference of large numbers: then a state that is visited often takes its place in
+    `order`.
     """
     n_states = order.size
     for attempt in range(2):
@@ -184,14 +184,12 @@ def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> An
     return gain, order[0]
 
 
-@jit
-def route_to_class(
-    model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any
-) -> Any:
+@entry
+def route_to_class(model: Any, choice: Any, member: int) -> Any:
     """Keep the closed class of `member`; give every state outside it an action that leads there.
 
-    (offsets, pairs) list the predecessors of each state. Returns the class's states first, the
-    others after them: an order in which a chain may be reduced.
+    Returns the class's states first, the others after them: an order in which a chain may be
+    reduced.
     """
     n_states = choice.size
     seen = np.zeros(n_states, np.bool_)
@@ -209,5 +207,5 @@ def route_to_class(
                 seen[target] = True
                 order[filled] = target
                 filled += 1
-    lead_to(order, filled, seen, choice, offsets, pairs, states)
+    extend_backwards(order, filled, seen, choice, predecessors(model))
     return order

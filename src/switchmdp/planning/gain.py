@@ -1,10 +1,21 @@
-"""The optimal gain ρ*, certified; the gain of a policy.
+"""The optimal gain ρ*, certified; the gain of a policy; the best reward in T steps.
 
 `optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
-exact arithmetic), no wider than asked for, or raises `PrecisionNotReached` with the bracket it got
-to. Value and policy iteration in doubles come first. They fail where span · 2⁻⁵² of the bias is
-above the tolerance, or where some policy on the way has a bias beyond 1e300; up to 2000 states,
-policy iteration in numbers with more range takes over there (`wide_iteration`).
+exact arithmetic) and is no wider than the tolerance, or raises `PrecisionNotReached` with the
+bracket that it reached. Value and policy iteration in doubles come first. They fail if the span of
+the bias times 2⁻⁵² exceeds the tolerance, or if an intermediate policy has a bias beyond 1e300. Up
+to 2000 states, policy iteration in numbers with more range then takes over (`wide_iteration`).
+
+**Clairvoyant reward**: the best expected reward in T steps if all changes are known in advance,
+
+    V_{T+1} = 0,     V_t(s) = max_a  r̄_t(s, a) + Σ_s' p_t(s' | s, a) V_{t+1}(s'),
+
+from the last step back to the first, each with the configuration that is active then.
+
+Regret is measured against Σ ρ*_t, which is not the same. Without a change the two differ by at most
+the span of the optimal bias: T ρ* + h(s) - max h <= V_1(s) <= T ρ* + h(s) - min h. Every change may
+add as much in either direction: an agent that starts in the right state earns more than Σ ρ*, and
+one that has to walk to where the reward has moved earns less. Rounding takes less than T² · 2⁻⁵².
 """
 
 from __future__ import annotations
@@ -18,7 +29,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
-from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.iteration import (
     DONE,
@@ -130,9 +141,9 @@ _last: WeakKeyDictionary[SwitchingMDP, Plan] = WeakKeyDictionary()
 def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
     """(lower, upper) of ρ* of configurations 0..last, one row each, to the default tolerance.
 
-    Solved when first asked for, and remembered. The numbers don't depend on how many were asked for
-    at a time: those of a small problem are solved each on its own, those of a large one each from
-    the plan of the one before.
+    They are solved on first use and cached. The numbers do not depend on how many are requested at
+    a time: each configuration of a small problem is solved on its own, each one of a large problem
+    from the plan of the one before.
     """
     if not isinstance(problem, SwitchingMDP):
         raise InvalidParameter("problem", problem, "a SwitchingMDP")
@@ -237,12 +248,50 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     if mdp.n_states > DENSE:
         return gains_of_large_chain(mdp.model, choice)
     rewards = mdp.model.mean[mdp.model.row[choice]]
-    gains: NDArray[np.float64] = _gains_of_policy(
+    gains: NDArray[np.float64] = gains_of_policy(
         mdp.model, choice, np.arange(mdp.n_states), rewards
     )
     return gains
 
 
+def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.float64]:
+    """The best expected reward of the first `horizon` steps, for each initial state.
+
+    Below, staying pays in state 0 up to step 5 and in state 1 from then on; to go takes a step.
+
+    >>> stay_or_go = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    >>> first, second = MDP(stay_or_go, [[1, 0], [0, 0]]), MDP(stay_or_go, [[0, 0], [1, 0]])
+    >>> clairvoyant_reward(SwitchingMDP([first, second], [6]), horizon=10).tolist()
+    [9.0, 8.0]
+    """
+    problem = as_switching(problem)
+    horizon = check_integer("horizon", horizon, 1)
+    last = problem.active(horizon)
+    model = problem.configuration(last).model
+    values: NDArray[np.float64] = _backwards(
+        model._replace(row=model.row.copy()), problem.patches, problem.change_points[:last], horizon
+    )
+    return values
+
+
 @entry
-def _gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
-    return gains_of_policy(model, choice, order, rewards)
+def _backwards(model: Any, patches: Any, points: Any, horizon: int) -> Any:
+    """V_1, where model.row is that of the last step; the rows are changed on the way."""
+    n_states, row, change = model.starts.size - 1, model.row, points.size
+    later, values = np.zeros(n_states), np.zeros(n_states)
+    for t in range(horizon, 0, -1):
+        if change > 0 and t < points[change - 1]:
+            change -= 1
+            for k in range(patches.offsets[change], patches.offsets[change + 1]):
+                row[patches.pair[k]] = patches.old[k]
+        for s in range(n_states):
+            best = -np.inf
+            for pair in range(model.starts[s], model.starts[s + 1]):
+                y = row[pair]
+                worth = model.mean[y]
+                for k in range(model.start[y], model.stop[y]):
+                    worth += model.probabilities[k] * later[model.successors[k]]
+                best = max(best, worth)
+            values[s] = best
+        later, values = values, later
+    return later

@@ -1,4 +1,4 @@
-"""How hard a problem is: the quantities that bounds are made of.
+"""How hard a problem is: the quantities that regret bounds depend on.
 
 Per configuration M_i: the diameter D_i, the optimal gain ρ*_i, the span of the optimal bias h_i,
 and the smallest positive gap  ρ* + h(s) - r̄(s,a) - Σ p h  of an action. Over the changes: the

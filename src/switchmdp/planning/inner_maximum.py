@@ -134,7 +134,7 @@ def optimistic_value(
 
 @jit
 def sort_by_value(order: Any, values: Any) -> None:
-    """Insertion sort, quick on what is nearly sorted; equal values in the order of the states."""
+    """Insertion sort, fast if nearly sorted; equal values in the order of the states."""
     for i in range(1, order.size):
         state = order[i]
         j = i - 1
@@ -176,7 +176,7 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
 
 @jit
 def fill(ranked: Any, sums: Any, first: int, states: int, beyond: float, left: float) -> float:
-    """Σ p u over unseen states, best first from place `first` on, with `left` to give."""
+    """Σ p u over unvisited states, best first from place `first` on, with the mass `left`."""
     if left >= states * beyond:
         return float(beyond * (sums[first + states] - sums[first]))
     whole = min(states - 1, int(left / beyond))
@@ -189,10 +189,10 @@ def pour(
     places: Any, rooms: Any, n: int, left: float, ranked: Any, sums: Any, beyond: float,
     skipped: int, allowed: int,
 ) -> float:  # fmt: skip
-    """What pouring `left` adds to Σ low u.
+    """What the mass `left` adds to Σ low u, assigned to the best states first.
 
-    u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n seen states are at
-    these places of it, ascending, and have this much room above their lower bounds.
+    u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n visited states are
+    at these places of it, ascending, and have this much room above their lower bounds.
     """
     at, total = ZERO, 0.0
     for i in range(n + 1):
@@ -237,7 +237,7 @@ class Ranking:
         self.rooms, self.nothing = np.zeros(n_states), np.zeros(n_states)
 
     def arrange(self, value: Any) -> None:
-        """Put the states in order, `order` worst first and all else best first."""
+        """Sort the states: `order` has the worst first, the other arrays the best first."""
         order, rank, ranked, sums = self.order, self.rank, self.ranked, self.sums
         n_states = value.size
         if n_states <= FULL_ROWS_UP_TO:
@@ -253,7 +253,7 @@ class Ranking:
             sums[place + 1] = total
 
     def gather(self, counts: Any, pair: int, low: Any, high: Any) -> tuple[int, float]:
-        """Places and rooms of the pair's seen states, best first: how many, and Σ low u."""
+        """Places and rooms of the pair's visited states, best first; their number, and Σ low u."""
         ranked, places, rooms, count = self.ranked, self.places, self.rooms, counts.count
         first = counts.offset[pair]
         n, total = ZERO, 0.0
@@ -280,11 +280,11 @@ class Ranking:
         return n, total
 
     def inside(self, n: int, left: float, beyond: float, allowed: int) -> float:
-        """What `left` is worth, poured over the n states gathered and the best unseen ones."""
+        """The value of the mass `left` on the n gathered states and the best unvisited ones."""
         return pour(self.places, self.rooms, n, left, self.ranked, self.sums, beyond, ZERO, allowed)
 
     def outside(self, n: int, beyond: float, skipped: int) -> float:
-        """What a mass of 1 is worth at most on the unseen states, but the best of them."""
+        """The value of a mass of 1 on the unvisited states without the `skipped` best ones."""
         return pour(
             self.places, self.nothing, n, 1.0, self.ranked, self.sums, beyond, skipped,
             self.ranked.size,
@@ -311,7 +311,7 @@ def dual_value(masses: Any, gaps: Any, n: int, x: float, budget: float) -> float
 
 @jit
 def shortfall(masses: Any, gaps: Any, n: int, above: float, budget: float) -> float:
-    """How far the maximum stays below m; less than 0 where it is above.
+    """How far the maximum is below m; negative if it is above m.
 
     The n states with p̂ > 0 have these p̂ and these g = m - u, one of which is 0; max u = m + above.
 
@@ -332,7 +332,7 @@ def shortfall(masses: Any, gaps: Any, n: int, above: float, budget: float) -> fl
     right = (math.sqrt(span * span / 4.0 + product) - span / 2.0) * WIDER
     x = math.sqrt(max(0.0, square - mean * mean) / (2.0 * budget))  # right where ε is small
     for _ in range(MOST_STEPS):
-        if right <= left:  # f(max u) <= ε, or as good as that
+        if right <= left:  # f(max u) <= ε, up to rounding
             return dual_value(masses, gaps, n, left, budget)
         if not left < x < right:
             x = 0.0 if x <= left else math.sqrt(left * right)

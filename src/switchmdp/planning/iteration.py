@@ -1,9 +1,9 @@
 """The optimal gain of a communicating MDP by policy or value iteration, with a certificate.
 
-**Policy iteration**: evaluate by state reduction, switch where an action is surely better. A policy
-with several closed classes keeps its best one, and all other states are routed to it; a new closed
-class can only arise with a higher gain, so this ends. Periods, diameters of 10⁶ and nearly
-decomposable chains do not matter; O(S³) per iteration.
+**Policy iteration**: evaluate by state reduction, and switch to an action if it is better by more
+than the rounding errors. A policy with several closed classes keeps its best one, and all other
+states are routed to it; a new closed class can only arise with a higher gain, so this ends.
+Periods, diameters of 10⁶ and nearly decomposable chains do not matter; O(S³) per iteration.
 
 **Relative value iteration** h ← h + α(Th - h), α < 1 (the aperiodicity transform), with sweeps over
 the current policy alone in between: O(transitions) per sweep, for MDPs that mix.
@@ -28,12 +28,11 @@ from typing import Any
 import numpy as np
 
 from switchmdp.compiled import entry, jit
-from switchmdp.mdp.graph import predecessors, states_of_pairs
 from switchmdp.planning.evaluation import evaluate, route_to_class
 from switchmdp.planning.wide import UNIT
 
 
-@jit
+@entry
 def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any:
     """(lower, upper, switched): the bracket of `bias`; `choice` becomes greedy where that is sure.
 
@@ -93,9 +92,7 @@ def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> An
             rewards[s] = model.mean[model.row[choice[s]]]
         _gain, member = evaluate(model, choice, order, rewards, bias)
         if member < 0:
-            offsets, pairs = predecessors(model)
-            states = states_of_pairs(model.starts)
-            order = route_to_class(model, choice, -1 - member, offsets, pairs, states)
+            order = route_to_class(model, choice, -1 - member)
             for s in range(n_states):
                 rewards[s] = model.mean[model.row[choice[s]]]
             evaluate(model, choice, order, rewards, bias)
@@ -115,16 +112,17 @@ def sweep_all(model: Any, bias: Any, change: Any, choice: Any) -> float:
     successors, probabilities = model.successors, model.probabilities
     smallest, largest = np.inf, -np.inf
     for s in range(bias.size):
-        found, best = -np.inf, 0
+        best_value, best = -np.inf, 0
         for pair in range(starts[s], starts[s + 1]):
             y = row[pair]
             value = mean[y]
             for k in range(start[y], stop[y]):
                 value += probabilities[k] * bias[successors[k]]
-            best = pair if value > found else best  # no branch: it would often be mispredicted
-            found = value if value > found else found
+            # No branch: it would often be mispredicted.
+            best = pair if value > best_value else best
+            best_value = value if value > best_value else best_value
         choice[s] = best
-        change[s] = found - bias[s]
+        change[s] = best_value - bias[s]
         smallest, largest = min(smallest, change[s]), max(largest, change[s])
     return largest - smallest
 
@@ -152,9 +150,9 @@ def shift(bias: Any, change: Any) -> None:
 
 @entry
 def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
-    """(lower, upper, status); LIMIT as soon as the contraction seen won't do in `budget` rounds.
+    """(lower, upper, status); LIMIT as soon as the observed contraction is too slow for `budget`.
 
-    While the policy still changes (a wave that crosses a chain, say), contraction says nothing.
+    While the policy still changes, for example along a chain, the contraction says nothing.
     """
     change = np.empty(bias.size)
     lower, upper = 0.0, 1.0

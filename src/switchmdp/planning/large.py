@@ -1,9 +1,9 @@
 """Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
 
-Only for what value iteration gives up on: long chains and rings, whose factors stay sparse. Unlike
-state reduction this subtracts, so one step of refinement follows each solve, and what comes out is
-checked: biases by `certify`, the gain of a closed class by how far r + Ph - h is from it, and the
-chances to end in each class by their sum, which is 1.
+Used only if value iteration gives up: for long chains and rings, whose factors stay sparse. Unlike
+state reduction this subtracts, so each solve is refined, and the results are checked: biases by
+`certify`, the gain of a closed class by its distance to r + Ph - h, and the probabilities to end in
+each class by their sum, which is 1.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry
 from switchmdp.errors import PrecisionNotReached
-from switchmdp.mdp.graph import predecessors, states_of_pairs
 from switchmdp.mdp.model import Model
 from switchmdp.planning.evaluation import route_to_class
 from switchmdp.planning.iteration import DONE, LIMIT, MAX_ITERATIONS, ROUNDING, certify
@@ -29,8 +27,6 @@ def iterate_large_policies(
     model: Model, choice: NDArray[np.int64], bias: Vector, tolerance: float
 ) -> tuple[float, float, int]:
     """Policy iteration as in `iteration.iterate_policies`, on sparse matrices."""
-    offsets, pairs = _predecessors(model)
-    states = _states_of_pairs(model.starts)
     lower, upper = 0.0, 1.0
     for _ in range(MAX_ITERATIONS):
         matrix, rewards = _chain(model, choice)
@@ -39,11 +35,11 @@ def iterate_large_policies(
         if len(members) > 1:
             gains = gains_of_large_chain(model, choice)
             member = max(members, key=lambda s: gains[s])
-            _route_to_class(model, choice, member, offsets, pairs, states)
+            route_to_class(model, choice, member)
             matrix, rewards = _chain(model, choice)
         if not np.isfinite(_solve_bias(matrix, rewards, member, bias)):
             return lower, upper, ROUNDING
-        low, high, switched = _certify(model, bias, choice, True)
+        low, high, switched = certify(model, bias, choice, True)
         lower, upper = max(lower, low), min(upper, high)
         if high - low <= tolerance:
             return lower, upper, DONE
@@ -187,25 +183,3 @@ def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> floa
     solution[member] = 0.0
     bias[:] = solution
     return gain
-
-
-@entry
-def _predecessors(model: Any) -> Any:
-    return predecessors(model)
-
-
-@entry
-def _states_of_pairs(starts: Any) -> Any:
-    return states_of_pairs(starts)
-
-
-@entry
-def _certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any:
-    return certify(model, bias, choice, keep_unless_better)
-
-
-@entry
-def _route_to_class(
-    model: Any, choice: Any, member: int, offsets: Any, pairs: Any, states: Any
-) -> Any:
-    return route_to_class(model, choice, member, offsets, pairs, states)

@@ -7,11 +7,11 @@ policy is the greedy one of the last sweep (ties: the lowest action), the gain e
 midpoint of those two differences. A pair whose ball holds every distribution has the row that is a
 point mass on the best state. `inner_maximum` has the inner maxima.
 
-**Why two classes.** `Optimism` is for L1 balls, `Sweeps` for balls of any other shape. They are not
-one class with two inner maxima because they compute different numbers. `Sweeps` needs the
-aperiodicity transform, which changes the values and the number of sweeps. UCRL2 and SW-UCRL do not
-have it in their papers, and their results would change with it. They also skip actions differently:
-`Optimism` sums an upper bound inline, `Sweeps` leaves that to the ball.
+**Why two classes.** `Optimism` is for L1 balls, `Sweeps` for balls of any other shape. One class
+could serve both: with ι = 0 `Sweeps` computes the same numbers as `Optimism`. But then the inner
+maximum is a method of the ball, which loads its arrays again for every pair. Measured for L1 balls,
+that takes 1.4 times as long: 6.1 instead of 4.3 µs for 5 states and 3 actions, 70 instead of 52 µs
+for 50 states and 5 actions, 1.76 instead of 1.24 ms for 500 states with 10 successors per pair.
 
 **L1 balls** { p : ‖p - p̂‖₁ <= d }. One with d >= 2 holds every distribution, and so does that of a
 pair that was never visited. No aperiodicity transform is needed: all optimistic rows give the best
@@ -110,11 +110,11 @@ class Optimism:
         self, starts: Any, offset: Any, used: Any, target: Any, full: bool,
         reward: Any, radius: Any, precision: float, choice: Any,
     ) -> bool:  # fmt: skip
-        """Sweep until precise; writes each state's greedy pair into `choice`.
+        """Sweep until precise; write each state's greedy pair into `choice`.
 
         Pair x has successors target[k] with p̂ = estimates[k], k = offset[x] … offset[x]+used[x]-1;
-        `full`: they are all the states in order. A radius of 2 or more stands for "never visited"
-        too. False where the sweeps ran out.
+        `full`: they are all the states in order. A radius of 2 or more also stands for "never
+        visited". Returns False if the sweeps ran out.
         """
         estimates, value, next_value = self.estimates, self.value, self.next_value
         order, values, masses = self.order, self.values, self.masses
@@ -290,9 +290,9 @@ class Sweeps:
         self, ball: Any, starts: Any, counts: Any, reward: Any, free: Any, precision: float,
         choice: Any,
     ) -> bool:  # fmt: skip
-        """Sweep until precise; writes each state's greedy pair into `choice`.
+        """Sweep until precise; write each state's greedy pair into `choice`.
 
-        `reward` are the optimistic mean rewards. False where the sweeps ran out.
+        `reward` are the optimistic mean rewards. Returns False if the sweeps ran out.
         """
         value, next_value = self.value, self.next_value
         n_states, moving = value.size, 1.0 - IDLE

@@ -1,4 +1,6 @@
-"""Numbers that can neither overflow nor underflow: a double times a power of 2⁵¹².
+"""Wide numbers, which neither overflow nor underflow, and policies evaluated with them.
+
+**A wide number** is a double times a power of 2⁵¹²:
 
     x = m · 2^(512 e),     2⁻²⁵⁶ <= |m| < 2²⁵⁶  or  x = (0, 0)
 
@@ -7,11 +9,43 @@ scaling by 2⁵¹² is exact. Of two positive numbers, the one with the larger (
 
 Products of transition probabilities leave the range of doubles as soon as a few of them are tiny.
 A product that underflows to 0 looks like a transition that does not exist.
+
+**State reduction** is that of `evaluation`, in wide numbers: products of tiny probabilities do not
+vanish, so an entry is 0 exactly where the chain's graph has no path. It has no subtraction, so its
+results have a small relative error.
+
+**Differences.** A value function h solves  Σ_j p_sj (h_s - h_j) = c_s.  Where all states of a block
+wait for the same rare event, h is 10²⁰⁰ on all of them and differs by 1 from one to the next. These
+differences decide which action is better, and they are lost if h is stored. So every state n gets a
+parent ref(n), the state before it that it goes to most often, and only
+
+    d_n = h_n - h_ref(n) = ( c_n + Σ_{j<n} P_nj (h_j - h_ref(n)) ) / o_n
+
+is stored. h_i - h_j is the sum of d along the path from i to j in this tree, added up with twice
+the digits of a double. The stored d define h exactly: an error in d makes another h, not a wrong
+certificate. Few digits cancel if the states are in the order of the chain's likeliest tree
+(`wide_iteration.likeliest_tree`).
+
+**Certificates that allow for rounding.** Take two MDPs with n states, the same graph and rates
+q_sj = p_sj / Σ_j p_sj and q'_sj (j ≠ s), with |q' - q| <= ε q. By the Markov chain tree theorem the
+hitting times of a policy, and the gain of a closed class, are quotients of two homogeneous
+polynomials in the rates, of degree at most n and with coefficients >= 0. So for every policy, and
+for the best of them,
+
+    ((1-ε)/(1+ε))^n  <=  h'/h, ρ'/ρ  <=  ((1+ε)/(1-ε))^n.
+
+For given h, the sum  Σ q'_sj (h_j - h_s)  can be made any number within  ε Σ q_sj |h_j - h_s|  of
+the sum with q. So an inequality that holds up to this much for q holds for some q', at the price of
+that factor, which is below 1 + 2.5 n ε for n ε <= 1/16. Rounding errors of the sum are of the form
+k 2⁻⁵³ Σ p |h_j - h_s|: such a `slack` ε pays for them however large h is.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.compiled import jit
 
@@ -146,3 +180,240 @@ def larger(x: Any, y: Any) -> Any:
 def smaller(x: Any, y: Any) -> Any:
     """min(x, y)."""
     return y if exceeds(x, y) else x
+
+
+# Arrays of wide numbers, and chains.
+
+
+class Numbers(NamedTuple):
+    """An array of wide numbers."""
+
+    m: NDArray[np.float64]
+    e: NDArray[np.int64]
+
+
+class Tree(NamedTuple):
+    """A value function by its differences; parents and differences are by position."""
+
+    position: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    difference: Numbers
+
+
+@jit
+def zeros(size: int) -> Any:
+    """A vector of zeros."""
+    return Numbers(np.zeros(size), np.zeros(size, np.int64))
+
+
+@jit
+def at(x: Any, i: int) -> Any:
+    """x[i]."""
+    return x.m[i], x.e[i]
+
+
+@jit
+def put(x: Any, i: int, value: Any) -> None:
+    """x[i] = value."""
+    x.m[i], x.e[i] = value
+
+
+@jit
+def wide_chain(model: Any, choice: Any, order: Any) -> Any:
+    """P of a policy, its states in this order, row by row in one vector."""
+    n_states = order.size
+    position = np.empty(n_states, np.int64)
+    for i in range(n_states):
+        position[order[i]] = i
+    p = zeros(n_states * n_states)
+    for i in range(n_states):
+        y = model.row[choice[order[i]]]
+        for k in range(model.start[y], model.stop[y]):
+            cell = i * n_states + position[model.successors[k]]
+            put(p, cell, total(at(p, cell), wide(model.probabilities[k])))
+    return p, position
+
+
+@jit
+def reduce_wide(p: Any, r: Any, time: Any, out: Any) -> int:
+    """`evaluation.reduce_chain` in wide numbers; returns how many closed classes there are."""
+    n_states = out.m.size
+    classes = 0
+    absorbing = np.zeros(n_states, np.bool_)
+    targets = np.empty(n_states, np.int64)
+    for n in range(n_states - 1, -1, -1):
+        leaving, count = wide(0.0), 0
+        for j in range(n_states):
+            if (j < n or absorbing[j]) and p.m[n * n_states + j] > 0.0:
+                leaving = total(leaving, at(p, n * n_states + j))
+                targets[count] = j
+                count += 1
+        put(out, n, leaving)
+        if count == 0:
+            absorbing[n] = True
+            classes += 1
+            continue
+        for i in range(n):
+            if p.m[i * n_states + n] > 0.0:
+                weight = quotient(at(p, i * n_states + n), leaving)
+                for k in range(count):
+                    cell = i * n_states + targets[k]
+                    step = product(weight, at(p, n * n_states + targets[k]))
+                    put(p, cell, total(at(p, cell), step))
+                put(r, i, total(at(r, i), product(weight, at(r, n))))
+                put(time, i, total(at(time, i), product(weight, at(time, n))))
+    return classes
+
+
+@jit
+def wide_gains(model: Any, choice: Any, rewards: Any) -> Any:
+    """The gain of a policy from each state, for any probabilities."""
+    n_states = choice.size
+    p, _ = wide_chain(model, choice, np.arange(n_states))
+    r, time, out, gain = zeros(n_states), zeros(n_states), zeros(n_states), zeros(n_states)
+    for s in range(n_states):
+        put(r, s, wide(rewards[s]))
+        put(time, s, wide(1.0))
+    reduce_wide(p, r, time, out)
+    for n in range(n_states):
+        if out.m[n] == 0.0:
+            put(gain, n, quotient(at(r, n), at(time, n)))
+    narrowed = np.empty(n_states)
+    for n in range(n_states):
+        if out.m[n] > 0.0:
+            value = wide(0.0)
+            for j in range(n_states):
+                if j < n or out.m[j] == 0.0:
+                    value = total(value, product(at(p, n * n_states + j), at(gain, j)))
+            put(gain, n, quotient(value, at(out, n)))
+        narrowed[n] = narrow(at(gain, n))
+    return narrowed
+
+
+@jit
+def between(parent: Any, difference: Any, i: int, j: int) -> Any:
+    """(h_i - h_j, a bound on its error) of two positions; parents come before their children."""
+    value, lost, size = wide(0.0), wide(0.0), wide(0.0)
+    steps = 0
+    while i != j:
+        if i > j:
+            step = at(difference, i)
+            i = parent[i]
+        else:
+            step = negative(at(difference, j))
+            j = parent[j]
+        value, error = total_and_error(value, step)
+        lost = total(lost, error)
+        size = total(size, magnitude(step))
+        steps += 1
+    value = total(value, lost)
+    if steps < 2:
+        return value, wide(0.0)
+    error = product(wide(4.0 * steps * steps * UNIT * UNIT), size)
+    return value, total(error, product(wide(UNIT), magnitude(value)))
+
+
+@jit
+def grow_tree(p: Any, position: Any, cost: Any, out: Any) -> Any:
+    """The differences of h for a reduced chain with one closed class; position 0 is in it."""
+    n_states = out.m.size
+    parent, difference = np.zeros(n_states, np.int64), zeros(n_states)
+    for n in range(1, n_states):
+        row = n * n_states
+        for j in range(1, n):
+            if exceeds(at(p, row + j), at(p, row + parent[n])):
+                parent[n] = j
+        step = at(cost, n)
+        for j in range(n):
+            if p.m[row + j] > 0.0 and j != parent[n]:
+                ahead, _ = between(parent, difference, j, parent[n])
+                step = total(step, product(at(p, row + j), ahead))
+        put(difference, n, quotient(step, at(out, n)))
+    return Tree(position, parent, difference)
+
+
+@jit
+def first_steps(model: Any, choice: Any, order: Any, cost: Any, tree: Any) -> Any:
+    """The tree with states moved to where they go most often in one step, if that makes no cycle.
+
+    The new differences solve  Σ p (h - h') = cost  of one state each, so a step that is almost sure
+    costs no digits, however the path that the old tree takes instead goes up and down.
+    """
+    n_states = order.size
+    parent, difference = tree.parent.copy(), zeros(n_states)
+    for n in range(1, n_states):
+        put(difference, n, at(tree.difference, n))
+    for n in range(1, n_states):
+        y = model.row[choice[order[n]]]
+        likely, most = -1, 0.0
+        for k in range(model.start[y], model.stop[y]):
+            there = tree.position[model.successors[k]]
+            if there != n and model.probabilities[k] > most:
+                likely, most = there, model.probabilities[k]
+        above = likely
+        while above > 0 and above != n:
+            above = parent[above]
+        if above == n:
+            continue
+        step, leaving = at(cost, n), wide(0.0)
+        for k in range(model.start[y], model.stop[y]):
+            there = tree.position[model.successors[k]]
+            if there == n:
+                continue
+            p = wide(model.probabilities[k])
+            leaving = total(leaving, p)
+            if there != likely:
+                ahead, _ = between(tree.parent, tree.difference, there, likely)
+                step = total(step, product(p, ahead))
+        parent[n] = likely
+        put(difference, n, quotient(step, leaving))
+    return relabelled(parent, difference, order)
+
+
+@jit
+def order_by_depth(parent: Any, root: int) -> Any:
+    """The nodes of a tree by their distance from its root."""
+    depth = np.zeros(parent.size, np.int64)
+    for n in range(parent.size):
+        above = n
+        while above != root:
+            above = parent[above]
+            depth[n] += 1
+    return np.argsort(depth, kind="mergesort")
+
+
+@jit
+def relabelled(parent: Any, difference: Any, order: Any) -> Any:
+    """A tree by positions in which parents come before their children."""
+    n_states = order.size
+    by_depth = order_by_depth(parent, 0)
+    place, position = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
+    for i in range(n_states):
+        place[by_depth[i]] = i
+        position[order[by_depth[i]]] = i
+    parents, differences = np.zeros(n_states, np.int64), zeros(n_states)
+    for n in range(1, n_states):
+        parents[place[n]] = place[parent[n]]
+        put(differences, place[n], at(difference, n))
+    return Tree(position, parents, differences)
+
+
+@jit
+def drift(model: Any, pair: int, s: int, tree: Any) -> Any:
+    """(Σ p (h' - h(s)), a bound on its error, Σ p |h' - h(s)|) of an action, rows normalised."""
+    y = model.row[pair]
+    here = tree.position[s]
+    value, error, size = wide(0.0), wide(0.0), wide(0.0)
+    for k in range(model.start[y], model.stop[y]):
+        there = tree.position[model.successors[k]]
+        if there == here:
+            continue
+        ahead, doubt = between(tree.parent, tree.difference, there, here)
+        p = wide(model.probabilities[k])
+        term = product(p, ahead)
+        value = total(value, term)
+        size = total(size, magnitude(term))
+        error = total(error, product(p, doubt))
+    rounding = wide((3 * (model.stop[y] - model.start[y]) + 12) * UNIT)
+    error = total(product(wide(1.0 + 1e-6), error), product(rounding, size))
+    return value, error, size

@@ -1,15 +1,15 @@
 """Policy iteration in wide numbers, where `iteration` and `diameter` can't certify doubles.
 
-The same policy iterations, evaluated and certified as `differences` describes: nothing overflows or
-underflows, and rounding costs a relative error of the order of n · 2⁻⁵³ in the gain or the hitting
-times, whatever the span of the bias. They cost some ten times as much as those in doubles.
+These are the same policy iterations, evaluated and certified as `wide` describes: nothing overflows
+or underflows, and rounding causes a relative error of the order of n · 2⁻⁵³ in the gain or the
+hitting times, whatever the span of the bias. They take about ten times as long as in doubles.
 
 Let  v(s,a) = Σ q (h_s - h_j)  and  z(s,a) = Σ q |h_s - h_j|.  For the hitting times h of a policy,
 v = 1 for its own actions, and an action with a larger v is quicker. With slack ε,
 
     A = max_{s,a} v - ε z,     B = min_s max_a v + ε z   imply   h/A <= h'* <= h/B
 
-in an MDP with rates q' as in `differences`: h/A is below 1 + Σ q' h/A for all actions, and h/B is
+in an MDP with rates q' as in `wide`: h/A is below 1 + Σ q' h/A for all actions, and h/B is
 above 1 + Σ q' h/B for those where the maximum is attained, which shows too that they reach the
 goal. In the same way
 
@@ -31,32 +31,31 @@ from typing import Any
 import numpy as np
 
 from switchmdp.compiled import entry, jit
-from switchmdp.mdp.graph import lead_to, predecessors, states_of_pairs
-from switchmdp.planning.differences import (
-    at,
-    between,
-    drift,
-    first_steps,
-    grow_tree,
-    put,
-    reduce_wide,
-    wide_chain,
-    zeros,
-)
+from switchmdp.mdp.graph import lead_to, predecessors
 from switchmdp.planning.evaluation import route_to_class
 from switchmdp.planning.iteration import DONE, LIMIT, ROUNDING
 from switchmdp.planning.wide import (
     LARGEST,
     UNIT,
+    at,
+    between,
+    drift,
     exceeds,
+    first_steps,
+    grow_tree,
     larger,
     narrow,
     negative,
+    order_by_depth,
     product,
+    put,
     quotient,
+    reduce_wide,
     smaller,
     total,
     wide,
+    wide_chain,
+    zeros,
 )
 
 
@@ -90,9 +89,9 @@ def likeliest_tree(model: Any, choice: Any, root: int) -> Any:
                 for k in range(model.start[y], model.stop[y]):
                     there = np.int64(model.successors[k])
                     if top[there] != here:
-                        found = math.log2(model.probabilities[k]) - replaced[s]
-                        if found > weight[here]:
-                            source[here], target[here], weight[here] = s, there, found
+                        gained = math.log2(model.probabilities[k]) - replaced[s]
+                        if gained > weight[here]:
+                            source[here], target[here], weight[here] = s, there, gained
             onward = top[target[here]]
             if settled[onward]:
                 for i in range(length):
@@ -131,18 +130,6 @@ def likeliest_tree(model: Any, choice: Any, root: int) -> Any:
     return onward
 
 
-@jit
-def from_the_root(onward: Any) -> Any:
-    """The states of a tree by their distance from its root."""
-    depth = np.zeros(onward.size, np.int64)
-    for s in range(onward.size):
-        above = onward[s]
-        while above >= 0:
-            above = onward[above]
-            depth[s] += 1
-    return np.argsort(depth, kind="mergesort")
-
-
 MAX_ITERATIONS = 300
 SLACK = 1.0 / 16.0  # the share of the tolerance that is spent on allowing for rounding, over n
 
@@ -178,11 +165,11 @@ def most_visited(p: Any, out: Any) -> int:
     weight = zeros(n_states)
     put(weight, 0, wide(1.0))
     for n in range(1, n_states):
-        found = wide(0.0)
+        visits = wide(0.0)
         for j in range(n):
             if p.m[j * n_states + n] > 0.0:
-                found = total(found, product(at(weight, j), at(p, j * n_states + n)))
-        put(weight, n, quotient(found, at(out, n)))
+                visits = total(visits, product(at(weight, j), at(p, j * n_states + n)))
+        put(weight, n, quotient(visits, at(out, n)))
         if exceeds(at(weight, n), product(wide(2.0), at(weight, heaviest))):
             heaviest = n
     return heaviest
@@ -202,9 +189,7 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
             ):
                 best = n
         if classes > 1 or best != 0:
-            offsets, pairs = predecessors(model)
-            states = states_of_pairs(model.starts)
-            order = route_to_class(model, choice, order[best], offsets, pairs, states)
+            order = route_to_class(model, choice, order[best])
             continue
         if arranged:
             break
@@ -212,7 +197,7 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
         if heaviest > 0:
             order[0], order[heaviest] = order[heaviest], order[0]
             continue
-        order = from_the_root(likeliest_tree(model, choice, order[0]))
+        order = order_by_depth(likeliest_tree(model, choice, order[0]), order[0])
         arranged = True
     gain = quotient(at(r, 0), at(time, 0))
     cost, step = zeros(order.size), zeros(order.size)
@@ -222,6 +207,34 @@ def evaluate_wide(model: Any, choice: Any, order: Any) -> Any:
         put(step, n, total(wide(mean), negative(gain)))
     tree = grow_tree(p, position, cost, out)
     return first_steps(model, choice, order, step, tree), order, gain
+
+
+@jit
+def weigh_actions(model: Any, s: int, tree: Any, slack: Any, rewards: bool) -> Any:
+    """(best pair, low, low with slack, high, high with slack) of a state.
+
+    They bound max_a r - v with `rewards`, else max_a v. The best pair has the largest lower bound.
+    """
+    pick, low, low_slack, high, high_slack = -1, wide(0.0), wide(0.0), wide(0.0), wide(0.0)
+    for pair in range(model.starts[s], model.starts[s + 1]):
+        value, error, size = drift(model, pair, s, tree)
+        if rewards:
+            mean = model.mean[model.row[pair]]
+            value = total(value, wide(mean))
+            error = total(error, wide(4.0 * UNIT * mean + 1e-300))
+        else:
+            value, error = negative(value), total(error, wide(1e-300))
+        saved = product(slack, size)
+        sure, limit = total(value, negative(error)), total(value, error)
+        if pick < 0 or exceeds(limit, high):
+            high = limit
+        if pick < 0 or exceeds(total(limit, negative(saved)), high_slack):
+            high_slack = total(limit, negative(saved))
+        if pick < 0 or exceeds(total(sure, saved), low_slack):
+            low_slack = total(sure, saved)
+        if pick < 0 or exceeds(sure, low):
+            low, pick = sure, pair
+    return pick, low, low_slack, high, high_slack
 
 
 @entry
@@ -242,20 +255,10 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
         low, high, low_slack, high_slack = wide(4.0), wide(-4.0), wide(4.0), wide(-4.0)
         switched = 0
         for s in range(n_states):
-            here_low, here_slack, pick = wide(0.0), wide(0.0), -1
-            for pair in range(model.starts[s], model.starts[s + 1]):
-                mean = model.mean[model.row[pair]]
-                gained, error, size = drift(model, pair, s, tree)
-                gained = total(gained, wide(mean))
-                error = total(error, wide(4.0 * UNIT * mean + 1e-300))
-                saved = product(slack, size)
-                sure, limit = total(gained, negative(error)), total(gained, error)
-                high = larger(high, limit)
-                high_slack = larger(high_slack, total(limit, negative(saved)))
-                if pick < 0 or exceeds(total(sure, saved), here_slack):
-                    here_slack = total(sure, saved)
-                if pick < 0 or exceeds(sure, here_low):
-                    here_low, pick = sure, pair
+            pick, here_low, here_slack, limit, limit_slack = weigh_actions(
+                model, s, tree, slack, True
+            )
+            high, high_slack = larger(high, limit), larger(high_slack, limit_slack)
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
             if pick != choice[s] and exceeds(here_low, enough):
                 choice[s] = pick
@@ -263,9 +266,8 @@ def iterate_wide_policies(model: Any, choice: Any, bias: Any, tolerance: float) 
         low_bound = max(narrow(low), narrow(low_slack) * (1.0 - spread)) - 4.0 * UNIT
         high_bound = min(narrow(high), narrow(high_slack) * (1.0 + spread)) + 4.0 * UNIT
         lower, upper = max(lower, low_bound), min(upper, high_bound)
-        certified = (
-            high_bound - low_bound <= tolerance
-        )  # by this bias, not only by all brackets together
+        # By this bias alone, not only by all brackets together.
+        certified = high_bound - low_bound <= tolerance
         if certified or switched == 0:
             lowest = 0
             for n in range(n_states):
@@ -284,29 +286,24 @@ def leads_everywhere(model: Any, choice: Any, goal: int) -> bool:
     n_states = choice.size
     reached = np.zeros(n_states, np.bool_)
     reached[goal] = True
-    found, before = 1, 0
-    while found > before:
-        before = found
+    count, before = 1, 0
+    while count > before:
+        before = count
         for s in range(n_states - 1, -1, -1):
             y = model.row[choice[s]]
             for k in range(model.start[y], model.stop[y]):
                 if not reached[s] and reached[model.successors[k]]:
                     reached[s] = True
-                    found += 1
-    return bool(found == n_states)
+                    count += 1
+    return bool(count == n_states)
 
 
 @entry
 def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
     """(estimate, lower, upper) of the largest of the least expected hitting times of a goal."""
     n_states = model.starts.size - 1
-    order = np.empty(n_states, np.int64)
-    order[0] = goal
-    seen = np.zeros(n_states, np.bool_)
-    seen[goal] = True
     choice = model.starts[:n_states].copy()
-    offsets, pairs = predecessors(model)
-    lead_to(order, 1, seen, choice, offsets, pairs, states_of_pairs(model.starts))
+    lead_to(goal, choice, predecessors(model))
     epsilon = SLACK * tolerance / n_states
     spread = widening(epsilon, n_states)
     slack, one = wide(epsilon), wide(1.0)
@@ -316,7 +313,7 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
         put(ones, n, one)
     estimate, lower, upper = 1.0, 1.0, np.inf
     for _ in range(MAX_ITERATIONS):
-        order = from_the_root(likeliest_tree(model, choice, goal))
+        order = order_by_depth(likeliest_tree(model, choice, goal), goal)
         p, position, _r, time, out, _classes = reduced(model, choice, order, goal)
         tree = grow_tree(p, position, time, out)
         tree = first_steps(model, choice, order, ones, tree)
@@ -332,18 +329,10 @@ def wide_hitting_time(model: Any, goal: int, tolerance: float) -> Any:
             furthest = larger(furthest, total(time_left, doubt))
             nearest = larger(nearest, total(time_left, negative(doubt)))
             positive = positive and exceeds(time_left, doubt)
-            here_low, here_slack, pick = one, one, -1
-            for pair in range(model.starts[s], model.starts[s + 1]):
-                change, error, size = drift(model, pair, s, tree)
-                nearer, saved = negative(change), product(slack, size)
-                error = total(error, wide(1e-300))
-                sure, limit = total(nearer, negative(error)), total(nearer, error)
-                high = larger(high, limit)
-                high_slack = larger(high_slack, total(limit, negative(saved)))
-                if pick < 0 or exceeds(total(sure, saved), here_slack):
-                    here_slack = total(sure, saved)
-                if pick < 0 or exceeds(sure, here_low):
-                    here_low, pick = sure, pair
+            pick, here_low, here_slack, limit, limit_slack = weigh_actions(
+                model, s, tree, slack, False
+            )
+            high, high_slack = larger(high, limit), larger(high_slack, limit_slack)
             low, low_slack = smaller(low, here_low), smaller(low_slack, here_slack)
             if pick != choice[s] and exceeds(here_low, enough):
                 choice[s] = pick

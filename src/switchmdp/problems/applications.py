@@ -32,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
 from switchmdp.problems.change_operators import at_most_one, exchange
-from switchmdp.problems.changing import When, switching
+from switchmdp.problems.changing import switching
 from switchmdp.problems.drift import moves, stacked
-from switchmdp.problems.random import even_change_points, must_fit
+from switchmdp.problems.random import When, even_change_points, generator, must_fit
 from switchmdp.validation import check_integer, check_not_negative, check_positive, is_number
 
 # Ad placement.
@@ -59,16 +59,14 @@ def ad_placement(
     >>> problem.at(1).successors(0, 3), problem.changes
     (([3], [1.0]), 9)
     """
-    n_ads, groups = (
-        check_integer("n_ads", n_ads, 2),
-        check_integer("groups", groups, 2, MOST_GROUPS),
-    )
+    n_ads = check_integer("n_ads", n_ads, 2)
+    groups = check_integer("groups", groups, 2, MOST_GROUPS)
     step, fatigue = at_most_one("step", step), at_most_one("fatigue", fatigue)
     if not at_most_one("best_rate", best_rate) > 0.0:
         raise InvalidParameter("best_rate", best_rate, "above 0")
     points = moves(horizon, every)
     must_fit(n_ads, n_ads, len(points) + 1)
-    rng = np.random.default_rng(check_integer("seed", seed, 0))
+    rng = generator(seed)
     clicks = best_rate * rng.random((groups, n_ads))
     shares = [rng.dirichlet(np.ones(groups), 1)]
     for _ in points:
@@ -76,7 +74,7 @@ def ad_placement(
     rates = np.concatenate(shares) @ clicks
     means = rates[:, None, :] * (1.0 - fatigue * np.eye(n_ads))
     transitions = np.broadcast_to(np.eye(n_ads), (n_ads, n_ads, n_ads))
-    first = MDP(transitions, means[0], law=Bernoulli() if law is None else law)
+    first = MDP(transitions, means[0], law=law)
     return stacked(first, np.broadcast_to(transitions, (*means.shape, n_ads)), means, points)
 
 
@@ -99,7 +97,7 @@ def inventory(
     (4, 3)
     """
     least, most = _range(demand)
-    rng = np.random.default_rng(check_integer("seed", seed, 0))
+    rng = generator(seed)
 
     def season(before: Any = None) -> MDP:
         return inventory_mdp(
@@ -122,10 +120,8 @@ def inventory_mdp(
     ([0, 1], [0.5, 0.5])
     """
     capacity = check_integer("capacity", capacity, 1, 3000)
-    n_states, n_actions = (
-        capacity + 1,
-        check_integer("largest_order", largest_order, 1, capacity) + 1,
-    )
+    n_states = capacity + 1
+    n_actions = check_integer("largest_order", largest_order, 1, capacity) + 1
     must_fit(n_states, n_actions, 1)
     price = check_positive("price", price)
     cost, holding = check_not_negative("cost", cost), check_not_negative("holding", holding)
@@ -136,7 +132,7 @@ def inventory_mdp(
     profit = profit - holding * kept[offered]
     lowest, highest = -cost * (n_actions - 1) - holding * capacity, price * capacity
     means = np.clip((profit - lowest) / (highest - lowest), 0.0, 1.0)  # rounding
-    return MDP(rest[offered], means, law=Bernoulli() if law is None else law)
+    return MDP(rest[offered], means, law=law)
 
 
 def _after_sales(capacity: int, demand: float) -> tuple[NDArray[Any], NDArray[Any]]:

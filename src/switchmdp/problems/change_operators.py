@@ -263,9 +263,7 @@ def patched(mdp: MDP, patch: Sequence[RowChange]) -> MDP:
     [[1.0], [0.5]]
     """
     after = SwitchingMDP.from_patches(mdp, [2], [patch]).configuration(1)
-    result = MDP.of_model(after.pairs, _compact(after.model), after.law)
-    result.state_labels, result.action_labels = mdp.state_labels, mdp.action_labels
-    return result
+    return MDP.of_model(after.pairs, _compact(after.model), after.law).label_like(mdp)
 
 
 def _compact(model: Model) -> Model:

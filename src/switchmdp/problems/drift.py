@@ -163,8 +163,7 @@ def stacked(
     """A configuration for each (S, A, S) and (S, A) of the stacks; labels and law of the base."""
     if base.available.all():
         problem = SwitchingMDP.from_arrays(transitions, means, points, law=base.law)
-        problem.state_labels, problem.action_labels = base.state_labels, base.action_labels
-        return problem
+        return problem.label_like(base)
     names = {"state_labels": base.state_labels, "action_labels": base.action_labels}
     made = (
         MDP(p, r, available=base.available, law=base.law, **names)

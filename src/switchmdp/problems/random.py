@@ -1,10 +1,15 @@
-"""Random problems: the paper's experiment, and sparse ones of any size.
+"""Random problems: the paper's experiment, Garnet, and sparse ones of any size.
 
 The paper (Section 5) has "random rewards and state-transition probabilities" and changes "at every
 ⌈T/l⌉ time steps", and no more. Here rows are Dirichlet(1) and means uniform on [0, 1], Bernoulli
 rewards; `rows=uniform_rows` normalises uniform numbers instead. Changes every ⌈T/l⌉ steps put the
-last one at T or just past it, so l changes are l - 1 felt ones: with
-`change_points=even_change_points` they cut the run into l + 1 segments, and all are felt.
+last one at T or later, so only l - 1 of them take effect within the run. With
+`change_points=even_change_points` they cut the run into l + 1 segments, and all take effect.
+
+**Garnet(S, A, b)**: random MDPs with b successors per pair (after Archibald et al. 1995). The
+successors are drawn uniformly without replacement, with probabilities uniform on the simplex (the
+pieces of [0, 1] cut at b - 1 uniform points); means are uniform on [0, 1]. An MDP that is not
+communicating is drawn again, so the law is Garnet's given that the MDP communicates.
 """
 
 from __future__ import annotations
@@ -17,13 +22,15 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.mdp import MDP, Bernoulli, RewardLaw, SwitchingMDP
+from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
 from switchmdp.validation import check_integer
 
 MOST_ENTRIES = 2 * 10**7  # probabilities of one problem: building it takes about a gigabyte
 MOST_CHANGES = 10**5
+MOST_DRAWS = 1000
 
 RowLaw = Callable[[np.random.Generator, int, int], NDArray[np.float64]]
+When = Callable[[int, int], list[int]] | list[int]
 
 
 def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
@@ -76,23 +83,16 @@ def random_mdp(
     >>> random_mdp(5, 3, seed=0)
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
-    n_states, n_actions = (
-        check_integer("n_states", n_states, 1),
-        check_integer("n_actions", n_actions, 1),
-    )
-    must_fit(n_states, n_actions, 1)
-    seed = seed if isinstance(seed, SeedSequence) else SeedSequence(check_integer("seed", seed, 0))
-    transitions, means = _drawn(n_states, n_actions, seed, rows)
-    return MDP(transitions, means, law=Bernoulli() if law is None else law)
+    n_states, n_actions = check_sizes(n_states, n_actions)
+    return MDP(*_drawn(n_states, n_actions, generator(seed), rows), law=law)
 
 
 def _drawn(
-    n_states: int, n_actions: int, seed: SeedSequence, rows: RowLaw
+    n_states: int, n_actions: int, rng: np.random.Generator, rows: RowLaw
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Transitions and mean rewards."""
     if not callable(rows):
         raise InvalidParameter("rows", rows, "a function such as dirichlet_rows")
-    rng = np.random.default_rng(seed)
     transitions = rows(rng, n_states * n_actions, n_states)
     return transitions.reshape(n_states, n_actions, n_states), rng.random((n_states, n_actions))
 
@@ -100,27 +100,17 @@ def _drawn(
 def random_switching(
     n_states: int = 5, n_actions: int = 3, *, changes: int = 2, horizon: int = 100_000,
     seed: int = 0, rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
-    change_points: Callable[[int, int], list[int]] | list[int] = paper_change_points,
+    change_points: When = paper_change_points,
 ) -> SwitchingMDP:  # fmt: skip
     """The paper's experiment: `changes` independent random MDPs after the first.
 
     >>> random_switching(changes=2, horizon=100_000, seed=0).change_points.tolist()
     [50000, 100000]
     """
-    changes, horizon = (
-        check_integer("changes", changes, 0, MOST_CHANGES),
-        check_integer("horizon", horizon, 1),
-    )
-    if changes >= horizon:
-        raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    n_states, n_actions = (
-        check_integer("n_states", n_states, 1),
-        check_integer("n_actions", n_actions, 1),
-    )
-    must_fit(n_states, n_actions, changes + 1)
+    changes, points = check_changes(changes, horizon, change_points)
+    n_states, n_actions = check_sizes(n_states, n_actions, changes + 1)
     seeds = SeedSequence(check_integer("seed", seed, 0)).spawn(changes + 1)
-    drawn = [_drawn(n_states, n_actions, s, rows) for s in seeds]
-    points = change_points(changes, horizon) if callable(change_points) else change_points
+    drawn = [_drawn(n_states, n_actions, generator(s), rows) for s in seeds]
     transitions, means = (np.stack(arrays) for arrays in zip(*drawn, strict=True))
     return SwitchingMDP.from_arrays(transitions, means, points, law=law)
 
@@ -133,32 +123,92 @@ def random_sparse_mdp(
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
     1000
     """
-    n_states, n_actions = (
-        check_integer("n_states", n_states, 1),
-        check_integer("n_actions", n_actions, 1),
-    )
+    n_states, n_actions, width = _check_sparse(n_states, n_actions, successors)
+    rng = generator(seed)
+    targets = _distinct_states(rng, n_states * n_actions, width, n_states)
+    onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states
+    missing = ~(targets == onward[:, None]).any(axis=1)
+    targets[missing, 0] = onward[missing]
+    return _sparse_mdp(rng, targets, n_actions, law)
+
+
+def garnet_mdp(
+    n_states: int = 20, n_actions: int = 3, successors: int = 3, *,
+    seed: int | SeedSequence = 0, law: RewardLaw | None = None,
+) -> MDP:  # fmt: skip
+    """One communicating Garnet(S, A, b).
+
+    >>> garnet_mdp(10, 2, 3, seed=0)
+    MDP(10 states, 2 actions, 60 transitions, Bernoulli())
+    """
+    n_states, n_actions, width = _check_sparse(n_states, n_actions, successors)
+    rng = generator(seed)
+    for _ in range(MOST_DRAWS):
+        targets = _distinct_states(rng, n_states * n_actions, width, n_states)
+        mdp = _sparse_mdp(rng, targets, n_actions, law)
+        if mdp.unconnected is None:
+            return mdp
+    sizes = f"{n_states} states and {n_actions} actions"
+    allowed = f"larger: with {sizes} all {MOST_DRAWS} draws disconnect some state"
+    raise InvalidParameter("successors", successors, allowed)
+
+
+def _check_sparse(n_states: int, n_actions: int, successors: int) -> tuple[int, int, int]:
+    """The sizes of a sparse problem, which must fit into memory."""
+    n_states = check_integer("n_states", n_states, 1)
+    n_actions = check_integer("n_actions", n_actions, 1)
     width = check_integer("successors", successors, 1, n_states)
     if n_states * n_actions * width > MOST_ENTRIES:
         allowed = f"smaller: n_states n_actions successors is at most {MOST_ENTRIES:.0e}"
         raise InvalidParameter("n_states", n_states, allowed)
-    rng = np.random.default_rng(check_integer("seed", seed, 0))
-    n_pairs = n_states * n_actions
-    targets = distinct_states(rng, n_pairs, width, n_states)
-    onward = (np.repeat(np.arange(n_states), n_actions) + 1) % n_states
-    missing = ~(targets == onward[:, None]).any(axis=1)
-    targets[missing, 0] = onward[missing]
+    return n_states, n_actions, width
+
+
+def _sparse_mdp(
+    rng: np.random.Generator, targets: NDArray[np.int64], n_actions: int, law: RewardLaw | None
+) -> MDP:
+    """An MDP whose pairs have these successors; rows and mean rewards are drawn."""
     from scipy.sparse import csr_array
 
-    entries = (rng.dirichlet(np.ones(width), n_pairs).ravel(), targets.ravel(),
-               np.arange(0, n_pairs * width + 1, width))  # fmt: skip
-    return MDP(
-        csr_array(entries, (n_pairs, n_states)), rng.random((n_states, n_actions)),
-        law=Bernoulli() if law is None else law,
-    )  # fmt: skip
+    n_pairs, width = targets.shape
+    n_states = n_pairs // n_actions
+    probabilities = rng.dirichlet(np.ones(width), n_pairs)
+    ends = np.arange(0, n_pairs * width + 1, width)
+    entries = (probabilities.ravel(), targets.ravel(), ends)
+    transitions = csr_array(entries, (n_pairs, n_states))
+    return MDP(transitions, rng.random((n_states, n_actions)), law=law)
+
+
+def generator(seed: int | SeedSequence) -> np.random.Generator:
+    """The random generator of a seed.
+
+    >>> generator(0).random() == generator(SeedSequence(0)).random()
+    True
+    """
+    if not isinstance(seed, SeedSequence):
+        seed = SeedSequence(check_integer("seed", seed, 0))
+    return np.random.default_rng(seed)
+
+
+def check_changes(changes: int, horizon: int, change_points: When) -> tuple[int, list[int]]:
+    """The number of changes, which must fit into the horizon, and the change points."""
+    changes = check_integer("changes", changes, 0, MOST_CHANGES)
+    horizon = check_integer("horizon", horizon, 1)
+    if changes >= horizon:
+        raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
+    return changes, change_points(changes, horizon) if callable(change_points) else change_points
+
+
+def check_sizes(n_states: int, n_actions: int, configurations: int = 1) -> tuple[int, int]:
+    """The sizes of a dense problem, which must fit into memory."""
+    n_states = check_integer("n_states", n_states, 1)
+    n_actions = check_integer("n_actions", n_actions, 1)
+    must_fit(n_states, n_actions, configurations)
+    return n_states, n_actions
 
 
 def must_fit(n_states: int, n_actions: int, configurations: int) -> None:
-    """Refuse dense configurations that would take too much memory."""
+    """Raise an error if dense configurations would take too much memory."""
     entries = n_states * n_states * n_actions * configurations
     if entries > MOST_ENTRIES:
         size = f"n_states² n_actions (changes + 1) = {entries:.3g}"
@@ -166,7 +216,7 @@ def must_fit(n_states: int, n_actions: int, configurations: int) -> None:
         raise InvalidParameter("n_states", n_states, f"smaller: {size} may be {allowed}")
 
 
-def distinct_states(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
+def _distinct_states(rng: np.random.Generator, n_rows: int, width: int, n_states: int) -> Any:
     """Rows of `width` different states; repeated states are drawn again."""
     if 2 * width > n_states:
         return np.argsort(rng.random((n_rows, n_states)), axis=1)[:, :width]

@@ -2,9 +2,10 @@
 
 One name for each symbol: `horizon` T, `diameter` D, `n_states` S, `n_actions` A, `changes` l,
 `window` W, `delta` δ, `epsilon` ε, and `segments` L = l + 1 for UCRL2 with restarts. All are
-keywords. `sw_ucrl` holds the theorem and its window, `lemmas` what it rests on, `ucrl2` the
-algorithm it departs from. Where the paper slips, the printed form keeps the plain name and the
-right one is `repaired_…`. Outside a claim's conditions a function raises `OutsideValidity`.
+keywords. `sw_ucrl` has the theorem and its window (and that of SWUCRL2-CW), `lemmas` the lemmas of
+its proof, `ucrl2` the algorithm that it modifies. Where the paper has an error, the plain name is
+the printed form, and `repaired_…` is the correct one. Outside the conditions of a claim a function
+raises `OutsideValidity`.
 
 >>> optimal_window(
 ...     horizon=100_000, diameter=1, n_states=5, n_actions=3, changes=2, delta=0.1)
@@ -29,6 +30,8 @@ from switchmdp.theory.lemmas import (
 from switchmdp.theory.sw_ucrl import (
     corollary_1_bound,
     corollary_2_steps,
+    cw_widening,
+    cw_window,
     optimal_window,
     optimal_window_exact,
     regret_bound,
@@ -36,7 +39,6 @@ from switchmdp.theory.sw_ucrl import (
     repaired_regret_bound,
     theorem_1_holds,
 )
-from switchmdp.theory.swucrl_cw import cw_widening, cw_window
 from switchmdp.theory.ucrl2 import (
     diameter_lower_bound,
     raw_diameter_lower_bound,
@@ -51,35 +53,12 @@ from switchmdp.theory.ucrl2 import (
 )
 
 __all__ = [
-    "corollary_1_bound",
-    "corollary_2_steps",
-    "cw_widening",
-    "cw_window",
-    "diameter_lower_bound",
-    "e1",
-    "e1_bound",
-    "e2",
-    "e2_bound",
-    "episodes_bound",
-    "longest_episode",
-    "optimal_window",
-    "optimal_window_exact",
-    "proposition_1",
-    "raw_diameter_lower_bound",
-    "regret_bound",
-    "repaired_corollary_1_bound",
-    "repaired_e2",
-    "repaired_e2_bound",
-    "repaired_regret_bound",
-    "repaired_visits_bound",
-    "restart_confidence",
-    "restart_regret_bound",
-    "restart_times",
-    "reward_radius",
-    "theorem_1_holds",
-    "transition_radius",
-    "ucrl2_episodes_bound",
-    "ucrl2_lower_bound",
-    "ucrl2_regret_bound",
+    "corollary_1_bound", "corollary_2_steps", "cw_widening", "cw_window",
+    "diameter_lower_bound", "e1", "e1_bound", "e2", "e2_bound", "episodes_bound",
+    "longest_episode", "optimal_window", "optimal_window_exact", "proposition_1",
+    "raw_diameter_lower_bound", "regret_bound", "repaired_corollary_1_bound", "repaired_e2",
+    "repaired_e2_bound", "repaired_regret_bound", "repaired_visits_bound", "restart_confidence",
+    "restart_regret_bound", "restart_times", "reward_radius", "theorem_1_holds",
+    "transition_radius", "ucrl2_episodes_bound", "ucrl2_lower_bound", "ucrl2_regret_bound",
     "visits_bound",
-]
+]  # fmt: skip

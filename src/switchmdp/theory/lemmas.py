@@ -26,16 +26,15 @@ import math
 from collections.abc import Sequence
 
 from switchmdp.errors import InvalidParameter, OutsideValidity
-from switchmdp.theory._common import (
-    at_least_one,
+from switchmdp.theory.parameters import (
     ceil_div,
     ceil_div_sqrt,
-    confidence,
-    counts,
+    checked,
     integer,
     leading_factor,
     log_ratio,
     require_horizon,
+    require_theorem_1,
     require_window,
 )
 
@@ -47,6 +46,7 @@ E1_CONSTANT = 4.36
 E2_CONSTANT = 61.76
 
 
+@checked
 def longest_episode(*, window: int, n_states: int) -> int:
     """W + S - 1, the most steps that an episode can last.
 
@@ -56,23 +56,24 @@ def longest_episode(*, window: int, n_states: int) -> int:
     >>> longest_episode(window=10, n_states=2)
     11
     """
-    W, S = counts(window=window, n_states=n_states)
-    return W + S - 1
+    return window + n_states - 1
 
 
+@checked
 def episodes_bound(*, horizon: int, n_states: int, n_actions: int, window: int) -> float:
     """Lemma 1: at most ⌈T/W⌉ SA log₂(8W/(SA)) episodes up to step T, for W ≥ SA and T ≥ SA.
 
     >>> episodes_bound(horizon=1000, n_states=5, n_actions=2, window=80)
     780.0
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
+    T, S, A, W = horizon, n_states, n_actions, window
     require_horizon("Lemma 1", T, S * A, "n_states * n_actions")
     if S * A > W:
         raise OutsideValidity(f"Lemma 1 needs window >= n_states * n_actions = {S * A}, got {W}")
     return ceil_div(T, W) * S * A * math.log2(8 * W / (S * A))
 
 
+@checked
 def visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) -> float:
     """Lemma 2 as printed: Σ v_k/√max(1, N_k) ≤ (2√2 + 2) ⌈T/W⌉ √(SAW), for every T and W.
 
@@ -81,10 +82,10 @@ def visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) ->
     >>> round(visits_bound(horizon=1000, n_states=5, n_actions=2, window=100), 2)
     1526.88
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
-    return VISITS * ceil_div(T, W) * math.sqrt(S * A * W)
+    return VISITS * ceil_div(horizon, window) * math.sqrt(n_states * n_actions * window)
 
 
+@checked
 def repaired_visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) -> float:
     """Lemma 2 with batches of up to 2W + S - 2 steps: (2 + √2) ⌈T/W⌉ √(SA(2W + S - 2)).
 
@@ -94,7 +95,7 @@ def repaired_visits_bound(*, horizon: int, n_states: int, n_actions: int, window
     >>> round(repaired_visits_bound(horizon=1000, n_states=5, n_actions=2, window=100), 2)
     1538.29
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
+    T, S, A, W = horizon, n_states, n_actions, window
     return VISITS / math.sqrt(2) * ceil_div(T, W) * math.sqrt(S * A * (2 * W + S - 2))
 
 
@@ -133,29 +134,30 @@ def proposition_1(*, visits: Sequence[int], older: Sequence[int]) -> tuple[float
     return left, math.sqrt(y[0]) + (math.sqrt(2) + 1) * math.sqrt(before)
 
 
+@checked
 def e1(*, horizon: int, diameter: float, delta: float) -> float:
     """E₁ = √(5/8 T log(8T/δ)) + √T + D √(5/2 T log(8T/δ)): deviations and failed confidence.
 
     >>> round(e1(horizon=10_000, diameter=2, delta=0.1), 1)
     1557.3
     """
-    (T,) = counts(horizon=horizon)
-    D, spread = at_least_one(diameter), T * log_ratio(8 * T, confidence(delta))
-    return math.sqrt(5 / 8 * spread) + math.sqrt(T) + D * math.sqrt(5 / 2 * spread)
+    spread = horizon * log_ratio(8 * horizon, delta)
+    deviations = math.sqrt(5 / 8 * spread) + math.sqrt(horizon)
+    return deviations + diameter * math.sqrt(5 / 2 * spread)
 
 
+@checked
 def e1_bound(*, horizon: int, diameter: float, delta: float) -> float:
     """E₁ ≤ 4.36 D √(T log(T/δ)), for T ≥ 8δ.
 
     >>> round(e1_bound(horizon=10_000, diameter=2, delta=0.1), 1)
     2958.8
     """
-    (T,) = counts(horizon=horizon)
-    D, delta = at_least_one(diameter), confidence(delta)
-    require_horizon("the bound of E1", T, 8 * delta, "8 delta")
-    return E1_CONSTANT * D * math.sqrt(T * log_ratio(T, delta))
+    require_horizon("the bound of E1", horizon, 8 * delta, "8 delta")
+    return E1_CONSTANT * diameter * math.sqrt(horizon * log_ratio(horizon, delta))
 
 
+@checked
 def e2(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
@@ -168,6 +170,7 @@ def e2(
     return _e2(horizon, diameter, n_states, n_actions, window, delta, visits)
 
 
+@checked
 def e2_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
@@ -179,13 +182,13 @@ def e2_bound(
     >>> round(e2_bound(**setting), 1), e2_bound(**setting) < e2(**setting)
     (16965.4, True)
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
-    D, delta = at_least_one(diameter), confidence(delta)
+    T, S, A, W = horizon, n_states, n_actions, window
     require_horizon("the bound of E2", T, 2 * A * delta, "2 A delta")
     require_window("the bound of E2", T, S, A, W, delta)
-    return E2_CONSTANT * ceil_div_sqrt(T, W) * leading_factor(T, D, S, A, delta)
+    return E2_CONSTANT * ceil_div_sqrt(T, W) * leading_factor(T, diameter, S, A, delta)
 
 
+@checked
 def repaired_e2(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
@@ -201,6 +204,7 @@ def repaired_e2(
     return _e2(horizon, diameter, n_states, n_actions, window, delta, visits)
 
 
+@checked
 def repaired_e2_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
@@ -212,18 +216,15 @@ def repaired_e2_bound(
     >>> round(repaired_e2_bound(**setting), 1)
     33547.5
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
-    D, delta = at_least_one(diameter), confidence(delta)
-    require_horizon("the repaired bound of E2", T, max(8, 2 * A) * delta, "max(8, 2 A) delta")
-    require_window("the repaired bound of E2", T, S, A, W, delta)
+    T, S, A, W = horizon, n_states, n_actions, window
+    require_theorem_1("the repaired bound of E2", T, S, A, W, delta)
     kappa = math.sqrt(1 + max(0, S - 2) / (2 * W))
     steps = T / math.sqrt(W) + math.sqrt(W)
-    return E2_CONSTANT * kappa * steps * leading_factor(T, D, S, A, delta)
+    return E2_CONSTANT * kappa * steps * leading_factor(T, diameter, S, A, delta)
 
 
 def _e2(T: int, D: float, S: int, A: int, W: int, delta: float, visits: float) -> float:
     """E₂ for a given bound on Lemma 2's sum."""
     episodes = episodes_bound(horizon=T, n_states=S, n_actions=A, window=W)
-    T, S, A = counts(horizon=T, n_states=S, n_actions=A)
-    D, spread = at_least_one(D), 14 * S * log_ratio(2 * A * T, confidence(delta))
+    spread = 14 * S * log_ratio(2 * A * T, delta)
     return D * episodes + (2 * D * math.sqrt(spread) + 2) * visits

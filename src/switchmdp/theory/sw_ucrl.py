@@ -1,4 +1,4 @@
-"""SW-UCRL's regret bound and the window that minimises it.
+"""SW-UCRL's regret bound and the window that minimises it; the window of SWUCRL2-CW.
 
 With l changes up to step T, a window of W steps, S states, A actions, D the largest diameter among
 the l + 1 MDPs and ψ = D S √(A log(T/δ)), the regret is, with probability at least 1 - δ, at most
@@ -19,27 +19,31 @@ for one T fixed in advance, the bound is
 The last slip does harm where W > T: with l = 0 and W = T² the printed bound is 66.12 ψ, below the
 0.015 √(DSAT) that no algorithm can beat (`ucrl2_lower_bound`).
 
-Reference: Gajane, Ortner, Auer (2018), Section 3 and Appendices III, IV.
+**SWUCRL2-CW.** With the variation budgets B_r = Σ_t max|Δr̄| and B_p = Σ_t max‖Δp‖₁ over all
+steps, its window and widening are
+
+    W* = 3 S^{2/3} A^{1/2} T^{1/2} / (B_r + B_p + 1)^{1/2},      η* = √((B_p + 1) W*/T).
+
+If the budgets are not known, W = S^{2/3} A^{1/2} T^{1/2} and η = √(W/T).
+
+References: Gajane, Ortner, Auer (2018), Section 3 and Appendices III, IV;
+Cheung, Simchi-Levi, Zhu (2020).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from switchmdp.errors import OutsideValidity
-from switchmdp.theory._common import (
-    LARGEST,
-    at_least_one,
+from switchmdp.errors import InvalidParameter, OutsideValidity
+from switchmdp.theory.lemmas import e1_bound, repaired_e2_bound
+from switchmdp.theory.parameters import (
     ceil_div_sqrt,
-    confidence,
-    counts,
+    checked,
     leading_factor,
     log_ratio,
-    real,
-    require_horizon,
-    require_window,
+    require_theorem_1,
 )
-from switchmdp.theory.lemmas import e1_bound, repaired_e2_bound
 
 # 4.36 + 61.76, the constants of E₁ and E₂.
 REGRET_CONSTANT = 66.12
@@ -49,6 +53,7 @@ WINDOW_CONSTANT = 16.53
 COROLLARY_CONSTANT = 38.94
 
 
+@checked
 def theorem_1_holds(
     *, horizon: int, n_states: int, n_actions: int, window: int, delta: float
 ) -> bool:
@@ -59,25 +64,18 @@ def theorem_1_holds(
     >>> theorem_1_holds(horizon=100_000, n_states=5, n_actions=3, window=14, delta=0.1)
     False
     """
-    T, S, A, W = counts(horizon=horizon, n_states=n_states, n_actions=n_actions, window=window)
-    delta = confidence(delta)
     try:
-        _require_theorem_1("Theorem 1", T, S, A, W, delta)
+        require_theorem_1("Theorem 1", horizon, n_states, n_actions, window, delta)
     except OutsideValidity:
         return False
     return True
 
 
+@checked
 def regret_bound(
-    *,
-    horizon: int,
-    diameter: float,
-    n_states: int,
-    n_actions: int,
-    changes: int,
-    window: int,
+    *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, window: int,
     delta: float,
-) -> float:
+) -> float:  # fmt: skip
     """Theorem 1 as printed: 2lW + 66.12 ⌈T/√W⌉ ψ.
 
     For T ≥ max(8δ, 2Aδ) and W ≥ max(SA, A log₂²(8W/(SA))/log(T/δ)); see `repaired_regret_bound`.
@@ -86,25 +84,17 @@ def regret_bound(
     >>> round(regret_bound(window=10**7, **setting))
     908903691
     """
-    T, S, A, changes, W = counts(
-        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes, window=window
-    )
-    D, delta = at_least_one(diameter), confidence(delta)
-    _require_theorem_1("Theorem 1", T, S, A, W, delta)
+    T, D, S, A, W = horizon, diameter, n_states, n_actions, window
+    require_theorem_1("Theorem 1", T, S, A, W, delta)
     steps = ceil_div_sqrt(T, W)
     return 2 * changes * W + REGRET_CONSTANT * steps * leading_factor(T, D, S, A, delta)
 
 
+@checked
 def repaired_regret_bound(
-    *,
-    horizon: int,
-    diameter: float,
-    n_states: int,
-    n_actions: int,
-    changes: int,
-    window: int,
+    *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, window: int,
     delta: float,
-) -> float:
+) -> float:  # fmt: skip
     """Theorem 1 repaired: 2lW + l(S + D) + 4.36 D √(T log(T/δ)) + 61.76 κ (T/√W + √W) ψ.
 
     This project's own, for one T fixed in advance; κ = √(1 + (S-2)/(2W)), 1 for a single state.
@@ -114,11 +104,8 @@ def repaired_regret_bound(
     >>> round(repaired_regret_bound(window=10**7, **setting))
     860384703
     """
-    T, S, A, changes, W = counts(
-        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes, window=window
-    )
-    D, delta = at_least_one(diameter), confidence(delta)
-    _require_theorem_1("the repaired bound", T, S, A, W, delta)
+    T, D, S, A, W = horizon, diameter, n_states, n_actions, window
+    require_theorem_1("the repaired bound", T, S, A, W, delta)
     # A change spoils W steps and the last episode that began in them: at most 2W + S - 2 steps.
     # Cutting the episode in which it falls makes one episode more, at a cost of D.
     spoiled = 2 * changes * W + changes * (S + D)
@@ -129,6 +116,7 @@ def repaired_regret_bound(
     return spoiled + deviations + learning
 
 
+@checked
 def optimal_window_exact(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> float:
@@ -140,15 +128,13 @@ def optimal_window_exact(
     >>> round(optimal_window_exact(changes=2, **setting), 1)
     89119.2
     """
-    T, S, A, changes = counts(
-        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes
-    )
-    D, delta = at_least_one(diameter), confidence(delta)
+    T, D, S, A = horizon, diameter, n_states, n_actions
     if changes == 0:
         raise OutsideValidity("Eq. 3 needs changes >= 1: without any, no window is long enough")
     return math.cbrt(WINDOW_CONSTANT / changes * T * leading_factor(T, D, S, A, delta)) ** 2
 
 
+@checked
 def optimal_window(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> int:
@@ -163,10 +149,7 @@ def optimal_window(
     >>> optimal_window(changes=0, **setting)
     100000
     """
-    T, S, A, changes = counts(
-        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes
-    )
-    D, delta = at_least_one(diameter), confidence(delta)
+    T, D, S, A = horizon, diameter, n_states, n_actions
     if changes == 0:
         return T
     exact = optimal_window_exact(
@@ -175,6 +158,7 @@ def optimal_window(
     return min(T, max(S * A, round(exact)))
 
 
+@checked
 def corollary_1_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> float:
@@ -187,18 +171,16 @@ def corollary_1_bound(
     >>> round(corollary_1_bound(changes=2, **setting))
     588615368
     """
-    T, S, A, changes = counts(
-        horizon=horizon, n_states=n_states, n_actions=n_actions, changes=changes
-    )
-    D, delta = at_least_one(diameter), confidence(delta)
+    T, D, S, A = horizon, diameter, n_states, n_actions
     window = optimal_window_exact(
         horizon=T, diameter=D, n_states=S, n_actions=A, changes=changes, delta=delta
     )
-    _require_theorem_1("Corollary 1", T, S, A, window, delta)
+    require_theorem_1("Corollary 1", T, S, A, window, delta)
     growth = math.cbrt(changes) * math.cbrt(T * leading_factor(T, D, S, A, delta)) ** 2
     return COROLLARY_CONSTANT * growth
 
 
+@checked
 def repaired_corollary_1_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> float:
@@ -210,25 +192,14 @@ def repaired_corollary_1_bound(
     >>> round(repaired_corollary_1_bound(changes=2, **setting))
     581293597
     """
-    window = optimal_window(
-        horizon=horizon,
-        diameter=diameter,
-        n_states=n_states,
-        n_actions=n_actions,
-        changes=changes,
-        delta=delta,
-    )
-    return repaired_regret_bound(
-        horizon=horizon,
-        diameter=diameter,
-        n_states=n_states,
-        n_actions=n_actions,
-        changes=changes,
-        window=window,
-        delta=delta,
-    )
+    setting: dict[str, Any] = {
+        "horizon": horizon, "diameter": diameter, "n_states": n_states, "n_actions": n_actions,
+        "changes": changes, "delta": delta,
+    }  # fmt: skip
+    return repaired_regret_bound(window=optimal_window(**setting), **setting)
 
 
+@checked
 def corollary_2_steps(
     *, diameter: float, n_states: int, n_actions: int, changes: int, delta: float, epsilon: float
 ) -> int:
@@ -242,15 +213,43 @@ def corollary_2_steps(
     ...     diameter=1, n_states=5, n_actions=3, changes=2, delta=0.1, epsilon=0.5)
     2887860128
     """
-    S, A, changes = counts(n_states=n_states, n_actions=n_actions, changes=changes)
-    D, delta = at_least_one(diameter), confidence(delta)
-    epsilon = real("epsilon", epsilon, 1 / LARGEST, 1)
     if changes == 0:
         raise OutsideValidity("Corollary 2 needs changes >= 1: its window is Eq. 3's")
-    c = (COROLLARY_CONSTANT / epsilon) ** 3 * changes * D**2 * S**2 * A
+    c = (COROLLARY_CONSTANT / epsilon) ** 3 * changes * diameter**2 * n_states**2 * n_actions
     return math.ceil(2 * c * log_ratio(c, delta))
 
 
-def _require_theorem_1(claim: str, T: int, S: int, A: int, W: float, delta: float) -> None:
-    require_horizon(claim, T, max(8, 2 * A) * delta, "max(8, 2 A) delta")
-    require_window(claim, T, S, A, W, delta)
+# SWUCRL2-CW.
+
+
+@checked
+def cw_window(
+    *, horizon: int, n_states: int, n_actions: int, reward_variation: float | None = None,
+    transition_variation: float | None = None,
+) -> int:  # fmt: skip
+    """W*, or without both budgets the window for unknown ones; rounded, from 1 to T.
+
+    >>> cw_window(horizon=100_000, n_states=5, n_actions=3)
+    1602
+    >>> sizes = dict(horizon=100_000, n_states=5, n_actions=3)
+    >>> cw_window(reward_variation=2, transition_variation=1, **sizes)
+    2402
+    """
+    window = math.cbrt(n_states) ** 2 * math.sqrt(n_actions * horizon)
+    if (reward_variation is None) != (transition_variation is None):
+        allowed = "given together with reward_variation, or neither"
+        raise InvalidParameter("transition_variation", transition_variation, allowed)
+    if reward_variation is not None and transition_variation is not None:
+        window *= 3 / math.sqrt(reward_variation + transition_variation + 1)
+    return min(max(1, round(window)), horizon)
+
+
+@checked
+def cw_widening(*, horizon: int, window: int, transition_variation: float | None = None) -> float:
+    """η* = √((B_p + 1) W/T), or √(W/T) where B_p is not known.
+
+    >>> cw_widening(horizon=10_000, window=400), cw_widening(
+    ...     horizon=10_000, window=400, transition_variation=3)
+    (0.2, 0.4)
+    """
+    return math.sqrt(((transition_variation or 0.0) + 1) * window / horizon)

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, OutsideValidity
-from switchmdp.theory._common import (
-    at_least_one,
+from switchmdp.theory.parameters import (
     ceil_div,
-    confidence,
-    counts,
+    checked,
     leading_factor,
     log_ratio,
     require_horizon,
@@ -38,26 +36,27 @@ LOWER_BOUND_CONSTANT = 0.015
 RESTART_CONSTANT = 65
 
 
+@checked
 def reward_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
     """Eq. 1: |r̃ - r̂| ≤ √(7 log(2SAt/δ)/(2 max(1, N))), for an episode that starts at step t.
 
     >>> round(reward_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
     0.2285
     """
-    N, t, S, A = counts(visits=visits, t=t, n_states=n_states, n_actions=n_actions)
-    return math.sqrt(7 * log_ratio(2 * S * A * t, confidence(delta)) / (2 * max(1, N)))
+    return math.sqrt(7 * log_ratio(2 * n_states * n_actions * t, delta) / (2 * max(1, visits)))
 
 
+@checked
 def transition_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
     """Eq. 2: ‖p̃ - p̂‖₁ ≤ √(14 S log(2At/δ)/max(1, N)); from 2 on, it excludes nothing.
 
     >>> round(transition_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
     0.9651
     """
-    N, t, S, A = counts(visits=visits, t=t, n_states=n_states, n_actions=n_actions)
-    return math.sqrt(14 * S * log_ratio(2 * A * t, confidence(delta)) / max(1, N))
+    return math.sqrt(14 * n_states * log_ratio(2 * n_actions * t, delta) / max(1, visits))
 
 
+@checked
 def ucrl2_regret_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, delta: float
 ) -> float:
@@ -66,23 +65,24 @@ def ucrl2_regret_bound(
     >>> round(ucrl2_regret_bound(horizon=10**6, diameter=1, n_states=5, n_actions=3, delta=0.1))
     1182133
     """
-    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
-    D, delta = at_least_one(diameter), confidence(delta)
-    require_horizon("UCRL2's bound", T, 2, "2")
-    return REGRET_CONSTANT * math.sqrt(T) * leading_factor(T, D, S, A, delta)
+    require_horizon("UCRL2's bound", horizon, 2, "2")
+    factor = leading_factor(horizon, diameter, n_states, n_actions, delta)
+    return REGRET_CONSTANT * math.sqrt(horizon) * factor
 
 
+@checked
 def ucrl2_episodes_bound(*, horizon: int, n_states: int, n_actions: int) -> float:
     """UCRL2 has at most SA log₂(8T/(SA)) episodes up to step T, for T ≥ SA.
 
     >>> ucrl2_episodes_bound(horizon=1280, n_states=5, n_actions=2)
     100.0
     """
-    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
-    require_horizon("UCRL2's episode bound", T, S * A, "n_states * n_actions")
-    return S * A * math.log2(8 * T / (S * A))
+    n_pairs = n_states * n_actions
+    require_horizon("UCRL2's episode bound", horizon, n_pairs, "n_states * n_actions")
+    return n_pairs * math.log2(8 * horizon / n_pairs)
 
 
+@checked
 def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions: int) -> float:
     """Theorem 5: for any algorithm, on some MDP, expected regret at least 0.015 √(DSAT).
 
@@ -91,8 +91,7 @@ def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions
     >>> round(ucrl2_lower_bound(horizon=50_000, diameter=20, n_states=10, n_actions=10), 6)
     150.0
     """
-    T, S, A = counts(horizon=horizon, n_states=n_states, n_actions=n_actions)
-    D = at_least_one(diameter)
+    T, D, S, A = horizon, diameter, n_states, n_actions
     if S < 10 or A < 10:
         raise OutsideValidity(
             f"the lower bound needs n_states >= 10 and n_actions >= 10, got {S} and {A}"
@@ -105,6 +104,7 @@ def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions
     return LOWER_BOUND_CONSTANT * math.sqrt(D * S * A * T)
 
 
+@checked
 def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
     """The steps ⌈i³/L²⌉, i = 1, 2, 3, …, at which UCRL2-R starts over (Theorem 6).
 
@@ -114,10 +114,10 @@ def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
     >>> restart_times(horizon=100, segments=3).tolist()
     [3, 8, 14, 24, 39, 57, 81]
     """
-    T, segments = _segments(horizon, segments)
+    _require_segments(horizon, segments)
     times = []
     latest, i = 1, 1
-    while (step := ceil_div(i**3, segments**2)) <= T:
+    while (step := ceil_div(i**3, segments**2)) <= horizon:
         if step > latest:
             times.append(step)
             latest = step
@@ -125,16 +125,17 @@ def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
     return np.array(times, dtype=np.int64)
 
 
+@checked
 def restart_confidence(*, segments: int, delta: float) -> float:
     """δ/L², the probability of failure that UCRL2-R gives UCRL2 (Theorem 6).
 
     >>> restart_confidence(segments=2, delta=0.1)
     0.025
     """
-    (segments,) = counts(segments=segments)
-    return confidence(delta) / segments**2
+    return delta / segments**2
 
 
+@checked
 def restart_regret_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, segments: int, delta: float
 ) -> float:
@@ -146,26 +147,26 @@ def restart_regret_bound(
     >>> round(restart_regret_bound(segments=3, **setting))
     3895760510
     """
-    T, segments = _segments(horizon, segments)
-    S, A = counts(n_states=n_states, n_actions=n_actions)
-    D, delta = at_least_one(diameter), confidence(delta)
-    require_horizon("UCRL2-R's bound", T, 2, "2")
-    growth = math.cbrt(segments) * math.cbrt(T) ** 2
-    return RESTART_CONSTANT * growth * leading_factor(T, D, S, A, delta)
+    _require_segments(horizon, segments)
+    require_horizon("UCRL2-R's bound", horizon, 2, "2")
+    growth = math.cbrt(segments) * math.cbrt(horizon) ** 2
+    factor = leading_factor(horizon, diameter, n_states, n_actions, delta)
+    return RESTART_CONSTANT * growth * factor
 
 
+@checked
 def raw_diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
     """D ≥ log_A S - 3 as printed, for A ≥ 2. Negative for S < A³, and below 1 for S < A⁴.
 
     >>> round(raw_diameter_lower_bound(n_states=5, n_actions=3), 3)
     -1.535
     """
-    S, A = counts(n_states=n_states, n_actions=n_actions)
-    if A < 2:
+    if n_actions < 2:
         raise OutsideValidity("log_A(S) - 3 needs n_actions >= 2, got 1")
-    return math.log(S) / math.log(A) - 3
+    return math.log(n_states) / math.log(n_actions) - 3
 
 
+@checked
 def diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
     """max(1, log_A S - 3): the least diameter to count on, never below the 1 the bounds need.
 
@@ -179,14 +180,11 @@ def diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
     >>> diameter_lower_bound(n_states=1024, n_actions=2)
     7.0
     """
-    S, A = counts(n_states=n_states, n_actions=n_actions)
-    if A == 1:
-        return max(1.0, S - 1.0)
-    return max(1.0, raw_diameter_lower_bound(n_states=S, n_actions=A))
+    if n_actions == 1:
+        return max(1.0, n_states - 1.0)
+    return max(1.0, raw_diameter_lower_bound(n_states=n_states, n_actions=n_actions))
 
 
-def _segments(horizon: int, segments: int) -> list[int]:
-    T, number = counts(horizon=horizon, segments=segments)
-    if number > T:
-        raise InvalidParameter("segments", segments, f"at most the horizon, {T}")
-    return [T, number]
+def _require_segments(horizon: int, segments: int) -> None:
+    if segments > horizon:
+        raise InvalidParameter("segments", segments, f"at most the horizon, {horizon}")

@@ -244,3 +244,35 @@ def test_a_failed_save_keeps_the_existing_file(
             random_problem(6).save(tmp_path / "problem")
     assert_same_problem(SwitchingMDP.load(tmp_path / "problem"), random_problem(5))
     assert os.listdir(tmp_path) == ["problem"]
+
+
+def test_rows_of_every_width_and_scale_load_again(tmp_path: Path) -> None:
+    """Normalised rows sum to 1 within the bound that a stored row must meet."""
+    rng = np.random.default_rng(0)
+    for width in (1, 2, 3, 7, 40, 300):
+        rows = 10.0 ** -rng.uniform(0, rng.uniform(0, 40), (300, 1, 300))
+        rows[:, :, width:] = 0.0
+        rows[width:, 0, (np.arange(width, 300) + 1) % 300] = 1.0
+        rows[:width, 0, (np.arange(width) + 1) % 300] += 1e-9
+        means = rng.random((300, 1))
+        problem = SwitchingMDP([MDP(rows / rows.sum(axis=2, keepdims=True), means)])
+        problem.save(tmp_path / "rows")
+        assert SwitchingMDP.load(tmp_path / "rows").model.probabilities.tobytes() == (
+            problem.model.probabilities.tobytes()
+        )
+
+
+def test_a_stored_row_that_is_off_by_more_than_its_roundings_is_refused(stored: Any) -> None:
+    """Certificates of gains assume that k probabilities sum to 1 within k roundings."""
+    fields, arrays, path = stored
+    SwitchingMDP([MDP(np.full((4, 1, 4), 0.25), np.zeros((4, 1)))]).save(path)
+    fields, arrays = load_arrays(path, KIND)
+    for roundings, fits in ((4, True), (8, False), (12, False)):
+        row = np.full(16, 0.25)
+        row[0] += roundings * 2.0**-53
+        save_arrays(path, KIND, fields, arrays | {"probabilities": row})
+        if fits:
+            SwitchingMDP.load(path)
+        else:
+            with pytest.raises(DamagedFile, match="probabilities"):
+                SwitchingMDP.load(path)

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter, OutsideValidity
-from switchmdp.theory import _common, lemmas, sw_ucrl
+from switchmdp.theory import lemmas, parameters, sw_ucrl
 
 # The paper's experiment; log₃5 - 3 is negative, so that the diameter counts as 1.
 PAPER: dict[str, Any] = {
@@ -202,10 +202,10 @@ def test_the_printed_theorem_contradicts_the_lower_bound_for_a_window_past_the_h
 def test_the_exact_ceiling_is_the_ceiling_of_the_real_quotient() -> None:
     rng = np.random.default_rng(1)
     for T, W in rng.integers(1, 10**6, size=(500, 2)).tolist():
-        n = _common.ceil_div_sqrt(T, W)
+        n = parameters.ceil_div_sqrt(T, W)
         assert n**2 * W >= T**2 > (n - 1) ** 2 * W
-    assert _common.ceil_div_sqrt(10**20, 10**20) == 10**10
-    assert _common.ceil_div_sqrt(10**20 + 1, 10**20) == 10**10 + 1
+    assert parameters.ceil_div_sqrt(10**20, 10**20) == 10**10
+    assert parameters.ceil_div_sqrt(10**20 + 1, 10**20) == 10**10 + 1
 
 
 def test_corollary_1_covers_the_theorem_without_its_ceiling() -> None:
