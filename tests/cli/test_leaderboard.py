@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from switchmdp.experiments import leaderboard_suite
 from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned
 
 TOLD = {"change_points": {"formula": "change-points"}}
@@ -31,8 +30,7 @@ RUNS = 2 * (2 * 2 + 3 * 3)
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SUITE", "QUICK"):
-        monkeypatch.setattr(leaderboard_suite, name, TINY)
+    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: TINY)
     monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
     monkeypatch.setattr("switchmdp.reports.figures.FORMATS", ("svg",))
 
@@ -134,7 +132,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     monkeypatch.syspath_prepend(str(tmp_path))
     fails = Contender("fails", "own_agents:Fails")
     suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
-    monkeypatch.setattr(leaderboard_suite, "SUITE", suite)
+    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: suite)
     said = call("leaderboard", "--out", "here", "--executor", "threads")
     assert said.code == 3
     assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err

@@ -15,10 +15,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from switchmdp import experiments
 from switchmdp.cli import DAMAGED, FAILED, FINE
 from switchmdp.cli.output import command, printable, say, say_json, tell
 from switchmdp.errors import DamagedFile, MissingExtra
-from switchmdp.experiments import inspection
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.store import Store, load_results, open_store
 from switchmdp.version import __version__
@@ -43,7 +43,7 @@ def resume_command(store: Store) -> str:
 def show_status(folder: Path, as_json: bool) -> int:
     """Print what is done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
-    status = inspection.status(store)
+    status = experiments.status(store)
     code = DAMAGED if status.damaged else FAILED if status.failed or status.failures else FINE
     if as_json:
         say_json(
@@ -80,7 +80,7 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
 def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
     """Check every checksum; compute some chunks again and compare every byte."""
     store = open_store(folder)
-    result = inspection.verify(store, recompute=recompute, trust=trust)
+    result = experiments.verify(store, recompute=recompute, trust=trust)
     code = DAMAGED if result.bad else FINE
     if as_json:
         say_json(

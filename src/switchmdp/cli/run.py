@@ -23,14 +23,18 @@ from switchmdp.errors import (
     MissingExtra,
     SwitchmdpError,
 )
-from switchmdp.experiments import leaderboard_suite
 from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.inspection import count_failed
-from switchmdp.experiments.leaderboard import Suite, create_folder, run_suite, standings
+from switchmdp.experiments.leaderboard import (
+    Suite,
+    create_folder,
+    run_suite,
+    shipped_suite,
+    standings,
+)
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import Experiment, dumps, load, loads
 from switchmdp.experiments.spec import shipped as shipped
-from switchmdp.experiments.store import Store, create, open_store
+from switchmdp.experiments.store import Store, create, inspect_chunk, open_store
 
 Content = TypeVar("Content")
 
@@ -85,7 +89,7 @@ def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: A
     store.make_folders()
     if retry_failed:
         for chunk in store.chunks():
-            if count_failed(store, chunk):
+            if inspect_chunk(store, chunk)[1]:
                 store.delete(chunk)
     return _run_and_report(store, plan, **how | {"shard": shard})
 
@@ -228,7 +232,7 @@ def run_leaderboard(
     out: Path | None, quick: bool, *, shard: str | None, quiet: bool, as_json: bool, **how: Any
 ) -> int:
     """Run what is not done yet of the suite, then write the report of the complete rows."""
-    suite = leaderboard_suite.QUICK if quick else leaderboard_suite.SUITE
+    suite = shipped_suite(quick=quick)
     part = parse_shard(shard)
     folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
     rerun = "switchmdp leaderboard" + " --quick" * quick

@@ -1,4 +1,4 @@
-"""Execute chunks: in threads, in processes, as one shard of many, or on a cluster.
+"""Execute chunks: in threads, in processes, as one shard of many, or on a Dask cluster.
 
 An executor is a function from chunks to a stream of reports. Machine code releases Python's lock,
 so compiled agents run in threads; plain Python agents run in worker processes. If a worker process
@@ -19,6 +19,7 @@ ThreadPoolExecutor at exit, so a chunk that is slow to cancel would delay the se
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -27,11 +28,12 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from switchmdp.errors import DamagedFile, InvalidParameter
+from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments.plan import Chunk, Plan
-from switchmdp.experiments.store import AnyStore, Store
+from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
 from switchmdp.experiments.worker import (
     STOPPED,
     ChunkReport,
@@ -39,6 +41,7 @@ from switchmdp.experiments.worker import (
     main,
     program,
     work,
+    work_on,
 )
 from switchmdp.validation import check_integer
 
@@ -46,6 +49,10 @@ ATTEMPTS = 3
 GRACE = 10.0  # seconds for running chunks to end after a request to stop
 CANCEL = 2.0  # seconds for cancelled chunks to end
 EXECUTORS = ("auto", "threads", "processes")
+LOCAL = "local"
+AHEAD = 4  # chunks submitted for each thread of a cluster
+CONNECT_TIMEOUT = 30.0  # seconds for a scheduler to answer
+ANY_PORT = "127.0.0.1:0"  # of the dashboard; even without one, Dask would warn if 8787 is taken
 
 Executor = Callable[[list[Chunk], threading.Event], Iterator[ChunkReport]]
 
@@ -62,6 +69,18 @@ class Progress:
     interrupted: bool = False
     left: dict[Hashable, int] = field(default_factory=dict)  # runs by (setting, agent)
     measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
+
+    def add(self, report: ChunkReport, key: Hashable) -> None:
+        """Add the report of a chunk; `key` is its setting and agent."""
+        self.done += report.runs
+        self.failed += report.failed
+        self.disk_full |= report.disk_full
+        if report.error:
+            self.lost.append(report)
+        if report.runs:
+            runs, seconds = self.measured.get(key, (0, 0.0))
+            self.measured[key] = runs + report.runs, seconds + report.seconds
+            self.left[key] -= report.runs
 
     @property
     def complete(self) -> bool:
@@ -101,33 +120,34 @@ def cores() -> int:
 def run_chunks(
     store: AnyStore, plan: Plan, *, jobs: int | None = None, executor: str = "auto",
     shard: tuple[int, int] = (1, 1), dask: str | None = None, stop: threading.Event | None = None,
-    watch: Callable[[Progress], None] | None = None, only: list[Chunk] | None = None,
+    watch: Callable[[Progress], None] = lambda progress: None, progress: Progress | None = None,
 ) -> Progress:  # fmt: skip
-    """Execute the chunks of this shard (or `only` these) that are not done yet.
+    """Execute the chunks of this shard that are not done yet.
 
-    `watch` is called once before the first chunk and after each chunk. A memory store needs the
+    `watch` is called once before the first chunk and after each chunk. If `progress` is given, it
+    is the progress of several experiments, to which this one is added. A memory store needs the
     executor "threads".
     """
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
     n_shards = check_integer("the number of shards", shard[1], 1)
     first = check_integer("shard", shard[0], 1, n_shards) - 1
-    chunks = (store.chunks() if only is None else only)[first::n_shards]
-    progress, todo = _progress_so_far(store, chunks)
+    chunks = store.chunks()[first::n_shards]
+    if progress is None:
+        progress = Progress(sum(chunk.n_runs for chunk in chunks))
+    todo = _not_done(store, chunks, progress)
     left = len(todo)
-    if watch:
-        watch(progress)
+    watch(progress)
     if dask is None and executor != "processes" and todo:
         compile_agents(store, plan, jobs)
-    keys = {chunk.id: (chunk.setting, chunk.agent) for chunk in todo}
+    keys = {chunk.id: _pairing(store, chunk) for chunk in todo}
     for execute, some in _assign(store, plan, todo, jobs, executor, dask):
         for report in execute(some, stop):
             left -= 1
-            _add(progress, report, keys[report.chunk])
+            progress.add(report, keys[report.chunk])
             if report.disk_full:
                 stop.set()
-            if watch:
-                watch(progress)
+            watch(progress)
         if stop.is_set():
             break
     progress.interrupted = stop.is_set() and not progress.disk_full and left > 0
@@ -136,34 +156,23 @@ def run_chunks(
     return progress
 
 
-def _progress_so_far(store: AnyStore, chunks: list[Chunk]) -> tuple[Progress, list[Chunk]]:
-    """What is done of the chunks, and which are not."""
-    progress = Progress(sum(chunk.n_runs for chunk in chunks))
+def _pairing(store: AnyStore, chunk: Chunk) -> Hashable:
+    return store.experiment.title, chunk.setting, chunk.agent
+
+
+def _not_done(store: AnyStore, chunks: list[Chunk], progress: Progress) -> list[Chunk]:
+    """The chunks that are not done; adds to `progress` what is done, and what is left."""
     todo = []
     for chunk in chunks:
-        try:
-            _, arrays = store.load(chunk)
-        except (FileNotFoundError, DamagedFile):
+        state, failed = inspect_chunk(store, chunk)
+        if state == VALID:
+            progress.done += chunk.n_runs
+            progress.failed += failed if chunk.n_runs else 0
+        else:
             todo.append(chunk)
-            if chunk.agent is not None:
-                key = (chunk.setting, chunk.agent)
-                progress.left[key] = progress.left.get(key, 0) + len(chunk)
-            continue
-        progress.done += chunk.n_runs
-        progress.failed += int(arrays["failed"].sum()) if chunk.n_runs else 0
-    return progress, todo
-
-
-def _add(progress: Progress, report: ChunkReport, key: Hashable) -> None:
-    progress.done += report.runs
-    progress.failed += report.failed
-    progress.disk_full |= report.disk_full
-    if report.error:
-        progress.lost.append(report)
-    if report.runs:
-        runs, seconds = progress.measured.get(key, (0, 0.0))
-        progress.measured[key] = runs + report.runs, seconds + report.seconds
-        progress.left[key] -= report.runs
+            key = _pairing(store, chunk)
+            progress.left[key] = progress.left.get(key, 0) + chunk.n_runs
+    return todo
 
 
 def _assign(
@@ -176,8 +185,6 @@ def _assign(
     if not isinstance(store, Store):
         return [(threads, chunks)]
     if dask is not None:
-        from switchmdp.experiments.cluster import on_dask
-
         return [(on_dask(store, plan, dask, jobs), chunks)]
     processes = in_processes(store, plan, jobs)
     if executor != "auto":
@@ -311,3 +318,78 @@ def _run_workers(
         deadline = time.monotonic() + CANCEL
         for thread in threads:  # a thread that runs while Python exits may crash it
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+# A Dask cluster (extra `dask`); only this part uses `distributed`.
+
+
+def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
+    """Compute chunks on the cluster with this scheduler address, or on a new `local` one.
+
+    The workers must see the results folder under the same path (a shared file system) and have the
+    same version of this package. If a worker is killed, other workers compute its chunks.
+    """
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise MissingExtra("a cluster needs Dask: pip install 'switchmdp[dask]'") from error
+    folder = str(Path(store.path).resolve())
+
+    def execute(chunks: list[Chunk], stop: threading.Event) -> Iterator[ChunkReport]:
+        cluster: Any = None
+        if address == LOCAL:
+            cluster = distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=ANY_PORT
+            )
+        try:
+            with _client(distributed, cluster or address) as client:
+                yield from _stream(client, distributed, folder, plan.trusted, chunks, stop)
+        finally:
+            if cluster is not None:
+                cluster.close()
+
+    return execute
+
+
+def _client(distributed: Any, where: Any) -> Any:
+    try:
+        return distributed.Client(where, timeout=CONNECT_TIMEOUT)
+    except (OSError, ValueError) as error:
+        allowed = f"the address of a running Dask scheduler ({error})"
+        raise InvalidParameter("dask", where, allowed) from error
+
+
+def _stream(
+    client: Any, distributed: Any, folder: str, trust: bool, chunks: list[Chunk],
+    stop: threading.Event,
+) -> Iterator[ChunkReport]:  # fmt: skip
+    waiting = [chunk.id for chunk in reversed(chunks)]
+    attempts = dict.fromkeys(waiting, 0)
+    running: dict[Any, str] = {}
+    try:
+        while (waiting or running) and not stop.is_set():
+            room = AHEAD * max(1, sum(client.nthreads().values()))
+            while waiting and len(running) < room:
+                chunk = waiting.pop()
+                attempts[chunk] += 1
+                running[client.submit(work_on, folder, chunk, trust, pure=False)] = chunk
+            with contextlib.suppress(TimeoutError, distributed.CancelledError):
+                distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
+            for future in [future for future in running if future.done()]:
+                chunk = running.pop(future)
+                report = _report(distributed, future, chunk)
+                if report.error and not report.disk_full and attempts[chunk] < ATTEMPTS:
+                    waiting.append(chunk)
+                else:
+                    yield report
+        client.cancel(list(running))
+    except (OSError, distributed.client.ClosedClientError) as error:
+        for chunk in (*running.values(), *waiting):
+            yield ChunkReport(chunk, error=f"the connection to the cluster is lost: {error}")
+
+
+def _report(distributed: Any, future: Any, chunk: str) -> ChunkReport:
+    try:
+        return future.result()  # type: ignore[no-any-return]  # what `work_on` returned
+    except (Exception, distributed.CancelledError) as error:  # raised there, or the worker died
+        return ChunkReport(chunk, error=f"{type(error).__name__}: {error}")

@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.chunks import Outcome
+from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.plan import (
     BlockSizes,
     Chunk,
@@ -38,9 +39,10 @@ from switchmdp.experiments.plan import (
     block_sizes,
     check,
     count_variants,
+    expand,
 )
 from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
-from switchmdp.experiments.spec import Experiment, canonical, dumps, loads, parse
+from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads, parse
 from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
@@ -49,6 +51,7 @@ FORMAT = 2
 KIND = "chunk of runs"
 MANIFEST, TEXT, ORIGIN = "experiment.json", "experiment.toml", "origin.json"
 FOLDERS = ("runs", "failures", "timings")
+VALID, MISSING = "valid", "missing"
 TEMPORARY = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # left by an interrupted writer
 
 
@@ -83,11 +86,7 @@ class Store:
 
     def is_done(self, chunk: Chunk) -> bool:
         """Whether the chunk's file exists and is valid."""
-        try:
-            self.load(chunk)
-        except (FileNotFoundError, DamagedFile):
-            return False
-        return True
+        return inspect_chunk(self, chunk)[0] == VALID
 
     def commit(self, chunk: Chunk, outcome: Outcome) -> None:
         """Write a chunk: the failures and timings first, the file that makes it *done* last."""
@@ -226,6 +225,22 @@ class MemoryStore:
 
 
 AnyStore = Store | MemoryStore
+
+
+def inspect_chunk(store: AnyStore, chunk: Chunk) -> tuple[str, int]:
+    """VALID, MISSING or what is wrong with a chunk; and how many of its runs failed.
+
+    The second number of a chunk of facts is the number of problems that could not be made.
+    """
+    try:
+        _, arrays = store.load(chunk)
+    except FileNotFoundError:
+        return MISSING, 0
+    except DamagedFile as error:
+        return str(error), 0
+    if chunk.agent is None:
+        return VALID, len(store.sidecar("failures", chunk) or [])
+    return VALID, int(arrays["failed"].sum())
 
 
 def load_results(store: AnyStore) -> Results:
@@ -367,3 +382,110 @@ def _check_shapes(store: Store, chunk: Chunk, arrays: Arrays) -> None:
 def _has_shape(array: NDArray[Any], shape: tuple[int, ...] | None) -> bool:
     """Whether an array has this shape; None: any shape with one dimension."""
     return array.ndim == 1 if shape is None else array.shape == shape
+
+
+# How much of a folder is done, and whether its files are intact.
+
+
+@dataclass
+class PairingStatus:
+    """The runs of one agent in one setting."""
+
+    setting: str
+    agent: str
+    done: int = 0
+    runs: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """How much of an experiment is done."""
+
+    pairings: list[PairingStatus]  # settings × agents
+    damaged: list[str]  # what is wrong with each damaged chunk
+    failures: list[dict[str, Any]]  # setting, agent, problem, error, traceback
+
+    @property
+    def done(self) -> int:
+        """The number of runs that are done, including failed ones."""
+        return sum(pairing.done for pairing in self.pairings)
+
+    @property
+    def runs(self) -> int:
+        """The total number of runs."""
+        return sum(pairing.runs for pairing in self.pairings)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed runs."""
+        return sum(pairing.failed for pairing in self.pairings)
+
+
+def status(store: Store) -> Status:
+    """Count what is done, missing, damaged and failed, by setting and agent."""
+    settings, agents = expand(store.experiment.problems), expand(store.experiment.agents)
+    pairings = {
+        (s, a): PairingStatus(setting.name, agent.name)
+        for s, setting in enumerate(settings)
+        for a, agent in enumerate(agents)
+    }
+    damaged: list[str] = []
+    failures: list[dict[str, Any]] = []
+    for chunk in store.chunks():
+        state, failed = inspect_chunk(store, chunk)
+        damaged += [state] if state not in (VALID, MISSING) else []
+        failures += store.sidecar("failures", chunk) or []
+        if chunk.agent is not None:
+            pairing = pairings[chunk.setting, chunk.agent]
+            pairing.runs += len(chunk)
+            pairing.done += len(chunk) * (state == VALID)
+            pairing.failed += failed
+    return Status(list(pairings.values()), damaged, failures)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Which chunks are valid, and what is wrong with the others."""
+
+    valid: int
+    missing: int
+    bad: Mapping[str, str]  # chunk or file -> what is wrong with it
+    damaged: bool  # whether resuming would repair something
+    recomputed: int
+
+
+def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Verification:
+    """Check every chunk against its checksum; compute `recompute` of them again and compare."""
+    states = {chunk: inspect_chunk(store, chunk)[0] for chunk in store.chunks()}
+    valid = [chunk for chunk, state in states.items() if state == VALID]
+    bad = {c.id: state for c, state in states.items() if state not in (VALID, MISSING)}
+    damaged = bool(bad)
+    known = {store.chunk_path(chunk).name for chunk in states}
+    for file in sorted((store.path / "runs").glob("[!.]*")):
+        if file.name not in known:
+            bad[file.name] = "not a file of this experiment"
+    places = np.linspace(0, len(valid) - 1, min(recompute, len(valid))).round().astype(int)
+    chosen = [valid[i] for i in np.unique(places)]
+    if chosen:
+        bad |= _recompute(store, chosen, trust)
+    missing = list(states.values()).count(MISSING)
+    return Verification(len(valid), missing, bad, damaged, len(chosen))
+
+
+def _recompute(store: Store, chunks: list[Chunk], trust: bool | None) -> dict[str, str]:
+    """Compute chunks again in a temporary folder; returns those whose bytes differ."""
+    plan = store.plan(trust=trust)
+    bad = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = replace(store, path=Path(scratch))
+        copy.make_folders()
+        for chunk in chunks:
+            try:
+                copy.commit(chunk, compute(plan, chunk))
+            except (OSError, MemoryError) as error:
+                bad[chunk.id] = f"can't be computed again: {describe_error(error)}"
+                continue
+            if store.chunk_path(chunk).read_bytes() != copy.chunk_path(chunk).read_bytes():
+                bad[chunk.id] = "computing it again gives different bytes"
+    return bad
