@@ -1,4 +1,4 @@
-"""Commands that only look: status, verify, export; agents, problems; doctor."""
+"""Commands that only read: status, verify, export; agents, problems, schema; doctor."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp import experiments
-from switchmdp.cli import DAMAGED, FAILED, FINE
-from switchmdp.cli.output import command, printable, say, say_json, tell
+from switchmdp.cli import Exit, command, printable, say, say_json, tell
 from switchmdp.errors import DamagedFile, MissingExtra
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.store import Store, load_results, open_store
@@ -44,7 +43,13 @@ def show_status(folder: Path, as_json: bool) -> int:
     """Print what is done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
     status = experiments.status(store)
-    code = DAMAGED if status.damaged else FAILED if status.failed or status.failures else FINE
+    code = (
+        Exit.DAMAGED
+        if status.damaged
+        else Exit.FAILED
+        if status.failed or status.failures
+        else Exit.FINE
+    )
     if as_json:
         say_json(
             "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
@@ -81,7 +86,7 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: boo
     """Check every checksum; compute some chunks again and compare every byte."""
     store = open_store(folder)
     result = experiments.verify(store, recompute=recompute, trust=trust)
-    code = DAMAGED if result.bad else FINE
+    code = Exit.DAMAGED if result.bad else Exit.FINE
     if as_json:
         say_json(
             "verified", sound=result.valid, missing=result.missing, bad=result.bad,
@@ -115,10 +120,10 @@ def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_j
         say_json("export", files=[str(file) for file in files])
     else:
         say("\n".join(map(str, files)))
-    return FINE
+    return Exit.FINE
 
 
-# agents, problems
+# agents, problems, schema
 
 
 def show_agents() -> None:
@@ -142,6 +147,11 @@ def show_problems() -> None:
     for name, problem in PROBLEMS.items():
         _show_signature(name, problem, SET_FOR_PROBLEMS, CHOICES)
     say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
+
+
+def show_schema() -> None:
+    """Print the JSON schema of configuration files."""
+    say(json.dumps(experiments.schema(), indent=2))
 
 
 def _show_signature(
@@ -202,7 +212,7 @@ def check_installation() -> int:
         except Exception as error:  # anything that does not work is to be reported
             broken += 1
             say(f"  BROKEN  {name}: {type(error).__name__}: {error}")
-    return FAILED if broken else FINE
+    return Exit.FAILED if broken else Exit.FINE
 
 
 def _dependencies() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -9,10 +10,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from switchmdp.cli.output import say_json, tell
+from switchmdp.cli import say_json, tell
 from switchmdp.experiments.execute import Progress
 
 EVERY = 5.0  # seconds between two plain lines
@@ -221,7 +221,7 @@ class Stop(threading.Event):
     signal: int | None = None
 
 
-@contextmanager
+@contextlib.contextmanager
 def stoppable(show: Silent) -> Iterator[Stop]:
     """The first Ctrl-C or SIGTERM requests a stop; a second one raises KeyboardInterrupt."""
     stop = Stop()

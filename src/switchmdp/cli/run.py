@@ -1,4 +1,4 @@
-"""run, resume, reproduce, leaderboard: from a configuration to a report."""
+"""run, resume, reproduce, report, leaderboard: from a configuration to a report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
+from switchmdp.cli import Exit, command, printable, say, say_json, tell
 from switchmdp.cli.inspect import load_folder, resume_command
-from switchmdp.cli.output import command, printable, say, say_json, tell
 from switchmdp.cli.progress import Silent, Stop, clock, display, stoppable
 from switchmdp.errors import (
     ForeignFolder,
@@ -39,11 +38,18 @@ from switchmdp.experiments.store import Store, create, inspect_chunk, open_store
 Content = TypeVar("Content")
 
 
+def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
+    """Run the paper's experiment and, with `sensitivity`, variations of it."""
+    code = run_named("figure-1", out, problems, **how)
+    for name in ("sensitivity", "window-scan") if sensitivity and code == Exit.FINE else ():
+        code = max(code, run_named(name, Path(f"{out}-{name}"), problems, **how))
+    return code
+
+
 def run_named(
-    config: str, out: Path, problems: int | None, trust: bool | None = None, **how: Any
+    config: str, out: Path | None, problems: int | None, trust: bool | None = None, **how: Any
 ) -> int:
     """Run a configuration file, or a configuration that comes with the package."""
-    shard = parse_shard(how["shard"])
     known = shipped()
     if config in known and not Path(config).is_file():
         experiment, text, modules = loads(known[config]), known[config], None
@@ -58,10 +64,10 @@ def run_named(
         text = _with_problems(text, problems, experiment)
     plan = check(experiment, modules, trust=trust)
     try:
-        store = create(out, plan, text, modules)
+        store = create(out or Path("results") / Path(config).stem, plan, text, modules)
     except ForeignFolder as error:
         raise ForeignFolder(f"{error}\n  to use another folder: --out FOLDER") from None
-    return _run_and_report(store, plan, **how | {"shard": shard})
+    return _run_and_report(store, plan, **how)
 
 
 def _modules_of(config: Path) -> Path:
@@ -83,7 +89,6 @@ def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
 
 def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
     """Resume an interrupted experiment."""
-    shard = parse_shard(how["shard"])
     store = open_store(folder)
     plan = store.plan(trust=trust)
     store.make_folders()
@@ -91,21 +96,18 @@ def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: A
         for chunk in store.chunks():
             if inspect_chunk(store, chunk)[1]:
                 store.delete(chunk)
-    return _run_and_report(store, plan, **how | {"shard": shard})
+    return _run_and_report(store, plan, **how)
 
 
 def _run_and_report(
-    store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: tuple[int, int],
-    dask: str | None, quiet: bool, as_json: bool,
-) -> int:  # fmt: skip
+    store: Store, plan: Plan, *, shard: tuple[int, int], quiet: bool, as_json: bool, **how: Any
+) -> int:
     def work(show: Silent, stop: Stop) -> Progress:
-        return run_chunks(
-            store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop, watch=show
-        )
+        return run_chunks(store, plan, shard=shard, stop=stop, watch=show, **how)
 
-    option = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
+    again = " ".join([resume_command(store), *format_options(shard=shard)])
     progress, code = _run_with_progress(
-        work, store.experiment.horizon, store.path, again=resume_command(store) + option,
+        work, store.experiment.horizon, store.path, again=again,
         tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
     )  # fmt: skip
     if progress.complete and shard == (1, 1):
@@ -147,10 +149,10 @@ def _run_with_progress(
 def _exit_code(progress: Progress, number: int | None) -> int:
     """The exit code; `number` is the signal that stopped the program."""
     if progress.disk_full:
-        return FULL
+        return Exit.FULL
     if progress.interrupted:
-        return TERMINATED if number == signal.SIGTERM else INTERRUPTED
-    return FAILED if progress.failed or progress.lost else FINE
+        return Exit.TERMINATED if number == signal.SIGTERM else Exit.INTERRUPTED
+    return Exit.FAILED if progress.failed or progress.lost else Exit.FINE
 
 
 def _print_summary(
@@ -177,20 +179,6 @@ def _print_summary(
         tell(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def parse_shard(text: str | None) -> tuple[int, int]:
-    """The shard and the number of shards.
-
-    >>> parse_shard("2/8")
-    (2, 8)
-    """
-    if text is None:
-        return 1, 1
-    match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
-    if not match or int(match[1]) > int(match[2]):
-        raise InvalidParameter("--shard", text, "I/N with 1 <= I <= N, such as 2/8")
-    return int(match[1]), int(match[2])
-
-
 def write_and_show(
     folder: Path, out: Path | None, *, quiet: bool = False, as_json: bool = False
 ) -> int:
@@ -214,11 +202,11 @@ def _write_and_print(
     """
     if not (as_json or quiet):
         say(summary(content))
-    code, missing = FINE, None
+    code, missing = Exit.FINE, None
     try:
         files = whole(content, target)
     except MissingExtra as error:
-        code, missing, files = USAGE, str(error), [plain(content, target)]
+        code, missing, files = Exit.USAGE, str(error), [plain(content, target)]
         if not as_json:
             tell(f"no figures and no page: {error}")
     if as_json:
@@ -229,17 +217,16 @@ def _write_and_print(
 
 
 def run_leaderboard(
-    out: Path | None, quick: bool, *, shard: str | None, quiet: bool, as_json: bool, **how: Any
+    out: Path | None, quick: bool, *, shard: tuple[int, int], quiet: bool, as_json: bool, **how: Any
 ) -> int:
     """Run what is not done yet of the suite, then write the report of the complete rows."""
     suite = shipped_suite(quick=quick)
-    part = parse_shard(shard)
     folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
     rerun = "switchmdp leaderboard" + " --quick" * quick
-    again = f"{rerun} {format_options(out=folder, shard=shard, **how)}"
+    again = " ".join([rerun, *format_options(out=folder, shard=shard, **how)])
 
     def work(show: Silent, stop: Stop) -> Progress:
-        return run_suite(suite, folder, shard=part, stop=stop, begin=show.begin, watch=show, **how)
+        return run_suite(suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, **how)
 
     progress, code = _run_with_progress(
         work, max(row.horizon for row in suite.rows), folder, again=again,
@@ -250,14 +237,16 @@ def run_leaderboard(
     return max(code, _report_suite(suite, folder, rerun, again, quiet=quiet, as_json=as_json))
 
 
-def format_options(**options: object) -> str:
+def format_options(shard: tuple[int, int], **options: object) -> list[str]:
     """Options as the user would type them, without those that have their default value.
 
-    >>> format_options(out="my runs", jobs=None, executor="auto", shard="2/8")
-    "--out 'my runs' --shard 2/8"
+    >>> format_options((2, 8), out="my runs", jobs=None, executor="auto")
+    ["--out 'my runs'", '--shard 2/8']
     """
+    part = None if shard == (1, 1) else f"{shard[0]}/{shard[1]}"
     values = {name: value for name, value in options.items() if value not in (None, "auto")}
-    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in values.items())
+    values |= {} if part is None else {"shard": part}
+    return [f"--{name} {shlex.quote(str(value))}" for name, value in values.items()]
 
 
 def _report_suite(
@@ -277,7 +266,7 @@ def _report_suite(
         rows = f"{missing_rows} of {len(suite.rows)} rows"
         tell(f"{rows} are not complete; when all shards are done, run: {again}")
     if not content.standings:
-        return FINE
+        return Exit.FINE
     relative = {
         row: {place.name: _or_none(place.relative.middle) for place in places}
         for row, places in content.board.items()
