@@ -128,12 +128,11 @@ def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_j
 
 def show_agents() -> None:
     """Print every agent, and the formulas for their parameters."""
-    from switchmdp.agents import AGENTS
     from switchmdp.experiments.formulas import FORMULAS
-    from switchmdp.experiments.spec import SET_FOR_AGENTS
+    from switchmdp.experiments.spec import AGENT
 
-    for name, agent in AGENTS.items():
-        _show_signature(name, agent, SET_FOR_AGENTS)
+    for name, agent in AGENT.registry.items():
+        _show_signature(name, agent, AGENT.already_set)
     say('\nA parameter is a value, { sweep = [value, ...] }, or { formula = "NAME", ... }:\n')
     for name, formula in FORMULAS.items():
         _show_signature(name, formula, ("context",))
@@ -141,11 +140,11 @@ def show_agents() -> None:
 
 def show_problems() -> None:
     """Print every problem and its parameters."""
-    from switchmdp.experiments.spec import SET_FOR_PROBLEMS
-    from switchmdp.problems import CHOICES, PROBLEMS
+    from switchmdp.experiments.spec import PROBLEM
+    from switchmdp.problems import CHOICES
 
-    for name, problem in PROBLEMS.items():
-        _show_signature(name, problem, SET_FOR_PROBLEMS, CHOICES)
+    for name, problem in PROBLEM.registry.items():
+        _show_signature(name, problem, PROBLEM.already_set, CHOICES)
     say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
 
 

@@ -28,10 +28,11 @@ from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, Switchm
 from switchmdp.experiments import user_modules
 from switchmdp.experiments.formulas import FORMULAS, Context, plain
 from switchmdp.experiments.spec import (
-    SET_FOR_AGENTS,
-    SET_FOR_PROBLEMS,
+    AGENT,
+    PROBLEM,
     AgentSpec,
     Experiment,
+    Kind,
     ProblemSpec,
     Words,
     accepts,
@@ -41,6 +42,7 @@ from switchmdp.experiments.spec import (
     parameter_faults,
     parameters_of,
     showable,
+    with_integers,
 )
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.problems import CHOICES
@@ -172,7 +174,8 @@ def make_problem(
     variant: Variant, factory: Callable[..., Any], horizon: int, seed: int
 ) -> SwitchingMDP:
     """A problem of this family."""
-    arguments = {k: _resolve_choice(k, v) for k, v in variant.parameters.items()}
+    parameters = with_integers(factory, variant.parameters)
+    arguments = {name: _resolve_choice(name, value) for name, value in parameters.items()}
     for name, value in (("seed", seed), ("horizon", horizon)):
         if accepts(factory, name):
             arguments.setdefault(name, value)
@@ -214,7 +217,7 @@ def make_agent(
         "problem": lambda: problem,
         "seed": lambda: _seed(seed, AGENT_ROLE, 0),
     }
-    names = [name for name in SET_FOR_AGENTS if accepts(factory, name)]
+    names = [name for name in AGENT.already_set if accepts(factory, name)]
     # If all actions are available in all states, there is no need to pass a table of them.
     if _has_all_actions(problem) and _default_of(factory, "available", 0) is None:
         names.remove("available")
@@ -239,9 +242,10 @@ def resolve_formulas(
     for name, value in variant.parameters.items():
         if is_table(value, "formula"):
             rest = {k: v for k, v in value.items() if k != "formula"}
-            value = FORMULAS[value["formula"]](context, **rest)
+            formula = FORMULAS[value["formula"]]
+            value = formula(context, **with_integers(formula, rest))
         values[name] = value
-    return values
+    return with_integers(factory, values)
 
 
 def _default_of(factory: Callable[..., Any], name: str, otherwise: Any) -> Any:
@@ -270,12 +274,8 @@ mean 'window'?
     agents.A.parameters.window: missing required parameter
     """
     trusted = user_modules.is_trusted(trust)
-    problems = _check_entries(
-        experiment.problems, user_modules.PROBLEM, SET_FOR_PROBLEMS, folder, trust=trusted
-    )
-    agents = _check_entries(
-        experiment.agents, user_modules.AGENT, SET_FOR_AGENTS, folder, trust=trusted
-    )
+    problems = _check_entries(experiment.problems, PROBLEM, folder, trust=trusted)
+    agents = _check_entries(experiment.agents, AGENT, folder, trust=trusted)
     faults = problems.faults + agents.faults
     faults += _duplicates("problems", problems.variants) + _duplicates("agents", agents.variants)
     faults += _claim_faults(experiment, problems, agents)
@@ -310,8 +310,8 @@ class _Entries:
 
 
 def _check_entries(
-    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: user_modules.Kind,
-    already_set: tuple[str, ...], folder: Path | None, *, trust: bool,
+    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: Kind, folder: Path | None, *,
+    trust: bool,
 ) -> _Entries:  # fmt: skip
     valid: dict[str, Any] = {}
     factories: dict[str, Callable[..., Any]] = {}
@@ -323,7 +323,7 @@ def _check_entries(
         except InvalidExperiment as error:
             faults += error.faults
             continue
-        wrong = parameter_faults(path, spec.parameters, factory, already_set)
+        wrong = parameter_faults(path, spec.parameters, factory, kind)
         faults += wrong
         if not wrong:
             valid[name], factories[source] = spec, factory

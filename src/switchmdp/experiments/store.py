@@ -24,10 +24,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.chunks import Outcome, compute
@@ -42,7 +43,7 @@ from switchmdp.experiments.plan import (
     expand,
 )
 from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
-from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads, parse
+from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads
 from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
@@ -325,6 +326,20 @@ def _manifest(store: Store) -> bytes:
     return canonical({**content, "checksum": hashlib.sha256(canonical(content)).hexdigest()})
 
 
+class _Manifest(BaseModel):
+    """What a folder of results contains, as its manifest describes it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal[2]
+    digest: str
+    version: str
+    modules: dict[str, str]
+    blocks: tuple[tuple[PositiveInt, ...], ...]
+    experiment: Experiment
+    checksum: str
+
+
 def open_store(path: str | os.PathLike[str]) -> Store:
     """Open a folder of results."""
     file = Path(path) / MANIFEST
@@ -333,32 +348,20 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise ForeignFolder(f"{path} is not a folder of results: it has no {MANIFEST}") from None
     try:
-        content = json.loads(raw)
-        checksum = content.pop("checksum")
-        valid = checksum == hashlib.sha256(canonical(content)).hexdigest()
-        store = Store(
-            Path(path), parse(content["experiment"]), content["digest"], content["version"],
-            content["modules"], tuple(tuple(map(int, sizes)) for sizes in content["blocks"]),
-        )  # fmt: skip
-        _check_manifest(store)
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        content = _Manifest.model_validate_json(raw)
+        settings = count_variants(content.experiment.problems)
+        agents = count_variants(content.experiment.agents)
+    except (ValidationError, TypeError):
         raise DamagedFile(f"{file} does not describe an experiment") from None
-    if not valid or content.get("format") != FORMAT or _manifest(store) != raw:
+    store = Store(
+        Path(path), content.experiment, content.digest, content.version, content.modules,
+        content.blocks,
+    )  # fmt: skip
+    if len(store.blocks) != settings or any(len(sizes) != agents for sizes in store.blocks):
+        raise DamagedFile(f"{file} must have one block size for each setting and agent")
+    if _manifest(store) != raw:
         raise DamagedFile(f"{file} does not match its checksum")
     return store
-
-
-def _check_manifest(store: Store) -> None:
-    """Validate the values: a checksum only shows that a manifest is complete."""
-    experiment, blocks = store.experiment, store.blocks
-    settings, agents = count_variants(experiment.problems), count_variants(experiment.agents)
-    if len(blocks) != settings or any(len(sizes) != agents for sizes in blocks):
-        raise ValueError("there must be one block size for each setting and agent")
-    if any(size < 1 for sizes in blocks for size in sizes):
-        raise ValueError("a block must have problems")
-    texts = (store.digest, store.version, *store.modules, *store.modules.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("digest, version and modules must be text")
 
 
 def _check_shapes(store: Store, chunk: Chunk, arrays: Arrays) -> None:
