@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from switchmdp.cli import output_mode
 from switchmdp.cli.commands import cli
-from switchmdp.cli.progress import Bar, Json, Lines, Silent, display
+from switchmdp.cli.progress import Bar, Lines, display
 from switchmdp.experiments.execute import Progress
 
 PLAIN = ("--executor", "threads")
@@ -264,16 +265,17 @@ class Terminal:
 def test_the_kind_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert type(display(1, quiet=False, as_json=True)) is Json
-    assert type(display(1, quiet=True, as_json=False)) is Silent
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(display(1, quiet=False, as_json=False)) is Bar
+    assert type(display(1)) is Bar
+    for options in ({"as_json": True}, {"quiet": True}):
+        with output_mode(**options):
+            assert type(display(1)) is Lines
     monkeypatch.setenv("TERM", "dumb")
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
 
 
 def test_rate_and_time_left_are_measured_over_the_last_seconds(

@@ -1,7 +1,13 @@
 """The command line. Each command parses its arguments, calls the library and prints.
 
-Results go to standard output, everything else to standard error; with --json, lines of JSON to
-standard output. If the reader of a pipe goes away, output is discarded and the command continues.
+Commands print everything for both kinds of readers, and the options select what appears:
+
+    say         results, on standard output         not with --json or --quiet
+    tell        progress and advice, on stderr      not with --json or --quiet
+    warn        errors and warnings, on stderr      not with --json
+    say_json    events, on standard output          only with --json
+
+If the reader of a pipe goes away, output is discarded and the command continues.
 """
 
 from __future__ import annotations
@@ -30,7 +36,8 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-_json_stream: TextIO | None = None  # inside `json_only`: the original standard output
+_quiet = _as_json = False  # set by `output_mode`
+_json_stream: TextIO | None = None  # the original standard output
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -48,14 +55,13 @@ def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # closed, or replaced by another object
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # may be None
-    as_json = "--json" in arguments
-    with json_only() if as_json else contextlib.nullcontext():
+    with output_mode(quiet="--quiet" in arguments, as_json="--json" in arguments):
         try:
             code: Any = cli.main(arguments, prog_name="switchmdp", standalone_mode=False)
         except SystemExit:  # click exits this way if the pipe of its help is closed
             code = Exit.FINE
         except Exception as error:
-            code = _explain(error, as_json)
+            code = _explain(error)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -64,7 +70,7 @@ def _run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else Exit.FINE
 
 
-def _explain(error: Exception, as_json: bool) -> int:
+def _explain(error: Exception) -> int:
     """Print an error, on standard error or as JSON; returns the exit code."""
     import click
 
@@ -90,12 +96,11 @@ def _explain(error: Exception, as_json: bool) -> int:
         code = Exit.DAMAGED
     elif not isinstance(error, SwitchmdpError):
         raise error
-    if as_json:
-        say_json("error", message=text.removeprefix("error: "), exit=code, **details)
-    elif isinstance(error, click.ClickException):
+    say_json("error", message=text.removeprefix("error: "), exit=code, **details)
+    if isinstance(error, click.ClickException) and not _as_json:
         error.show()
     else:
-        tell(text)
+        warn(text)
     return code
 
 
@@ -108,31 +113,48 @@ def _reason(error: OSError) -> str:
 # Output.
 
 
+@contextlib.contextmanager
+def output_mode(*, quiet: bool = False, as_json: bool = False) -> Iterator[None]:
+    """Select what is printed.
+
+    With JSON, anything else, such as what a user module prints, goes to standard error.
+    """
+    global _quiet, _as_json, _json_stream
+    _quiet, _as_json, _json_stream = quiet, as_json, sys.stdout
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            yield
+    finally:
+        _quiet, _as_json, _json_stream = False, False, None
+
+
+def prints_text() -> bool:
+    """Whether results, progress and advice are printed as text."""
+    return not _quiet and not _as_json
+
+
 def say(text: object) -> None:
     """Print a result."""
-    _write(sys.stdout, str(text))
+    if prints_text():
+        _write(sys.stdout, str(text))
 
 
 def tell(text: str) -> None:
-    """Print anything else: progress, advice, errors."""
-    _write(sys.stderr, text)
+    """Print progress or advice."""
+    if prints_text():
+        _write(sys.stderr, text)
+
+
+def warn(text: str) -> None:
+    """Print an error or a warning."""
+    if not _as_json:
+        _write(sys.stderr, text)
 
 
 def say_json(event: str, **content: Any) -> None:
     """Print a line of JSON in ASCII, so that no character in a name can break the line."""
-    _write(_json_stream or sys.stdout, json.dumps({"event": event, **content}))
-
-
-@contextlib.contextmanager
-def json_only() -> Iterator[None]:
-    """Redirect everything else, such as what a user module prints, to standard error."""
-    global _json_stream
-    _json_stream = sys.stdout
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        _json_stream = None
+    if _as_json:
+        _write(_json_stream, json.dumps({"event": event, **content}))
 
 
 def _write(stream: TextIO | None, text: str) -> None:

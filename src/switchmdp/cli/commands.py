@@ -86,7 +86,9 @@ def set_option(example: str) -> Decorator:
 
 
 FOLDER = click.argument("folder", type=PATH)
-JSON = option("--json", "Print JSON, one object per line.", "as_json", is_flag=True)
+# `main` reads these two itself: they also apply to errors in the other options.
+JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose_value=False)
+QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
 TRUST = option(
     "--trust",
     "Import and run the modules that the configuration names [only if SWITCHMDP_TRUST=1]. See "
@@ -104,7 +106,7 @@ RUNNING = (  # the options of every command that runs experiments
            metavar="I/N", callback=parsed_by(parse_shard)),
     option("--dask", "Run on the Dask cluster with this scheduler; `local` starts one.",
            metavar="ADDRESS"),
-    option("--quiet", "Print only errors and warnings.", is_flag=True),
+    QUIET,
     JSON,
 )  # fmt: skip
 

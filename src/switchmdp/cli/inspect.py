@@ -16,30 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp import experiments
-from switchmdp.cli import Exit, command, printable, say, say_json, tell
-from switchmdp.errors import DamagedFile, MissingExtra
-from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import Store, load_results, open_store
+from switchmdp.cli import Exit, printable, say, say_json, warn
+from switchmdp.cli.run import load_folder, resume_command
+from switchmdp.errors import MissingExtra
+from switchmdp.experiments.store import open_store
 from switchmdp.version import __version__
 
 SHOWN = 3  # failures whose tracebacks are printed
 
 
-def load_folder(folder: Path) -> Results:
-    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
-    store = open_store(folder)
-    try:
-        return load_results(store)
-    except DamagedFile as error:
-        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
-
-
-def resume_command(store: Store) -> str:
-    """The command that resumes the experiment of a folder."""
-    return command("resume", store.path, trust=store.needs_trust)
-
-
-def show_status(folder: Path, as_json: bool) -> int:
+def show_status(folder: Path) -> int:
     """Print what is done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
     status = experiments.status(store)
@@ -50,14 +36,11 @@ def show_status(folder: Path, as_json: bool) -> int:
         if status.failed or status.failures
         else Exit.FINE
     )
-    if as_json:
-        say_json(
-            "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
-            done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
-            lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures,
-            exit=code,
-        )  # fmt: skip
-        return code
+    say_json(
+        "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
+        done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
+        lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures, exit=code,
+    )  # fmt: skip
     say(printable(store.experiment.title))
     say(f"{status.done} of {status.runs} runs done, {status.failed} failed")
     for pairing in status.pairings:
@@ -82,17 +65,15 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
             say(f"    {printable(line)}")
 
 
-def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
+def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
     """Check every checksum; compute some chunks again and compare every byte."""
     store = open_store(folder)
     result = experiments.verify(store, recompute=recompute, trust=trust)
     code = Exit.DAMAGED if result.bad else Exit.FINE
-    if as_json:
-        say_json(
-            "verified", sound=result.valid, missing=result.missing, bad=result.bad,
-            recomputed=result.recomputed, exit=code,
-        )  # fmt: skip
-        return code
+    say_json(
+        "verified", sound=result.valid, missing=result.missing, bad=result.bad,
+        recomputed=result.recomputed, exit=code,
+    )  # fmt: skip
     say(f"{result.valid} chunks are valid, {result.missing} not done yet, {len(result.bad)} bad")
     if result.recomputed:
         say(f"{result.recomputed} computed again and compared byte by byte")
@@ -103,23 +84,21 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: boo
     return code
 
 
-def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
+def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None) -> int:
     """Write tables of everything that is done."""
     from switchmdp.reports.export import export_tables
 
     results = load_folder(folder)
-    target = out or folder / "export"
+    target, missing = out or folder / "export", None
     try:
         files = export_tables(results, target, formats or ("csv", "parquet"))
     except MissingExtra as error:
         if formats:
             raise
-        tell(f"only CSV: {error}")
-        files = export_tables(results, target, ("csv",))
-    if as_json:
-        say_json("export", files=[str(file) for file in files])
-    else:
-        say("\n".join(map(str, files)))
+        warn(f"only CSV: {error}")
+        missing, files = str(error), export_tables(results, target, ("csv",))
+    say_json("export", files=[str(file) for file in files], missing=missing)
+    say("\n".join(map(str, files)))
     return Exit.FINE
 
 
@@ -245,17 +224,12 @@ def _compiled() -> str:
         agent = sm.agents.SWUCRL(5, 3, window=1000)
         return sm.simulate(agent, problem, horizon, seed=0, interpreted=interpreted).regret
 
-    regret(False, 1000)
-    same = np.array_equal(regret(False, 1000), regret(True, 1000))
-    if not same:
+    if not np.array_equal(regret(False, 1000), regret(True, 1000)):
         raise RuntimeError("machine code and Python disagree")
-    return f"same results as Python, {_rate(lambda: regret(False, 20_000), 20_000)}"
-
-
-def _rate(run: Callable[[], object], steps: int) -> str:
     began = time.perf_counter()
-    run()
-    return f"{steps / (time.perf_counter() - began) / 1e6:.0f} M steps/s"
+    regret(False, 20_000)
+    speed = 20_000 / (time.perf_counter() - began)
+    return f"same results as Python, {speed / 1e6:.0f} M steps/s"
 
 
 def _writing() -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from switchmdp import online
 from switchmdp.agents.protocol import check_observe
-from switchmdp.cli import Exit, say, say_json, tell
+from switchmdp.cli import Exit, say, say_json, tell, warn
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
 from switchmdp.online.folder import NAME, Verified
@@ -74,7 +74,7 @@ def _token(file: Path | None) -> str | None:
     """The token from a file or from SWITCHMDP_TOKEN. Other users can see command lines."""
     if file is not None:
         if os.name == "posix" and file.stat().st_mode & 0o044:
-            tell(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
+            warn(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
         return file.read_text("utf-8", errors="replace").strip()
     return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
 
@@ -130,7 +130,7 @@ def _alert(change: online.Signal) -> None:
 
 def replay_log(
     log: Path, agent: str, *, others: Mapping[str, Any], delta: float | None = None,
-    as_json: bool = False, **options: tuple[int, ...],
+    **options: tuple[int, ...],
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
 
@@ -138,19 +138,22 @@ def replay_log(
     """
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     key = _varied(agent, options, fixed)
-    verified = online.verify(log, tell=_progress("records replayed", as_json))
+    verified = online.verify(log, tell=_progress("records replayed"))
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
-    _say_verified(verified, as_json, code)
+    _say_verified(verified, code)
     steps = list(online.history(log))
     if not steps:
-        (tell if as_json else say)("the log has no feedback yet: nothing to evaluate")
+        message = "the log has no feedback yet: nothing to evaluate"
+        say(message)
+        say_json("note", message=message)
         return code
     values = dict.fromkeys(options.get(key) or default_windows(len(steps)))
     rows = {}
     for label, one in candidates(agent, verified.learner.agent, fixed, key, values).items():
-        progress = _progress(f"of {len(steps)}: {label}", as_json)
+        progress = _progress(f"of {len(steps)}: {label}")
         rows[label] = online.evaluate(steps, one, plan=label != LAST_VISIT, tell=progress)
-    (_say_json if as_json else _say_table)(rows)
+    _say_table(rows)
+    _say_json(rows)
     return code
 
 
@@ -175,7 +178,7 @@ def _varied(name: str, options: Mapping[str, tuple[int, ...]], fixed: Mapping[st
     return "".join(chosen)
 
 
-def _progress(what: str, as_json: bool) -> Callable[[int], None]:
+def _progress(what: str) -> Callable[[int], None]:
     """Print the progress every few seconds."""
     last = time.monotonic()
 
@@ -183,21 +186,17 @@ def _progress(what: str, as_json: bool) -> Callable[[int], None]:
         nonlocal last
         if done % 1000 == 0 and time.monotonic() - last >= EVERY:
             last = time.monotonic()
-            if as_json:
-                say_json("progress", done=done, of=what)
-            else:
-                tell(f"{done} {what}")
+            tell(f"{done} {what}")
+            say_json("progress", done=done, of=what)
 
     return show
 
 
-def _say_verified(verified: Verified, as_json: bool, code: int) -> None:
-    if as_json:
-        say_json(
-            "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
-            differing=verified.differing, exit=code,
-        )  # fmt: skip
-        return
+def _say_verified(verified: Verified, code: int) -> None:
+    say_json(
+        "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
+        differing=verified.differing, exit=code,
+    )  # fmt: skip
     say(f"replayed {verified.records} records from the beginning:")
     if verified.snapshot == 0:
         say("  there is no later snapshot to compare with")

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from switchmdp.cli import Exit, command, printable, say, say_json, tell
-from switchmdp.cli.inspect import load_folder, resume_command
-from switchmdp.cli.progress import Silent, Stop, clock, display, stoppable
+from switchmdp.cli import Exit, command, printable, say, say_json, tell, warn
+from switchmdp.cli.progress import Lines, Stop, clock, display, stoppable
 from switchmdp.errors import (
+    DamagedFile,
     ForeignFolder,
     InvalidExperiment,
     InvalidParameter,
@@ -31,9 +31,10 @@ from switchmdp.experiments.leaderboard import (
     standings,
 )
 from switchmdp.experiments.plan import Plan, check
+from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import Experiment, dumps, load, loads
 from switchmdp.experiments.spec import shipped as shipped
-from switchmdp.experiments.store import Store, create, inspect_chunk, open_store
+from switchmdp.experiments.store import Store, create, inspect_chunk, load_results, open_store
 
 Content = TypeVar("Content")
 
@@ -99,50 +100,44 @@ def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: A
     return _run_and_report(store, plan, **how)
 
 
-def _run_and_report(
-    store: Store, plan: Plan, *, shard: tuple[int, int], quiet: bool, as_json: bool, **how: Any
-) -> int:
-    def work(show: Silent, stop: Stop) -> Progress:
+def _run_and_report(store: Store, plan: Plan, *, shard: tuple[int, int], **how: Any) -> int:
+    def work(show: Lines, stop: Stop) -> Progress:
         return run_chunks(store, plan, shard=shard, stop=stop, watch=show, **how)
 
     again = " ".join([resume_command(store), *format_options(shard=shard)])
     progress, code = _run_with_progress(
-        work, store.experiment.horizon, store.path, again=again,
-        tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
-    )  # fmt: skip
+        work, store.experiment.horizon, store.path, again, command("status", store.path)
+    )
     if progress.complete and shard == (1, 1):
-        write_and_show(store.path, None, quiet=quiet, as_json=as_json)
-    elif progress.complete and not (as_json or quiet):
+        write_and_show(store.path)
+    elif progress.complete:
         tell(f"this shard is done; when all shards are done: {command('report', store.path)}")
     return code
 
 
 def _run_with_progress(
-    work: Callable[[Silent, Stop], Progress], steps: int, folder: Path, *, again: str,
-    tracebacks: str, quiet: bool, as_json: bool,
-) -> tuple[Progress, int]:  # fmt: skip
+    work: Callable[[Lines, Stop], Progress], steps: int, folder: Path, again: str, tracebacks: str
+) -> tuple[Progress, int]:
     """Show the progress of `work` until it is done or stopped, then print a summary.
 
     A run has `steps` steps, `again` is the command that resumes the work, and `tracebacks` says
     where those of failed runs are. Returns the progress and the exit code.
     """
-    show = display(steps, quiet=quiet, as_json=as_json)
+    show = display(steps)
     with stoppable(show) as stop:
         try:
             progress = work(show, stop)
         except KeyboardInterrupt:
-            progress = show.progress or Progress(0)
+            progress = show.progress
             progress.interrupted = True
         finally:
             show.close()
     code = _exit_code(progress, stop.signal)
-    if as_json:
-        say_json(
-            "finished", folder=str(folder), done=progress.done, runs=progress.runs,
-            failed=progress.failed, lost=[report.error for report in progress.lost], exit=code,
-        )  # fmt: skip
-    else:
-        _print_summary(progress, show, again, tracebacks, quiet)
+    say_json(
+        "finished", folder=str(folder), done=progress.done, runs=progress.runs,
+        failed=progress.failed, lost=[report.error for report in progress.lost], exit=code,
+    )  # fmt: skip
+    _print_summary(progress, time.monotonic() - show.began, again, tracebacks)
     return progress, code
 
 
@@ -155,86 +150,84 @@ def _exit_code(progress: Progress, number: int | None) -> int:
     return Exit.FAILED if progress.failed or progress.lost else Exit.FINE
 
 
-def _print_summary(
-    progress: Progress, show: Silent, again: str, tracebacks: str, quiet: bool
-) -> None:
+def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: str) -> None:
     """Print the outcome and what to do next."""
-    kept = (
-        f"{progress.done} of {progress.runs} runs are saved" if progress.runs else "nothing is lost"
-    )
+    saved = f"{progress.done} of {progress.runs} runs are saved"
+    saved = saved if progress.runs else "nothing is lost"
     if progress.disk_full:
-        tell(f"the disk is full: {kept}; free some space, then run: {again}")
+        warn(f"the disk is full: {saved}; free some space, then run: {again}")
     elif progress.interrupted:
-        tell(f"stopped: {kept}; to resume: {again}")
-    elif not quiet and show.before == progress.done and not progress.lost:
+        warn(f"stopped: {saved}; to resume: {again}")
+    elif progress.before == progress.done and not progress.lost:
         tell(f"nothing to run: all {progress.done} runs are done")
-    elif not quiet:
-        took = clock(time.monotonic() - show.began)
-        tell(f"{progress.done - show.before} runs done in {took}")
-    for report in progress.lost[:5]:
-        if not progress.disk_full:
-            reason = printable(report.error)
-            tell(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
+    else:
+        tell(f"{progress.done - progress.before} runs done in {clock(seconds)}")
+    for report in [] if progress.disk_full else progress.lost[:5]:
+        reason = printable(report.error)
+        warn(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
     if progress.failed:
-        tell(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
+        warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def write_and_show(
-    folder: Path, out: Path | None, *, quiet: bool = False, as_json: bool = False
-) -> int:
+def load_folder(folder: Path) -> Results:
+    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
+    store = open_store(folder)
+    try:
+        return load_results(store)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
+
+
+def resume_command(store: Store) -> str:
+    """The command that resumes the experiment of a folder."""
+    return command("resume", store.path, trust=store.needs_trust)
+
+
+def write_and_show(folder: Path, out: Path | None = None) -> int:
     """Write the report of a folder and print its tables; without the extra, only tables."""
     from switchmdp.reports.report import summary, write_report, write_tables
 
     return _write_and_print(
         load_folder(folder), out or folder / "report", "report", summary=summary,
-        whole=write_report, plain=write_tables, quiet=quiet, as_json=as_json,
+        whole=write_report, plain=write_tables,
     )  # fmt: skip
 
 
 def _write_and_print(
     content: Content, target: Path, event: str, *, summary: Callable[[Content], str],
     whole: Callable[[Content, Path], list[Path]], plain: Callable[[Content, Path], Path],
-    quiet: bool, as_json: bool, **fields: Any,
+    **fields: Any,
 ) -> int:  # fmt: skip
     """Write the whole report, or only the plain file if an extra is missing, and print it.
 
     With --json, print an event with `fields`, the files, and which extra is missing.
     """
-    if not (as_json or quiet):
-        say(summary(content))
+    say(summary(content))
     code, missing = Exit.FINE, None
     try:
         files = whole(content, target)
     except MissingExtra as error:
         code, missing, files = Exit.USAGE, str(error), [plain(content, target)]
-        if not as_json:
-            tell(f"no figures and no page: {error}")
-    if as_json:
-        say_json(event, **fields, files=[str(file) for file in files], missing=missing)
-    elif not quiet:
-        say(f"\nreport: {files[0]}")
+        warn(f"no figures and no page: {error}")
+    say_json(event, **fields, files=[str(file) for file in files], missing=missing)
+    say(f"\nreport: {files[0]}")
     return code
 
 
-def run_leaderboard(
-    out: Path | None, quick: bool, *, shard: tuple[int, int], quiet: bool, as_json: bool, **how: Any
-) -> int:
+def run_leaderboard(out: Path | None, quick: bool, *, shard: tuple[int, int], **how: Any) -> int:
     """Run what is not done yet of the suite, then write the report of the complete rows."""
     suite = shipped_suite(quick=quick)
     folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
     rerun = "switchmdp leaderboard" + " --quick" * quick
     again = " ".join([rerun, *format_options(out=folder, shard=shard, **how)])
 
-    def work(show: Silent, stop: Stop) -> Progress:
+    def work(show: Lines, stop: Stop) -> Progress:
         return run_suite(suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, **how)
 
     progress, code = _run_with_progress(
-        work, max(row.horizon for row in suite.rows), folder, again=again,
-        tracebacks=f"{folder}/rows/*/*/failures", quiet=quiet, as_json=as_json,
-    )  # fmt: skip
-    if not progress.complete:
-        return code
-    return max(code, _report_suite(suite, folder, rerun, again, quiet=quiet, as_json=as_json))
+        work, max(row.horizon for row in suite.rows), folder, again, f"{folder}/rows/*/*/failures"
+    )
+    return max(code, _report_suite(suite, folder, rerun, again)) if progress.complete else code
 
 
 def format_options(shard: tuple[int, int], **options: object) -> list[str]:
@@ -249,9 +242,7 @@ def format_options(shard: tuple[int, int], **options: object) -> list[str]:
     return [f"--{name} {shlex.quote(str(value))}" for name, value in values.items()]
 
 
-def _report_suite(
-    suite: Suite, folder: Path, rerun: str, again: str, *, quiet: bool, as_json: bool
-) -> int:
+def _report_suite(suite: Suite, folder: Path, rerun: str, again: str) -> int:
     """Write the report of the complete rows; without the extra, only the document."""
     from switchmdp.reports.leaderboard import (
         Leaderboard,
@@ -262,9 +253,9 @@ def _report_suite(
 
     content = Leaderboard(suite, standings(suite, folder), rerun)
     missing_rows = len(suite.rows) - len(content.standings)
-    if missing_rows and not as_json:
+    if missing_rows:
         rows = f"{missing_rows} of {len(suite.rows)} rows"
-        tell(f"{rows} are not complete; when all shards are done, run: {again}")
+        warn(f"{rows} are not complete; when all shards are done, run: {again}")
     if not content.standings:
         return Exit.FINE
     relative = {
@@ -273,7 +264,7 @@ def _report_suite(
     }
     return _write_and_print(
         content, folder / "report", "leaderboard", summary=summary, whole=write_leaderboard,
-        plain=write_document, quiet=quiet, as_json=as_json, relative_regret=relative,
+        plain=write_document, relative_regret=relative,
     )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class Progress:
 
     runs: int  # the total, of this shard
     done: int = 0
+    before: int = 0  # those of them that were done before
     failed: int = 0
     lost: list[ChunkReport] = field(default_factory=list)  # chunks that could not be committed
     disk_full: bool = False
@@ -167,6 +168,7 @@ def _not_done(store: AnyStore, chunks: list[Chunk], progress: Progress) -> list[
         state, failed = inspect_chunk(store, chunk)
         if state == VALID:
             progress.done += chunk.n_runs
+            progress.before += chunk.n_runs
             progress.failed += failed if chunk.n_runs else 0
         else:
             todo.append(chunk)

@@ -250,13 +250,9 @@ def choose(tuned: Results) -> Choices:
     {'a': 20}
     """
     return {
-        name: min(means, key=lambda value: _or_worst(means[value]))
+        name: min(means, key=lambda value: (np.isnan(means[value]), means[value]))
         for name, means in trials(tuned).items()
     }
-
-
-def _or_worst(mean: float) -> float:
-    return np.inf if np.isnan(mean) else mean
 
 
 def expected_runs(suite: Suite) -> int:
