@@ -1,4 +1,4 @@
-"""The suite: tuning and reporting are strictly apart, and the shipped one is in order."""
+"""Tuning and reporting use different problems, and the suite of the package is valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SMALL = Suite(
 
 
 def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
-    """One contender, `a`, with these values of `w`."""
+    """Results of one contender, `a`, with these values of `w`."""
     lanes = {}
     for value, regret in finals.items():
         curve, counts = np.array([regret]).T, np.zeros(len(regret), np.int64)

@@ -33,7 +33,7 @@ def find_problem(name: str, folder: Path) -> Any:
 
 
 def agent_of(number: str) -> str:
-    """The text of an agent that has a number."""
+    """The source of an agent class with a number."""
     verbs = "    def act(self, s): ...\n    def observe(self, s, a, r, t): ...\n"
     return f"class A:\n    n = {number}\n{verbs}"
 

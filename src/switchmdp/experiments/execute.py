@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,28 +184,18 @@ def _assign(
     """Which executor gets which chunks."""
     if executor not in EXECUTORS:
         raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
-    threads = in_threads(store, plan, jobs)
+    threads = partial(_run_workers, partial(_ThreadWorker, store, plan), jobs)
     if not isinstance(store, Store):
         return [(threads, chunks)]
     if dask is not None:
         return [(on_dask(store, plan, dask, jobs), chunks)]
-    processes = in_processes(store, plan, jobs)
+    worker_program = program(main.__name__, store.path, plan.trusted)
+    processes = partial(_run_workers, partial(_ProcessWorker, worker_program), jobs)
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
     slow = [c for c in chunks if c.agent is not None and not plan.compiled[c.agent]]
     return [(execute, some) for execute, some in ((threads, fast), (processes, slow)) if some]
-
-
-def in_threads(store: AnyStore, plan: Plan, jobs: int) -> Executor:
-    """Compute chunks in threads of this process."""
-    return lambda chunks, stop: _run_workers(lambda: _ThreadWorker(store, plan), chunks, jobs, stop)
-
-
-def in_processes(store: Store, plan: Plan, jobs: int) -> Executor:
-    """Compute chunks in worker processes; a thread of this process serves each of them."""
-    command = program(main.__name__, store.path, plan.trusted)
-    return lambda chunks, stop: _run_workers(lambda: _ProcessWorker(command), chunks, jobs, stop)
 
 
 class _ThreadWorker:
@@ -223,7 +214,7 @@ class _ThreadWorker:
 
 
 class _ProcessWorker:
-    """Computes chunks in a process, which is replaced when it dies."""
+    """Computes chunks in a process, which is replaced when it dies; a thread serves it."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -276,7 +267,7 @@ def _kill(process: subprocess.Popen[str] | None) -> None:
 
 
 def _run_workers(
-    make_worker: Callable[[], Any], chunks: list[Chunk], jobs: int, stop: threading.Event
+    make_worker: Callable[[], Any], jobs: int, chunks: list[Chunk], stop: threading.Event
 ) -> Iterator[ChunkReport]:
     """Let `jobs` workers compute chunks until none is left or `stop` is set."""
     todo: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
