@@ -121,10 +121,6 @@ class Suite:
         """The contenders whose regret is compared with that of the best competitor."""
         return tuple(one.name for one in self.contenders if one.ours)
 
-    def content(self) -> dict[str, Any]:
-        """The suite as plain data."""
-        return asdict(self)
-
     def left_out(self, row: Row) -> dict[str, str]:
         """The contenders that are left out of a row, and why."""
         reasons = {}
@@ -323,7 +319,7 @@ def digest_of(suite: Suite) -> str:
     >>> digest_of(Suite("s", (), ())) == digest_of(Suite("s", (), (), seed=3))
     False
     """
-    return hashlib.sha256(canonical(suite.content())).hexdigest()
+    return hashlib.sha256(canonical(asdict(suite))).hexdigest()
 
 
 def _describe(manifest: bytes) -> str:

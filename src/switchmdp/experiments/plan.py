@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -276,9 +278,7 @@ mean 'window'?
     trusted = user_modules.is_trusted(trust)
     problems = _check_entries(experiment.problems, PROBLEM, folder, trust=trusted)
     agents = _check_entries(experiment.agents, AGENT, folder, trust=trusted)
-    faults = problems.faults + agents.faults
-    faults += _duplicates("problems", problems.variants) + _duplicates("agents", agents.variants)
-    faults += _claim_faults(experiment, problems, agents)
+    faults = problems.faults + agents.faults + _claim_faults(experiment, problems, agents)
     pairings = len(problems.variants) * len(agents.variants)
     if pairings * experiment.n_problems > MOST_RUNS or pairings > MOST_PAIRINGS:
         size = Words(f"{pairings} settings × agents on {experiment.n_problems} problems each")
@@ -327,17 +327,13 @@ def _check_entries(
         faults += wrong
         if not wrong:
             valid[name], factories[source] = spec, factory
-    return _Entries(expand(valid), factories, [n for n in specs if n not in valid], faults)
-
-
-def _duplicates(group: str, variants: Iterable[Variant]) -> list[Fault]:
-    seen: set[str] = set()
-    faults = []
+    variants = expand(valid)
+    counts = Counter(variant.name for variant in variants)
     for variant in variants:
-        if variant.name in seen:
-            faults.append(Fault(f"{group}.{variant.base}", variant.name, "a name used only once"))
-        seen.add(variant.name)
-    return faults
+        if counts[variant.name] > 1:
+            path = f"{kind.word}s.{variant.base}"
+            faults.append(Fault(path, variant.name, "a name used only once"))
+    return _Entries(variants, factories, [name for name in specs if name not in valid], faults)
 
 
 def _claim_faults(experiment: Experiment, problems: _Entries, agents: _Entries) -> list[Fault]:
@@ -362,27 +358,29 @@ def _make_all_once(
     compiled, pairs = [True] * len(agents.variants), []
     seed, horizon = problem_seed(experiment.seed, 0), experiment.horizon
     for setting in problems.variants:
-        try:
+        with _collect(faults, f"problems.{setting.base}", setting):
             problem = make_problem(setting, problems.factories[setting.source], horizon, seed)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # user code may raise anything
-            faults.append(_fault_of(f"problems.{setting.base}", setting, error))
-            continue
-        pairs.append(problem.pairs.n_pairs)
-        if experiment.initial_state >= problem.n_states:
-            allowed = f"below the {problem.n_states} states of {setting.name!r}"
-            faults.append(Fault("initial_state", experiment.initial_state, allowed))
-        for j, variant in enumerate(agents.variants):
-            try:
-                factory = agents.factories[variant.source]
-                agent, _ = make_agent(variant, factory, problem, horizon, 0)
-                compiled[j] &= is_compiled(agent)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # likewise
-                faults.append(_fault_of(f"agents.{variant.base}", variant, error))
+            pairs.append(problem.pairs.n_pairs)
+            if experiment.initial_state >= problem.n_states:
+                allowed = f"below the {problem.n_states} states of {setting.name!r}"
+                faults.append(Fault("initial_state", experiment.initial_state, allowed))
+            for j, variant in enumerate(agents.variants):
+                with _collect(faults, f"agents.{variant.base}", variant):
+                    factory = agents.factories[variant.source]
+                    agent, _ = make_agent(variant, factory, problem, horizon, 0)
+                    compiled[j] &= is_compiled(agent)
     return tuple(compiled), tuple(pairs), faults
+
+
+@contextmanager
+def _collect(faults: list[Fault], path: str, variant: Variant) -> Iterator[None]:
+    """Add what a constructor raises to the errors of the configuration."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # user code may raise anything
+        faults.append(_fault_of(path, variant, error))
 
 
 def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:
