@@ -33,7 +33,6 @@ Fresh = Callable[[str], tuple[Store, Plan]]
     [
         {"executor": "threads", "jobs": 2},
         {"executor": "threads", "jobs": 7},
-        {"executor": "processes", "jobs": 2},
         {"executor": "processes", "jobs": 3},
         {"executor": "auto", "jobs": 2},
     ],

@@ -27,7 +27,9 @@ EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed
 VARIED = ("window", "period")  # required parameters for which several values are tried
 LOSSES = ("squared_errors", "log_losses")
-Row = tuple[int, int, float, int]
+Step = tuple[int, int, float, int]
+Rows = Mapping[str, online.Evaluation]  # by label
+Marks = Mapping[str, str]  # how the errors of each row compare with the smallest
 
 CAVEAT = """\
 Errors are of predictions made before each step, for the state-action pair that was taken. So they
@@ -89,7 +91,7 @@ def _new_agent(
     return create(name, states, actions, parameters)
 
 
-def _warm(source: Path, agent: Any, new: bool) -> Iterator[Row]:
+def _warm(source: Path, agent: Any, new: bool) -> Iterator[Step]:
     """Read and check the steps of a warm start."""
     if not new or agent is None:
         raise InvalidParameter("--warm-start", str(source), "omitted: the folder is not new")
@@ -152,8 +154,9 @@ def replay_log(
     for label, one in candidates(agent, verified.learner.agent, fixed, key, values).items():
         progress = _progress(f"of {len(steps)}: {label}")
         rows[label] = online.evaluate(steps, one, plan=label != LAST_VISIT, tell=progress)
-    _say_table(rows)
-    _say_json(rows)
+    marks = [significance(rows, losses) for losses in LOSSES]
+    _say_table(rows, *marks)
+    _say_json(rows, *marks)
     return code
 
 
@@ -211,12 +214,11 @@ def _say_verified(verified: Verified, code: int) -> None:
         say("  all replayed actions equal the log")
 
 
-def _say_table(rows: Mapping[str, online.Evaluation]) -> None:
+def _say_table(rows: Rows, reward: Marks, move: Marks) -> None:
     first, width = next(iter(rows.values())), max(map(len, rows))
     say(f"\n{first.steps} steps, {first.visits.shape[0]} states, {first.visits.shape[1]} actions\n")
     columns = ("reward error", "move loss", "calibration", "covered", "unseen", "agrees")
     say(" " * width + "".join(f"{column:>14}" for column in columns))
-    reward, move = (significance(rows, losses) for losses in LOSSES)
     for label, row in rows.items():
         shares = "".join(
             f"{'-' if math.isnan(share) else f'{100 * share:.1f} %':>14}"
@@ -243,8 +245,7 @@ def _shown(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.5f}"
 
 
-def _say_json(rows: Mapping[str, online.Evaluation]) -> None:
-    reward, move = (significance(rows, losses) for losses in LOSSES)
+def _say_json(rows: Rows, reward: Marks, move: Marks) -> None:
     for label, row in rows.items():
         numbers = {
             key: None if math.isnan(value) else value
