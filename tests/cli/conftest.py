@@ -1,4 +1,4 @@
-"""The program called as a person would, in this process or in one of its own, on small experiments.
+"""Call the program on small experiments, in this process or in a new one.
 
 Figures are drawn only where a test asks for them.
 """
@@ -35,11 +35,11 @@ agent = "random"
 """
 
 MODULE = '''\
-"""Agents of a user's."""
+"""User agents."""
 
 
 class First:
-    """Always the first action."""
+    """Always chooses the first action."""
 
     def __init__(self, n_states, n_actions):
         pass
@@ -52,7 +52,7 @@ class First:
 
 
 class Fails(First):
-    """Not for long."""
+    """Raises an error."""
 
     def act(self, state):
         raise RuntimeError("no idea\\nwhat to do")
@@ -78,7 +78,7 @@ main()
 
 @dataclass(frozen=True)
 class Said:
-    """What came of a command."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -91,7 +91,7 @@ Call = Callable[..., Said]
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # what it means is in test_trust.py
+    monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # its effect is tested in test_trust.py
     monkeypatch.setattr(report, "report_figures", lambda results: iter(()))
     (tmp_path / "small.toml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "own_agents.py").write_text(MODULE, encoding="utf-8")
@@ -102,7 +102,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """The program in this process."""
+    """Call the program in this process."""
 
     def run_it(*arguments: str | Path) -> Said:
         capsys.readouterr()
@@ -115,7 +115,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def program() -> list[str]:
-    """The program in a process of its own."""
+    """The command that runs the program in a new process."""
     return [sys.executable, "-c", PROGRAM]
 
 
@@ -128,7 +128,7 @@ def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def done(tmp_path: Path, _finished: Path) -> Path:
-    """A folder of results, complete, as it is called from here."""
+    """A complete folder of results, as a relative path."""
     shutil.copytree(_finished, tmp_path / "done")
     return Path("done")
 

@@ -1,4 +1,4 @@
-"""doctor: one line for each thing, and an exit code for all of them."""
+"""doctor: one line for each check, and an exit code."""
 
 from __future__ import annotations
 

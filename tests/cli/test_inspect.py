@@ -1,4 +1,4 @@
-"""status, verify, report, export, agents, problems, schema: looking changes nothing."""
+"""status, verify, report, export, agents, problems, schema: these commands change no results."""
 
 from __future__ import annotations
 
@@ -154,7 +154,9 @@ def _swap_the_arrays(one: Path, other: Path) -> None:
     save_arrays(other, kind, second, left)
 
 
-def test_verify_without_the_folder_of_runs_finds_everything_missing(call: Any, done: Path) -> None:
+def test_verify_without_the_folder_of_runs_reports_everything_as_missing(
+    call: Any, done: Path
+) -> None:
     shutil.rmtree(done / "runs")
     said = call("verify", done, "--recompute", "1")
     assert said.code == 0
@@ -227,7 +229,7 @@ def test_without_the_extra_there_are_still_tables(
     assert call("resume", done).code == 0  # the runs are what was asked for
 
 
-def test_export_writes_both_kinds_and_names_them(call: Any, done: Path) -> None:
+def test_export_writes_csv_and_parquet_and_prints_the_file_names(call: Any, done: Path) -> None:
     said = call("export", done)
     assert said.code == 0
     files = [Path(line) for line in said.out.splitlines()]

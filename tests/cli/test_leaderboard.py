@@ -1,16 +1,16 @@
-"""leaderboard: the suite from the command line, on a tiny one that stands for the shipped."""
+"""leaderboard: a tiny suite replaces the suite of the package."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from switchmdp.experiments import leaderboard_suite
-from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned
+from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned, create_folder, run_suite
 
 TOLD = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -31,18 +31,17 @@ RUNS = 2 * (2 * 2 + 3 * 3)
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SUITE", "QUICK"):
-        monkeypatch.setattr(leaderboard_suite, name, TINY)
+    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: TINY)
     monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
     monkeypatch.setattr("switchmdp.reports.figures.FORMATS", ("svg",))
 
 
 def written(folder: Path) -> dict[str, int]:
-    """Every chunk, and when it was written."""
+    """Every chunk, and the time at which it was written."""
     return {str(file): file.stat().st_mtime_ns for file in folder.glob("rows/*/*/runs/*")}
 
 
-def test_the_suite_is_run_and_reported(call: Any) -> None:
+def test_the_suite_is_run_and_reported_and_a_second_call_prints_the_same(call: Any) -> None:
     said = call("leaderboard", "--out", "here")
     assert said.code == 0
     assert f"{RUNS} runs done in" in said.err
@@ -51,31 +50,28 @@ def test_the_suite_is_run_and_reported(call: Any) -> None:
     assert said.out.endswith("\nreport: here/report/index.html\n")
     assert Path("here/report/index.html").read_text("utf-8").startswith("<!doctype html>")
     assert "**changes: every agent**" in Path("here/report/leaderboard.md").read_text("utf-8")
-
-
-def test_a_second_call_runs_nothing_and_prints_the_same(call: Any) -> None:
-    first = call("leaderboard", "--out", "here")
     before = written(Path("here"))
     second = call("leaderboard", "--out", "here")
-    assert (second.code, second.out) == (0, first.out)
+    assert (second.code, second.out) == (0, said.out)
     assert f"nothing to run: all {RUNS} runs are done" in second.err
     assert written(Path("here")) == before
 
 
 def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
-    call("leaderboard", "--out", "here", "--quiet")
+    folder = create_folder(TINY, "here")
+    run_suite(TINY, folder, stop=threading.Event(), begin=lambda part: None, jobs=1)
     lost = Path("here/rows/still/reporting/runs/s000-a001-b00001.npz")
     content = lost.read_bytes()
     lost.unlink()
-    before = written(Path("here"))
+    before = written(folder)
     said = call("leaderboard", "--out", "here")
     assert said.code == 0
     assert "\n1 runs done in" in said.err
     assert lost.read_bytes() == content
-    assert written(Path("here")).items() >= before.items()
+    assert written(folder).items() >= before.items()
 
 
-def test_shards_do_their_part_and_the_last_one_reports(call: Any) -> None:
+def test_the_report_is_written_when_all_shards_are_done(call: Any) -> None:
     said = call("leaderboard", "--out", "here", "--shard", "1/2")
     assert said.code == 0
     again = "switchmdp leaderboard --out here --shard 1/2"
@@ -86,7 +82,7 @@ def test_shards_do_their_part_and_the_last_one_reports(call: Any) -> None:
     assert said.out.endswith("\nreport: here/report/index.html\n")
 
 
-def test_quick_has_a_folder_of_its_own(call: Any) -> None:
+def test_quick_uses_a_separate_folder(call: Any) -> None:
     assert call("leaderboard", "--quick", "--quiet").code == 0
     assert Path("results/leaderboard-quick/report/index.html").is_file()
     assert not Path("results/leaderboard").exists()
@@ -122,7 +118,7 @@ def test_json_reports_progress_and_results(call: Any) -> None:
     assert said.err == ""
 
 
-def test_the_folder_of_something_else_is_refused(call: Any, done: Path) -> None:
+def test_a_folder_that_is_not_a_suite_is_refused(call: Any, done: Path) -> None:
     said = call("leaderboard", "--out", done)
     assert said.code == 4
     assert "is not the folder of a suite" in said.err
@@ -134,7 +130,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     monkeypatch.syspath_prepend(str(tmp_path))
     fails = Contender("fails", "own_agents:Fails")
     suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
-    monkeypatch.setattr(leaderboard_suite, "SUITE", suite)
+    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: suite)
     said = call("leaderboard", "--out", "here", "--executor", "threads")
     assert said.code == 3
     assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err

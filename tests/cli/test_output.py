@@ -1,4 +1,4 @@
-"""What is said, to whom, and how: JSON, quiet, colour, closed pipes, helps that cost nothing."""
+"""Output: JSON, --quiet, colour, closed pipes, terminals, and fast help."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from switchmdp.cli import output_mode, say, say_json, tell, warn
 from switchmdp.cli.commands import cli
-from switchmdp.cli.progress import Bar, Json, Lines, Silent, display
+from switchmdp.cli.progress import Bar, Lines, display
 from switchmdp.experiments.execute import Progress
 
 PLAIN = ("--executor", "threads")
@@ -122,6 +123,29 @@ def test_quiet_prints_only_errors(call: Any) -> None:
     assert said.err.startswith("6 runs failed")
 
 
+@pytest.mark.parametrize(
+    ("options", "out", "err"),
+    [
+        ({}, "result\n", "progress\nwarning\n"),
+        ({"quiet": True}, "", "warning\n"),
+        ({"as_json": True}, '{"event": "x", "n": 1}\n', "printed by an agent\n"),
+        ({"as_json": True, "quiet": True}, '{"event": "x", "n": 1}\n', "printed by an agent\n"),
+    ],
+    ids=str,
+)
+def test_the_options_select_what_is_printed(
+    capsys: pytest.CaptureFixture[str], options: dict[str, bool], out: str, err: str
+) -> None:
+    with output_mode(**options):
+        say("result")
+        tell("progress")
+        warn("warning")
+        say_json("x", n=1)
+        if "as_json" in options:
+            print("printed by an agent")
+    assert capsys.readouterr() == (out, err)
+
+
 def test_no_command_prints_the_help(call: Any) -> None:
     said = call()
     assert said.code == 2
@@ -138,7 +162,7 @@ def test_a_mistyped_option_is_answered_with_a_suggestion(call: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", *cli.commands])
-def test_every_help_is_whole_and_fits_a_terminal(call: Any, name: str) -> None:
+def test_every_help_text_is_complete_and_fits_a_terminal(call: Any, name: str) -> None:
     said = call(*name.split(), "--help")
     assert said.code == 0
     assert "..." not in said.out.partition("Commands:")[2]  # no line was cut short
@@ -214,7 +238,7 @@ def test_an_ascii_terminal_gets_output_too(piped: Shell, done: Path) -> None:
 
 @pytest.fixture
 def at_a_terminal(program: list[str]) -> Callable[..., tuple[int, str]]:
-    """The exit code, and all that reaches the terminal."""
+    """Run the program at a terminal; returns the exit code and the output."""
 
     def run(*arguments: str | Path, **variables: str) -> tuple[int, str]:
         here, there = pty.openpty()
@@ -255,7 +279,7 @@ def test_no_colour_means_no_escape_codes_at_all(at_a_terminal: Any, half_done: P
 
 
 class Terminal:
-    """An output of which one may ask whether it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -264,16 +288,17 @@ class Terminal:
 def test_the_kind_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert type(display(1, quiet=False, as_json=True)) is Json
-    assert type(display(1, quiet=True, as_json=False)) is Silent
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(display(1, quiet=False, as_json=False)) is Bar
+    assert type(display(1)) is Bar
+    for options in ({"as_json": True}, {"quiet": True}):
+        with output_mode(**options):
+            assert type(display(1)) is Lines
     monkeypatch.setenv("TERM", "dumb")
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert type(display(1, quiet=False, as_json=False)) is Lines
+    assert type(display(1)) is Lines
 
 
 def test_rate_and_time_left_are_measured_over_the_last_seconds(

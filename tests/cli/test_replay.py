@@ -1,4 +1,4 @@
-"""replay: a log is checked, memories are compared, and what can't be concluded is said."""
+"""replay: the log is verified, agents are evaluated, and the output explains its limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from switchmdp.storage.log import encoded, files_of, read
 
 @pytest.fixture
 def log() -> Path:
-    """Two states whose rewards are exchanged in the middle."""
+    """The log of a problem with two states whose rewards are exchanged in the middle."""
     rng = np.random.default_rng(0)
     with Decisions(SWUCRL(2, 2, window=50, delta=0.1), "log", sync=False) as decisions:
         for i in range(400):

@@ -1,4 +1,4 @@
-"""run, resume, reproduce: exit codes, what is written, and that nothing is done twice."""
+"""run, resume, reproduce: exit codes and files, and finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = ("--executor", "threads")
 
 
 def written(folder: Path) -> dict[str, int]:
-    """Every chunk, and when it was written."""
+    """Every chunk, and the time at which it was written."""
     return {file.name: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()}
 
 
@@ -51,7 +51,7 @@ def test_a_second_run_only_writes_the_report(call: Any) -> None:
     assert written(Path("here")) == before
 
 
-def test_another_number_of_problems_is_what_the_stored_file_says(call: Any) -> None:
+def test_the_stored_file_contains_the_number_of_problems_from_the_option(call: Any) -> None:
     assert call("run", "small.toml", "--problems", "2", "--out", "here").code == 0
     text = Path("here/experiment.toml").read_text("utf-8")
     assert "n_problems = 2  # a few" in text
@@ -90,7 +90,7 @@ def test_the_stored_file_finds_the_modules_that_it_was_run_with(call: Any) -> No
     assert open_store("one").digest == open_store("two").digest
 
 
-def test_a_failing_agent_fails_its_own_runs_and_the_others_go_on(call: Any) -> None:
+def test_a_failing_agent_does_not_affect_other_agents(call: Any) -> None:
     said = call("run", "fails.toml", "--out", "here", *PLAIN)
     assert said.code == 3
     assert "6 runs failed; for their tracebacks: switchmdp status here" in said.err
@@ -151,7 +151,7 @@ def test_results_of_changed_agents_are_not_mixed(call: Any) -> None:
     assert "own_agents changed" in said.err
 
 
-def test_shards_together_are_the_whole(call: Any, done: Path) -> None:
+def test_all_shards_together_give_the_same_bytes(call: Any, done: Path) -> None:
     for shard in ("1/2", "2/2"):
         said = call("run", "small.toml", "--out", "here", "--shard", shard)
         assert said.code == 0
@@ -163,7 +163,7 @@ def test_shards_together_are_the_whole(call: Any, done: Path) -> None:
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", ""])
-def test_a_shard_that_is_none_is_refused_before_anything_is_written(call: Any, shard: str) -> None:
+def test_an_invalid_shard_is_refused_before_anything_is_written(call: Any, shard: str) -> None:
     said = call("run", "small.toml", "--out", "here", "--shard", shard)
     assert said.code == 2
     assert "--shard must be I/N" in said.err
@@ -285,7 +285,7 @@ def test_a_folder_of_any_name_works_and_is_quoted_for_the_shell(call: Any, name:
     assert call("resume", name).code == 0
 
 
-def test_a_dask_cluster_of_its_own_does_the_same(call: Any, done: Path) -> None:
+def test_a_local_dask_cluster_gives_the_same_bytes(call: Any, done: Path) -> None:
     said = call("run", "small.toml", "--out", "here", "--dask", "local", "--jobs", "1", "--quiet")
     assert said.code == 0
     for file in (done / "runs").iterdir():

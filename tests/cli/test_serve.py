@@ -1,4 +1,4 @@
-"""serve: which agent, which folder, what to learn from first, and what is refused before that."""
+"""serve: the agent, the folder, the warm start, and invalid options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GO_ON = ("serve", "--data", "data", "--port", "0")
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is stopped as soon as it is ready."""
+    """Replace the server by one that stops as soon as it is ready."""
     monkeypatch.delenv("SWITCHMDP_TOKEN", raising=False)
 
     def serve(app: Any, bound: Any, ready: Callable[[], None]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 WAITING = '''\
-"""An agent that tells that it has begun, and waits until it is let go."""
+"""An agent that creates a file when it begins, and waits for another file."""
 
 import time
 from pathlib import Path
@@ -53,7 +53,7 @@ agent = "waiting:Waits"
 
 @pytest.fixture
 def waiting(tmp_path: Path, program: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A run in the middle of it: one agent is done, the other has begun the first of 3 chunks."""
+    """A process in the middle of a run: one agent is done, the other in its first of 3 chunks."""
     (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
     (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
     process = _begin(
@@ -98,7 +98,7 @@ def test_the_first_signal_finishes_running_chunks_and_says_how_to_resume(
     out, _ = waiting.communicate(timeout=60)
     finished = json.loads(out.splitlines()[-1])
     assert waiting.returncode == finished["exit"] == code
-    assert (finished["done"], finished["runs"]) == (8, 12)  # and not the two chunks that wait
+    assert (finished["done"], finished["runs"]) == (8, 12)  # without the two chunks that wait
     assert call("resume", "here", "--quiet", "--executor", "threads").code == 0
     assert (tmp_path / "here" / "report" / "index.html").exists()
     assert not list((tmp_path / "here").rglob(".*"))  # nothing unfinished is left
@@ -117,7 +117,7 @@ def test_the_second_signal_does_not_wait(
     assert json.loads(out.splitlines()[-1])["done"] == 6
 
 
-def test_the_message_for_people_is_text(tmp_path: Path, program: list[str]) -> None:
+def test_without_json_the_messages_are_text(tmp_path: Path, program: list[str]) -> None:
     (tmp_path / "waiting.py").write_text(WAITING, "utf-8")
     (tmp_path / "waits.toml").write_text(CONFIG, "utf-8")
     process = _begin(program, tmp_path, "run", "waits.toml", "--out", "my results", "--jobs", "1")

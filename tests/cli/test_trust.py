@@ -1,4 +1,4 @@
-"""A configuration or a folder from elsewhere runs none of its own code unless it is trusted."""
+"""Code named by a configuration or folder runs only if it is trusted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHELL = CONFIG.replace(
 
 @pytest.fixture(autouse=True)
 def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration, and a module beside it that leaves traces when it is run."""
+    """A configuration and a module next to it that leaves traces when it runs."""
     monkeypatch.delenv("SWITCHMDP_TRUST")
     (tmp_path / "noisy.py").write_text(NOISY)
     (tmp_path / "theirs.toml").write_text(CONFIG)
@@ -52,7 +52,7 @@ def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def traces() -> list[str]:
-    """What their code left, which is removed."""
+    """The traces that were left; removes them."""
     found = [Path(name) for name in ("imported", "made", "ran") if Path(name).exists()]
     for path in found:
         path.unlink()
@@ -86,9 +86,7 @@ def test_a_trusted_configuration_is_run(call: Any, executor: str) -> None:
     assert traces() == ["imported", "made"]
 
 
-def test_the_environment_may_say_that_all_is_trusted(
-    call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_variable_enables_trust(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMDP_TRUST", "1")
     assert call("run", "theirs.toml", "--out", "out", *PLAIN).code == 0
     assert traces() == ["imported", "made"]
@@ -96,7 +94,7 @@ def test_the_environment_may_say_that_all_is_trusted(
 
 @pytest.fixture
 def theirs(call: Any) -> Path:
-    """A folder of results from elsewhere, with one chunk missing."""
+    """An untrusted folder of results with one chunk missing."""
     assert call("run", "theirs.toml", "--out", "out", *PLAIN, "--trust").code == 0
     Path("out/runs/s000-a000-b00000.npz").unlink()
     traces()
@@ -104,7 +102,7 @@ def theirs(call: Any) -> Path:
 
 
 @pytest.mark.parametrize("how", [("resume",), ("verify", "--recompute", "1")])
-def test_a_folder_from_elsewhere_is_resumed_and_recomputed_only_with_trust(
+def test_an_untrusted_folder_is_resumed_and_recomputed_only_with_trust(
     call: Any, theirs: Path, how: tuple[str, ...]
 ) -> None:
     more = PLAIN if how == ("resume",) else ()
@@ -117,12 +115,12 @@ def test_a_folder_from_elsewhere_is_resumed_and_recomputed_only_with_trust(
 
 
 @pytest.mark.parametrize("command", ["status", "verify", "report", "export"])
-def test_looking_at_a_folder_from_elsewhere_runs_none_of_its_code(
+def test_reading_an_untrusted_folder_runs_none_of_its_code(
     call: Any, theirs: Path, command: str
 ) -> None:
     assert call(command, theirs).code == 0
     assert traces() == []
 
 
-def test_what_to_type_next_includes_the_option(call: Any, theirs: Path) -> None:
+def test_the_suggested_command_includes_the_trust_option(call: Any, theirs: Path) -> None:
     assert "to resume: switchmdp resume out --trust" in call("status", theirs).out

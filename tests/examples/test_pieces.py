@@ -9,8 +9,8 @@ import pytest
 
 from switchmdp.agents import Probes
 from switchmdp.experiments.plan import check, expand, make_agent
-from switchmdp.experiments.spec import load
-from switchmdp.experiments.user_modules import AGENT, find
+from switchmdp.experiments.spec import AGENT, load
+from switchmdp.experiments.user_modules import find
 from switchmdp.memory import Since
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching

@@ -1,4 +1,4 @@
-"""A small experiment, the user's modules for it, and one digest of all that it comes to."""
+"""Fixtures: a small experiment, user modules for it, and a digest of its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOYS = Path(__file__).with_name("toys.py.txt").read_text()  # not a module of th
 
 @pytest.fixture(autouse=True)
 def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The user's modules of one test are gone in the next."""
+    """Unload the user modules of a test, so that the next test does not see them."""
     loaded: dict[str, object] = {}
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(user_modules, "_loaded", loaded)
@@ -48,7 +48,7 @@ def _small(**changes: Any) -> Data:
 
 @pytest.fixture(scope="session")
 def small() -> Callable[..., Data]:
-    """Two settings, two agents, four problems, as plain data; keywords replace."""
+    """Two settings, two agents and four problems as plain data; keywords replace entries."""
     return _small
 
 
@@ -61,7 +61,7 @@ def _write_toys(folder: Path) -> Path:
 
 @pytest.fixture
 def toys(tmp_path: Path) -> Path:
-    """A folder with the user's modules."""
+    """A folder with user modules."""
     return _write_toys(tmp_path / "toys")
 
 
@@ -77,7 +77,7 @@ def _prepare(
 
 @pytest.fixture(scope="session")
 def prepare() -> Callable[..., tuple[Store, Plan]]:
-    """From data to a folder that can be run, in chunks of a problem or two (or not `tiny`)."""
+    """Make a store and a plan from data, with chunks of one or two problems if `tiny`."""
     return _prepare
 
 
@@ -96,13 +96,13 @@ def tree() -> Callable[[Path], str]:
 
 @pytest.fixture(scope="session")
 def mixed() -> Data:
-    """Two compiled agents and one of a user's; 18 runs."""
+    """Two compiled agents and one user agent; 18 runs."""
     return _small(agents=_small()["agents"] | {"T": {"agent": "toys:Toy"}}, n_problems=3)
 
 
 @pytest.fixture(scope="session")
 def whole(mixed: Data, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What that comes to, one chunk after the other."""
+    """The digest of the results of `mixed`, computed one chunk after the other."""
     folder = tmp_path_factory.mktemp("whole")
     store, plan = _prepare(mixed, folder / "out", _write_toys(folder / "toys"))
     progress = run_chunks(store, plan, jobs=1, executor="threads")
@@ -112,12 +112,12 @@ def whole(mixed: Data, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def fresh(mixed: Data, toys: Path, tmp_path: Path) -> Callable[[str], tuple[Store, Plan]]:
-    """The same experiment in a new folder of this name."""
+    """The experiment `mixed` in a new folder of this name."""
     return lambda name: _prepare(mixed, tmp_path / name, toys)
 
 
 class Slow:
-    """The user's agents made slow, until they are not; and who runs them."""
+    """Makes the user agents slow, and lists the processes that run them."""
 
     def __init__(self, toys: Path) -> None:
         self.toys = toys
@@ -125,21 +125,21 @@ class Slow:
         (toys / "pids").mkdir()
 
     def pids(self) -> list[int]:
-        """Every process that has run one."""
+        """The processes that have run a user agent."""
         return [int(file.name) for file in (self.toys / "pids").iterdir()]
 
     def workers(self, n: int) -> list[int]:
-        """The same, once there are n."""
+        """Wait until there are n such processes."""
         return list(_soon(lambda: len(found := self.pids()) >= n and found))
 
     def no_more(self) -> None:
-        """Those made from now on are fast."""
+        """Make new agents fast again."""
         (self.toys / "slow").unlink()
 
 
 @pytest.fixture
 def slow(toys: Path) -> Callable[[], Slow]:
-    """Make the user's agents slow, from now on."""
+    """Make the user agents slow."""
     return lambda: Slow(toys)
 
 
@@ -154,7 +154,7 @@ def _alive(pid: int) -> bool:
 
 @pytest.fixture(scope="session")
 def alive() -> Callable[[int], bool]:
-    """Whether a process still runs."""
+    """Whether a process is still running."""
     return _alive
 
 
@@ -167,13 +167,13 @@ def _soon(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 @pytest.fixture(scope="session")
 def soon() -> Callable[..., Any]:
-    """Wait until something is true, and return it."""
+    """Wait until a condition is true, and return its value."""
     return _soon
 
 
 @pytest.fixture
 def elsewhere() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Python programs in processes of their own, none of which outlives the test."""
+    """Start Python programs in new processes, and kill them after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def run(program: str, *arguments: object) -> subprocess.Popen[str]:

@@ -41,7 +41,7 @@ agent = "random"
 
 @cache
 def reference() -> tuple[Plan, dict[str, Outcome]]:
-    """The plan, and what every chunk must contain."""
+    """The plan, and the expected content of every chunk."""
     plan = check(EXPERIMENT)
     with tempfile.TemporaryDirectory() as folder:
         chunks = create(folder, plan, dumps(EXPERIMENT), None).chunks()
@@ -49,7 +49,7 @@ def reference() -> tuple[Plan, dict[str, Outcome]]:
 
 
 class StoreInAnyOrder(RuleBasedStateMachine):
-    """A folder, and which of its chunks are there and unspoilt."""
+    """A folder, and which of its chunks are present and intact."""
 
     store: Store
 
@@ -72,7 +72,7 @@ class StoreInAnyOrder(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 99))
     def run_one_chunk(self, which: int) -> None:
-        """As one of many workers does, whether or not it was done before."""
+        """Commit a chunk like a worker, whether or not it is done already."""
         chunk = self.chunk(which)
         self.store.commit(chunk, self.outcomes[chunk.id])
         self.sound.add(chunk.id)
@@ -80,13 +80,13 @@ class StoreInAnyOrder(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 99), size=st.integers(0, 500))
     def a_writer_is_killed(self, which: int, size: int) -> None:
-        """It leaves a part of its file under a temporary name."""
+        """An interrupted writer leaves part of its file under a temporary name."""
         path = self.store.chunk_path(self.chunk(which))
         path.with_name(f".{path.name}.{'0123456789ab'}").write_bytes(b"P" * size)
 
     @rule(which=st.integers(0, 99), where=st.floats(0, 1), bit=st.integers(0, 7))
     def flip_a_bit(self, which: int, where: float, bit: int) -> None:
-        """It may be a bit that says nothing, such as the time of a file in an archive."""
+        """The bit may be irrelevant, such as the time of a file in an archive."""
         self.spoil(which, lambda content: _flipped(content, where, bit), notable=False)
 
     @rule(which=st.integers(0, 99), share=st.floats(0, 0.999))
@@ -147,7 +147,7 @@ class StoreInAnyOrder(RuleBasedStateMachine):
                 assert not self.store.is_done(chunk) or self.is_right(chunk)
 
     def is_right(self, chunk: Chunk) -> bool:
-        """Whether a chunk is there, with the arrays it must have."""
+        """Whether a chunk exists and has the expected arrays."""
         try:
             _, arrays = self.store.load(chunk)
         except (FileNotFoundError, DamagedFile):

@@ -1,4 +1,4 @@
-"""Chunks: pure functions of the experiment and their id, whatever an agent does."""
+"""A chunk is a pure function of the experiment and the chunk's id."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_bad_steps_are_counted_with_the_states_visited_where_they_are_needed(
 
 
 def seeds_of_agents(plan: Plan) -> list[int]:
-    """What a constructor that asks for its seed is given on each problem."""
+    """The seeds that are passed to an agent's constructor, for each problem."""
 
     class Asking(Random):
         def __init__(self, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Workers and coordinators that are killed: the rest goes on, and nobody is left behind."""
+"""Killed workers and coordinators lose at most their chunk, and leave no process behind."""
 
 from __future__ import annotations
 

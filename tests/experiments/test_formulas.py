@@ -62,7 +62,7 @@ def test_without_a_change_the_window_is_the_horizon() -> None:
     assert optimal_window(still) == 500
 
 
-def test_changes_and_their_steps_are_the_problems_own(context: Context) -> None:
+def test_changes_and_change_points_are_those_of_the_problem(context: Context) -> None:
     assert (changes(context), changes(context, plus=1)) == (4, 5)
     assert change_points(context).tolist() == [250_000, 500_000, 750_000, 1_000_000]
 
@@ -92,7 +92,7 @@ def test_wrong_values_are_refused(
     assert caught.value.field == field
 
 
-def test_values_are_shown_as_json_can_hold_them() -> None:
+def test_values_are_converted_to_json_types() -> None:
     assert plain(np.arange(3)) == [0, 1, 2]
     assert plain((np.float64(0.5), np.int64(2), [True, None, "x"])) == [0.5, 2, [True, None, "x"]]
     assert plain(plain) == "plain"

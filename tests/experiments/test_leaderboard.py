@@ -1,4 +1,4 @@
-"""A suite in a folder: its stages in turn, whoever does them, and however often interrupted."""
+"""A suite in a folder: its stages, shards and standings."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_row_is_not_reported_before_its_tuning_is_complete(
     assert standings(SUITE, folder) == []
 
 
-def test_shards_together_are_the_whole(
+def test_all_shards_together_give_the_same_bytes(
     tmp_path: Path, whole: Path, tree: Callable[[Path], str]
 ) -> None:
     folder = create_folder(SUITE, tmp_path / "out")
@@ -113,7 +113,7 @@ def test_the_folder_of_another_suite_is_refused(whole: Path) -> None:
     assert create_folder(SUITE, whole) == whole
 
 
-def test_a_folder_of_something_else_is_refused_and_unchanged(tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader")
     with pytest.raises(ForeignFolder, match="is not the folder of a suite"):
         create_folder(SUITE, tmp_path)

@@ -1,4 +1,4 @@
-"""The suite: tuning and reporting are strictly apart, and the shipped one is in order."""
+"""Tuning and reporting use different problems, and the suite of the package is valid."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from switchmdp.experiments import leaderboard_suite
 from switchmdp.experiments.leaderboard import (
     Contender,
     Row,
     Suite,
     Tuned,
     choose,
+    digest_of,
     expected_runs,
     reporting,
+    shipped_suite,
     tuning,
 )
 from switchmdp.experiments.plan import check, expand, problem_seed, run_seed
 from switchmdp.experiments.results import Results, Runs, Setting
 
+FULL, QUICK = shipped_suite(), shipped_suite(quick=True)
 WINDOW = Tuned("window", (0.1, 0.5), of_horizon=True)
 SMALL = Suite(
     "small",
@@ -40,7 +42,7 @@ SMALL = Suite(
 
 
 def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
-    """One contender, `a`, with these values of `w`."""
+    """Results of one contender, `a`, with these values of `w`."""
     lanes = {}
     for value, regret in finals.items():
         curve, counts = np.array([regret]).T, np.zeros(len(regret), np.int64)
@@ -74,7 +76,7 @@ def test_a_row_without_tuned_contenders_has_no_tuning() -> None:
 
 
 def test_the_phases_share_no_seeds() -> None:
-    for suite in (leaderboard_suite.SUITE, leaderboard_suite.QUICK):
+    for suite in (FULL, QUICK):
         for seed_of in (problem_seed, run_seed):
             tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
             told = {seed_of(suite.seed, i) for i in range(suite.problems)}
@@ -103,7 +105,7 @@ def test_expected_runs_are_those_of_both_phases() -> None:
     assert expected_runs(SMALL) == (2 * 2 + 3 * 3) + (2 * 2 + 2 * 3) + (2 * 2 + 2 * 3)
 
 
-@pytest.mark.parametrize("suite", [leaderboard_suite.SUITE, leaderboard_suite.QUICK])
+@pytest.mark.parametrize("suite", [FULL, QUICK])
 def test_names_in_the_shipped_suite_are_unique_and_registered(suite: Suite) -> None:
     names = [one.name for one in suite.contenders]
     assert len(set(names)) == len(names)
@@ -115,16 +117,23 @@ def test_names_in_the_shipped_suite_are_unique_and_registered(suite: Suite) -> N
     assert any(not row.changes for row in suite.rows)
 
 
+def test_folders_of_the_shipped_suites_can_still_be_opened() -> None:
+    """Their manifests contain these digests. A change of the suite changes them on purpose."""
+    assert [digest_of(suite)[:16] for suite in (FULL, QUICK)] == [
+        "94e0f96e8da33e16", "72db9d8065ad06f6",
+    ]  # fmt: skip
+
+
 def test_the_shipped_suite_tunes_on_30_problems_and_reports_on_100() -> None:
-    assert (leaderboard_suite.SUITE.tuning_problems, leaderboard_suite.SUITE.problems) == (30, 100)
+    assert (FULL.tuning_problems, FULL.problems) == (30, 100)
 
 
-@pytest.mark.parametrize("row", leaderboard_suite.ROWS, ids=lambda row: row.folder)
+@pytest.mark.parametrize("row", FULL.rows, ids=lambda row: row.folder)
 def test_every_row_of_the_shipped_suite_can_be_run(row: Row) -> None:
-    first = tuning(leaderboard_suite.SUITE, row)
+    first = tuning(FULL, row)
     assert first is not None
     check(first)
     choices = {
-        one.name: one.tuned.at(row.horizon)[0] for one in leaderboard_suite.CONTENDERS if one.tuned
+        one.name: one.tuned.at(row.horizon)[0] for one in FULL.contenders if one.tuned
     }  # fmt: skip
-    check(reporting(leaderboard_suite.SUITE, row, choices))
+    check(reporting(FULL, row, choices))

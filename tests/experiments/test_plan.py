@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments.plan import Plan, check
+from switchmdp.experiments.plan import Plan, check, make_agent, make_problem
 from switchmdp.experiments.spec import parse
 
 Small = Callable[..., dict[str, Any]]
@@ -41,6 +41,25 @@ def test_a_valid_experiment_becomes_a_plan(small: Small) -> None:
 def test_an_agent_and_a_problem_may_have_the_same_name(small: Small) -> None:
     plan = check(parse(small(problems=problem("random"), agents=agent("random"))))
     assert plan.generators["random"] is not plan.factories["random"]
+
+
+def test_a_float_with_an_integer_value_is_accepted_as_an_integer_parameter(small: Small) -> None:
+    formula = {"formula": "changes", "plus": 1.0}
+    agents = {
+        "W": {"agent": "sw-ucrl", "parameters": {"window": {"sweep": [1e2, 2e2]}}},
+        "C": {"agent": "ucrl2-r", "parameters": {"changes": formula}},
+    }
+    plan = check(parse(small(problems=problem(n_states=3.0, changes=2.0), agents=agents)))
+    (setting,) = plan.settings
+    made = make_problem(setting, plan.generators[setting.source], 300, 0)
+    assert (made.n_states, made.changes) == (3, 2)
+    values = [
+        make_agent(one, plan.factories[one.source], made, 300, 0)[1] for one in plan.agents
+    ]  # fmt: skip
+    assert values == [{"window": 100}, {"window": 200}, {"changes": 3}]
+    assert all(type(number) is int for value in values for number in value.values())
+    found = faults(small(agents=agent("sw-ucrl", window=100.5)))
+    assert found["agents.A.parameters.window"] == "must be an integer >= 1, got 100.5"
 
 
 def test_errors_in_names_parameters_values_and_claims_are_reported_together(small: Small) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps, seeds by role, and what constructors are given."""
+"""Sweeps, seeds by role, and the arguments of constructors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from switchmdp.problems import random_switching
 
 
 class Idle:
-    """Has the two verbs, and does nothing."""
+    """An agent that does nothing."""
 
     def act(self, state: int) -> int:
         return 0
@@ -72,7 +72,7 @@ def test_seeds_differ_by_experiment_role_and_problem_and_fit_62_bits() -> None:
     assert problem_seed(2**62, 10**6) == problem_seed(2**62, 10**6)
 
 
-def test_a_problem_is_given_its_seed_and_the_horizon_unless_the_latter_is_set() -> None:
+def test_a_problem_gets_its_seed_and_the_horizon_unless_the_horizon_is_set() -> None:
     def factory(*, seed: int, horizon: int, n: int) -> MDP:
         asked.append((seed, horizon, n))
         return MDP([[[1.0]]], [[0.5]])
@@ -83,7 +83,7 @@ def test_a_problem_is_given_its_seed_and_the_horizon_unless_the_latter_is_set() 
     assert asked == [(7, 100, 1), (7, 50, 2)]
 
 
-def test_a_problem_is_asked_for_nothing_that_it_does_not_take() -> None:
+def test_a_problem_gets_only_arguments_that_it_accepts() -> None:
     def factory(**anything: Any) -> MDP:
         assert not anything
         return MDP([[[1.0]]], [[0.5]])
@@ -91,7 +91,7 @@ def test_a_problem_is_asked_for_nothing_that_it_does_not_take() -> None:
     make_problem(variant(), factory, 100, 7)
 
 
-def test_something_that_is_no_problem_is_refused() -> None:
+def test_a_factory_that_makes_no_problem_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="a function that makes an MDP or SwitchingMDP"):
         make_problem(variant("user:f"), lambda: 5, 100, 7)
 
@@ -121,7 +121,7 @@ def test_choices_that_do_not_exist_are_refused(parameters: Any, words: str) -> N
         make_problem(variant(**parameters), random_switching, 100, 7)
 
 
-def test_an_agent_is_given_what_it_asks_for_by_name() -> None:
+def test_an_agent_gets_the_arguments_that_it_names() -> None:
     class Curious(Idle):
         def __init__(self, n_states: int, problem: Any, available: Any, seed: int, x: int) -> None:
             self.given = (n_states, problem, available.shape, seed, x)
@@ -136,7 +136,7 @@ def test_an_agent_is_given_what_it_asks_for_by_name() -> None:
     assert make_agent(variant(x=1), Curious, problem, 100, 8)[0].given[3] != seed
 
 
-def test_an_agents_parameters_are_shown_as_they_came_out() -> None:
+def test_the_resolved_parameters_of_an_agent_are_returned() -> None:
     class Told(Idle):
         def __init__(self, at: Any, window: int) -> None:
             assert isinstance(at, np.ndarray)
@@ -163,7 +163,7 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
 
 
 @pytest.mark.parametrize("made", [None, 5, Idle])
-def test_something_that_is_no_agent_is_refused(made: Any) -> None:
+def test_a_factory_that_makes_no_agent_is_refused(made: Any) -> None:
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
     with pytest.raises(InvalidParameter, match="user:f must be something that makes agents"):
         make_agent(variant("user:f"), lambda: made, problem, 100, 0)

@@ -1,4 +1,4 @@
-"""From a folder to results: every number as a run by hand gives it."""
+"""Results loaded from a folder equal those of direct calls of `simulate`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def results(made: tuple[Store, Plan]) -> Results:
 
 
 def seed_of(role: int, i: int) -> int:
-    """62 bits of the experiment's seed, the role and the problem."""
+    """62 bits derived from the experiment's seed, the role and the problem."""
     low, high = SeedSequence(5, spawn_key=(role, i)).generate_state(2)
     return int(low) + int(high) % 2**30 * 2**32
 
@@ -167,7 +167,7 @@ def test_a_users_own_agent_and_problem_are_run_and_named(
     runs = load_results(store).settings["mine"].agents["T"]
 
     class Toy:
-        """The user's agent, written again."""
+        """A second implementation of the user agent."""
 
         seen = 0
 

@@ -100,7 +100,7 @@ def test_a_float_with_an_integer_value_is_an_integer(small: Small) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, LARGEST_SEED])
-def test_seeds_within_their_bounds_are_taken(small: Small, seed: int) -> None:
+def test_seeds_within_their_bounds_are_accepted(small: Small, seed: int) -> None:
     assert parse(small(seed=seed)).seed == seed
 
 
@@ -110,12 +110,12 @@ def test_seeds_beyond_their_bounds_are_refused(small: Small, seed: Any) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), 0.0, -0.1, "0.1"])
-def test_an_epsilon_that_is_no_share_is_refused(small: Small, epsilon: Any) -> None:
+def test_an_epsilon_outside_0_to_1_is_refused(small: Small, epsilon: Any) -> None:
     assert list(faults(small(epsilon=epsilon))) == ["epsilon"]
 
 
 @pytest.mark.parametrize("data", [None, [1, 2], "title", 3, {1: 2}])
-def test_data_that_is_no_table_of_names_is_refused(data: Any) -> None:
+def test_data_that_is_not_a_table_is_refused(data: Any) -> None:
     with pytest.raises(InvalidExperiment):
         parse(data)
 
@@ -279,7 +279,7 @@ def test_the_schema_refuses_what_the_parser_refuses(small: Small) -> None:
 
 
 def must_fit(value: Any, rule: dict[str, Any], named: dict[str, Any]) -> None:
-    """The part of JSON Schema that ours uses, in a page."""
+    """Validate a value, for the part of JSON Schema that our schema uses."""
     if "$ref" in rule:
         must_fit(value, named[rule["$ref"].removeprefix("#/$defs/")], named)
     if "anyOf" in rule:

@@ -1,4 +1,4 @@
-"""A folder of results: what is done, what is refused, what is forgiven."""
+"""A folder of results: which chunks are done, and which files are refused or ignored."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_folder_with_something_else_in_it_is_refused(
     assert file.read_text() == "mine"
 
 
-def test_a_file_in_the_folders_place_is_refused(small: Small, tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_the_folder_is_refused(small: Small, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ForeignFolder):
         create(tmp_path / "out", check(parse(small())), "", None)
@@ -222,7 +222,7 @@ def test_a_manifest_that_was_rewritten_by_hand_is_damage(made: tuple[Store, Plan
 
 
 def sweeping(value: Any) -> dict[str, Any]:
-    """The problems of a manifest, with something else for a sweep."""
+    """The problems of a manifest with this value for a sweep."""
     parameters = {"changes": {"sweep": value}}
     return {"P": {"problem": "random-switching", "parameters": parameters}}
 
@@ -262,7 +262,7 @@ def test_an_invalid_manifest_with_the_right_checksum_is_damage(
         open_store(made[0].path).chunks()
 
 
-def test_bytes_appended_to_a_chunk_make_it_undone(done: Store) -> None:
+def test_a_chunk_with_appended_bytes_is_not_done(done: Store) -> None:
     chunk = done.chunks()[1]
     with done.chunk_path(chunk).open("ab") as file:
         file.write(b"more")
@@ -350,7 +350,7 @@ def test_a_text_of_another_experiment_is_not_shown(done: Store) -> None:
     assert loads(done.text()) == done.experiment
 
 
-def test_text_and_origin_may_be_missing(done: Store) -> None:
+def test_experiment_toml_and_origin_json_may_be_missing(done: Store) -> None:
     (done.path / "experiment.toml").unlink()
     assert loads(done.text()) == done.experiment
     assert done.module_folder() is None

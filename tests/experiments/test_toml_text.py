@@ -1,4 +1,4 @@
-"""An experiment written as TOML comes back as it was."""
+"""An experiment written as TOML is read back unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def experiment(**more: Any) -> Experiment:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_comes_back(name: str) -> None:
+def test_any_name_is_read_back_unchanged(name: str) -> None:
     wanted = experiment(
         title=name, problems={name: ProblemSpec(problem=name)}, agents={name: AgentSpec(agent=name)}
     )
@@ -40,7 +40,7 @@ def test_any_name_comes_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_any_parameter_comes_back_with_its_type(value: Any) -> None:
+def test_any_parameter_is_read_back_with_its_type(value: Any) -> None:
     agent = AgentSpec(agent="sw-ucrl", parameters={"a key": value, "b": value})
     wanted = experiment(agents={"A": agent})
     found = loads(dumps(wanted))
@@ -49,7 +49,7 @@ def test_any_parameter_comes_back_with_its_type(value: Any) -> None:
     assert found.content_digest() == wanted.content_digest()
 
 
-def test_everything_else_comes_back_too() -> None:
+def test_all_other_fields_are_read_back_unchanged() -> None:
     claim = Claim(
         quote="“Better”,\nit says.", reading="less", measure="better", setting="P", agent="A",
         than="A", margin=0.1, span=3,
@@ -62,13 +62,13 @@ def test_everything_else_comes_back_too() -> None:
     assert list(loads(dumps(wanted)).agents) == NAMES  # their order is part of the experiment
 
 
-def test_what_is_not_given_is_left_out() -> None:
+def test_missing_fields_are_left_out() -> None:
     assert "every" not in dumps(experiment())
     assert "than" not in dumps(experiment())
     assert "claims" not in dumps(experiment())
 
 
-def test_it_reads_as_a_person_would_write_it() -> None:
+def test_the_toml_text_is_readable() -> None:
     agent = AgentSpec(agent="sw-ucrl", parameters={"window": {"sweep": [10, 20]}, "delta": 0.1})
     assert dumps(experiment(agents={"SW-UCRL": agent, "two words": agent})).endswith(
         "\n[agents.SW-UCRL]\n"
@@ -80,7 +80,7 @@ def test_it_reads_as_a_person_would_write_it() -> None:
     )
 
 
-def test_the_shipped_configurations_come_back() -> None:
+def test_the_shipped_configurations_are_read_back_unchanged() -> None:
     for file in (resources.files("switchmdp.experiments") / "shipped").iterdir():
         wanted = loads(file.read_text("utf-8"))
         assert loads(dumps(wanted)) == wanted

@@ -13,6 +13,7 @@ import pytest
 from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidExperiment
 from switchmdp.experiments import user_modules
+from switchmdp.experiments.spec import AGENT, PROBLEM
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -24,15 +25,15 @@ def write(folder: Path, **modules: str) -> Path:
 
 
 def find(name: str, folder: Path | None = None, *, trust: bool = True) -> Any:
-    return user_modules.find("agents.A.agent", name, user_modules.AGENT, folder, trust)
+    return user_modules.find("agents.A.agent", name, AGENT, folder, trust)
 
 
 def find_problem(name: str, folder: Path) -> Any:
-    return user_modules.find("problems.P.problem", name, user_modules.PROBLEM, folder, trust=True)
+    return user_modules.find("problems.P.problem", name, PROBLEM, folder, trust=True)
 
 
 def agent_of(number: str) -> str:
-    """The text of an agent that has a number."""
+    """The source of an agent class with a number."""
     verbs = "    def act(self, s): ...\n    def observe(self, s, a, r, t): ...\n"
     return f"class A:\n    n = {number}\n{verbs}"
 

@@ -1,4 +1,4 @@
-"""Agents are compiled before their runs are timed, with the help of a second process."""
+"""Agents are compiled before their runs, half of them by a second process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _opened(folder: Path) -> tuple[Store, Any]:
 
 
 class _Recorded:
-    """Stands for the second process."""
+    """Replaces the second process."""
 
     def __init__(self, command: list[str], **rest: Any) -> None:
         self.command, self.ended = command, False

@@ -21,7 +21,8 @@ from tests.online.workbench import A, Clock, Life, S, bits, kill, reopened
 import switchmdp as sm
 from switchmdp.agents import AGENTS
 from switchmdp.agents.registry import servable_agents
-from switchmdp.cli.replay import replay_log
+from switchmdp.cli import output_mode
+from switchmdp.cli.online import replay_log
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
 from switchmdp.online.servable import parameters_of
@@ -84,8 +85,8 @@ def lived(name: str, folder: Path) -> dict[str, Any]:
         told = client.ask("GET", "/agent")
     with Decisions(None, folder, sync=False) as decisions, serving(decisions) as client:
         _live(client, STEPS, STEPS + 5)
-    with redirect_stdout(io.StringIO()) as said:
-        code = replay_log(folder, name, {}, None, needed(name), as_json=True)
+    with redirect_stdout(io.StringIO()) as said, output_mode(as_json=True):
+        code = replay_log(folder, name, others=needed(name))
     again = verify(folder)
     return {
         "statuses": [before.status, *statuses, told.status], "told": told.json,

@@ -1,107 +1,148 @@
-"""The commands and their options."""
+"""The commands and their options.
+
+A command here consists of its options, its help text, and the name of the function that carries it
+out. That function is imported when the command is called, so that `--help` is fast.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
+from switchmdp.errors import InvalidParameter
 from switchmdp.version import __version__
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    F = TypeVar("F", bound=Callable[..., Any])
-
-FOLDER = click.argument("folder", type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
-TRUST = click.option("--trust", is_flag=True, default=None,
-                     help="Import and run the modules that the configuration names "
-                          "[only if SWITCHMDP_TRUST=1]. See SECURITY.md.")  # fmt: skip
+PATH = click.Path(path_type=Path)
 MOST_PROBLEMS = 1_000_000  # as in `spec`, which is slow to import
 
 
-def out(text: str, default: str | None = None) -> Callable[[F], F]:
+def parse_shard(text: str | None) -> tuple[int, int]:
+    """The shard and the number of shards.
+
+    >>> parse_shard("2/8")
+    (2, 8)
+    """
+    if text is None:
+        return 1, 1
+    match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise InvalidParameter("--shard", text, "I/N with 1 <= I <= N, such as 2/8")
+    return int(match[1]), int(match[2])
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Parse NAME=VALUE, where the value is JSON or a string.
+
+    >>> parse_settings(("changes=4", "delta=0.1"))
+    {'changes': 4, 'delta': 0.1}
+    """
+    values = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidParameter("--set", text, "NAME=VALUE")
+        try:
+            values[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            values[name] = value
+    return values
+
+
+Decorator = Callable[[Any], Any]
+
+
+def option(name: str, text: str, *names: str, **more: Any) -> Decorator:
+    """An option with this help text."""
+    return click.option(name, *names, help=text, **more)
+
+
+def parsed_by(parse: Callable[[Any], Any]) -> Any:
+    """A callback of click that parses an option's value."""
+    return lambda context, parameter, value: parse(value)
+
+
+def out(text: str, default: str | None = None) -> Decorator:
     """The option for the output folder."""
-    kind = click.Path(path_type=Path)
-    return click.option("--out", type=kind, default=default, metavar="FOLDER", help=text)
+    return option("--out", text, type=PATH, default=default, metavar="FOLDER")
 
 
-def problems_option(text: str) -> Callable[[F], F]:
+def problems_option(text: str) -> Decorator:
     """The option for the number of problems."""
-    return click.option("--problems", type=click.IntRange(1, MOST_PROBLEMS), metavar="N", help=text)
+    return option("--problems", text, type=click.IntRange(1, MOST_PROBLEMS), metavar="N")
 
 
-def running(command: Any) -> Any:
-    """The options of every command that runs experiments."""
-    for option in reversed((
-        click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
-                     help="The number of workers [one per core]."),
-        click.option("--executor", type=click.Choice(["auto", "threads", "processes"]),
-                     default="auto", metavar="KIND",
-                     help="threads, processes, or auto: threads for compiled agents, processes "
-                          "for plain Python ones [auto]."),
-        click.option("--shard", metavar="I/N",
-                     help="Run only the I-th of N parts, as one job of many on a batch system."),
-        click.option("--dask", metavar="ADDRESS",
-                     help="Run on the Dask cluster with this scheduler; `local` starts one."),
-        click.option("--quiet", is_flag=True, help="Print only errors and warnings."),
-        JSON,
-    )):  # fmt: skip
-        command = option(command)
-    return command
+def set_option(example: str) -> Decorator:
+    """The option for other parameters of an agent."""
+    return option(
+        "--set", f"Another parameter of the agent, such as {example}; may be repeated.", "others",
+        multiple=True, metavar="NAME=VALUE", callback=parsed_by(parse_settings),
+    )  # fmt: skip
 
 
-def serving(command: Any) -> Any:
-    """The options of `serve`."""
-    path = click.Path(path_type=Path)
-    for option in reversed((
-        click.option("--data", type=path, required=True, metavar="FOLDER",
-                     help="The folder that holds the decisions; created if it does not exist."),
-        click.option("--agent", metavar="NAME",
-                     help="The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
-                          "need the problem or its change points can't be served "
-                          "[the agent in FOLDER]."),
-        click.option("--states", type=click.IntRange(1), metavar="N",
-                     help="The number of states."),
-        click.option("--actions", type=click.IntRange(1), metavar="N",
-                     help="The number of actions."),
-        click.option("--window", type=click.IntRange(1), metavar="W",
-                     help="The number of steps that the agent remembers, if it has a window."),
-        click.option("--delta", type=float, metavar="P",
-                     help="The agent's probability of error [0.05]."),
-        click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
-                     help="Another parameter of the agent, such as changes=4; may be repeated."),
-        click.option("--warm-start", type=path, metavar="PATH",
-                     help="Before serving, learn from a CSV file with the columns "
-                          "state,action,reward,next_state, or from another folder of decisions. "
-                          "Only for a new FOLDER."),
-        click.option("--replan", type=click.Choice(["inline", "background"]), metavar="HOW",
-                     help="inline: a decision waits while the agent plans; background: the old "
-                          "policy decides while the agent plans [as in FOLDER, else inline]."),
-        click.option("--expiry", type=float, metavar="SECONDS",
-                     help="How long a decision waits for feedback, counted while the service "
-                          "runs [as in FOLDER, else 3600]."),
-        click.option("--host", default="127.0.0.1", metavar="ADDRESS",
-                     help="The address to listen on; other machines can connect only if there is "
-                          "a token [127.0.0.1]."),
-        click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N",
-                     help="The port to listen on; 0 picks a free one [8000]."),
-        click.option("--token-file", type=path, metavar="FILE",
-                     help="A file with the bearer token that callers must send [the environment "
-                          "variable SWITCHMDP_TOKEN]."),
-        click.option("--rate", type=click.FloatRange(0, min_open=True), default=5000.0,
-                     metavar="N", help="The most requests per second from one client [5000]."),
-        click.option("--max-body", type=click.IntRange(1), default=65536, metavar="BYTES",
-                     help="The largest request body [65536]."),
-        click.option("--no-sync", is_flag=True,
-                     help="Answer without waiting for the disk. If the machine crashes, "
-                          "acknowledged decisions may be lost; if only the process crashes, none "
-                          "are."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+FOLDER = click.argument("folder", type=PATH)
+# `main` reads these two itself: they also apply to errors in the other options.
+JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose_value=False)
+QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
+TRUST = option(
+    "--trust",
+    "Import and run the modules that the configuration names [only if SWITCHMDP_TRUST=1]. See "
+    "SECURITY.md.",
+    is_flag=True, default=None,
+)  # fmt: skip
+
+RUNNING = (  # the options of every command that runs experiments
+    option("--jobs", "The number of workers [one per core].", type=click.IntRange(1, 1024),
+           metavar="N"),
+    option("--executor", "threads, processes, or auto: threads for compiled agents, processes for "
+           "plain Python ones [auto].",
+           type=click.Choice(["auto", "threads", "processes"]), default="auto", metavar="KIND"),
+    option("--shard", "Run only the I-th of N parts, as one job of many on a batch system.",
+           metavar="I/N", callback=parsed_by(parse_shard)),
+    option("--dask", "Run on the Dask cluster with this scheduler; `local` starts one.",
+           metavar="ADDRESS"),
+    QUIET,
+    JSON,
+)  # fmt: skip
+
+SERVING = (
+    option("--data", "The folder that holds the decisions; created if it does not exist.",
+           type=PATH, required=True, metavar="FOLDER"),
+    option("--agent", "The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
+           "need the problem or its change points can't be served [the agent in FOLDER].",
+           metavar="NAME"),
+    option("--states", "The number of states.", type=click.IntRange(1), metavar="N"),
+    option("--actions", "The number of actions.", type=click.IntRange(1), metavar="N"),
+    option("--window", "The number of steps that the agent remembers, if it has a window.",
+           type=click.IntRange(1), metavar="W"),
+    option("--delta", "The agent's probability of error [0.05].", type=float, metavar="P"),
+    set_option("changes=4"),
+    option("--warm-start", "Before serving, learn from a CSV file with the columns "
+           "state,action,reward,next_state, or from another folder of decisions. Only for a new "
+           "FOLDER.", type=PATH, metavar="PATH"),
+    option("--replan", "inline: a decision waits while the agent plans; background: the old "
+           "policy decides while the agent plans [as in FOLDER, else inline].",
+           type=click.Choice(["inline", "background"]), metavar="HOW"),
+    option("--expiry", "How long a decision waits for feedback, counted while the service runs "
+           "[as in FOLDER, else 3600].", type=float, metavar="SECONDS"),
+    option("--host", "The address to listen on; other machines can connect only if there is a "
+           "token [127.0.0.1].", default="127.0.0.1", metavar="ADDRESS"),
+    option("--port", "The port to listen on; 0 picks a free one [8000].",
+           type=click.IntRange(0, 65535), default=8000, metavar="N"),
+    option("--token-file", "A file with the bearer token that callers must send [the environment "
+           "variable SWITCHMDP_TOKEN].", type=PATH, metavar="FILE"),
+    option("--rate", "The most requests per second from one client [5000].",
+           type=click.FloatRange(0, min_open=True), default=5000.0, metavar="N"),
+    option("--max-body", "The largest request body [65536].", type=click.IntRange(1),
+           default=65536, metavar="BYTES"),
+    option("--no-sync", "Answer without waiting for the disk. If the machine crashes, acknowledged "
+           "decisions may be lost; if only the process crashes, none are.", is_flag=True),
+)  # fmt: skip
 
 
 class _InOrder(click.Group):
@@ -122,33 +163,50 @@ def cli() -> None:
     """Reinforcement learning in finite MDPs whose rewards and transitions change."""
 
 
-@cli.command()
-@out("Folder for the results [results/figure-1].", "results/figure-1")
-@problems_option("Problems per setting [1000].")
-@click.option("--sensitivity", is_flag=True,
-              help="Also vary what the paper does not specify, and scan the window.")  # fmt: skip
-@running
-def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
+def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], None]], Any]:
+    """Add a command: the function "module.name" of this package, with these options.
+
+    The decorated function contributes the command's name and its help text.
+    """
+
+    def add(described: Callable[[], None]) -> Any:
+        def call(**arguments: Any) -> Any:
+            module, _, name = implementation.partition(".")
+            return getattr(import_module(f"switchmdp.cli.{module}"), name)(**arguments)
+
+        call.__doc__ = described.__doc__
+        for add_option in reversed(options):
+            call = add_option(call)
+        return cli.command(described.__name__)(call)
+
+    return add
+
+
+@command(
+    "run.reproduce",
+    out("Folder for the results [results/figure-1].", "results/figure-1"),
+    problems_option("Problems per setting [1000]."),
+    option("--sensitivity", "Also vary what the paper does not specify, and scan the window.",
+           is_flag=True),
+    *RUNNING,
+)  # fmt: skip
+def reproduce() -> None:
     """Run the paper's experiment and check its claims.
 
     Figure 1 (a) and (b) of Gajane, Ortner and Auer (2018), with tables, a verdict on every claim,
     and a report page. The same as `switchmdp run figure-1`.
     """
-    from switchmdp.cli.run import run_named
-
-    codes = [run_named("figure-1", out, problems, **how)]
-    for name in ("sensitivity", "window-scan") if sensitivity and codes == [0] else ():
-        codes.append(run_named(name, Path(f"{out}-{name}"), problems, **how))
-    return max(codes)
 
 
-@cli.command()
-@click.argument("config")
-@out("Folder for the results [results/ and the name of CONFIG].")
-@problems_option("Problems per setting, instead of n_problems in CONFIG.")
-@TRUST
-@running
-def run(config: str, out: Path | None, problems: int | None, trust: bool | None, **how: Any) -> int:
+@command(
+    "run.run_named",
+    click.argument("config"),
+    out("Folder for the results [results/ and the name of CONFIG]."),
+    problems_option("Problems per setting, instead of n_problems in CONFIG."),
+    TRUST,
+    *RUNNING,
+)
+def run() -> None:
     """Run an experiment and write its report.
 
     CONFIG is a TOML file, or one that comes with the package: figure-1, sensitivity, window-scan.
@@ -177,100 +235,76 @@ def run(config: str, out: Path | None, problems: int | None, trust: bool | None,
 
     Names and parameters: `switchmdp agents`, `switchmdp problems`; all keys: `switchmdp schema`.
     """
-    from switchmdp.cli.run import run_named
-
-    folder = out or Path("results") / Path(config).stem
-    return run_named(config, folder, problems, trust, **how)
 
 
-@cli.command()
-@FOLDER
-@click.option("--retry-failed", is_flag=True, help="Also repeat failed runs.")
-@TRUST
-@running
-def resume(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
+@command(
+    "run.resume_folder",
+    FOLDER,
+    option("--retry-failed", "Also repeat failed runs.", is_flag=True),
+    TRUST,
+    *RUNNING,
+)
+def resume() -> None:
     """Resume an interrupted experiment.
 
     Missing and damaged results are computed; everything else stays as it is.
     """
-    from switchmdp.cli.run import resume_folder
-
-    return resume_folder(folder, retry_failed, trust, **how)
 
 
-@cli.command()
-@FOLDER
-@JSON
-def status(folder: Path, as_json: bool) -> int:
+@command("inspect.show_status", FOLDER, JSON)
+def status() -> None:
     """Show how much of an experiment is done, and what failed."""
-    from switchmdp.cli.inspect import show_status
-
-    return show_status(folder, as_json)
 
 
-@cli.command()
-@FOLDER
-@out("Folder for the report [FOLDER/report].")
-@JSON
-def report(folder: Path, out: Path | None, as_json: bool) -> int:
+@command("run.write_and_show", FOLDER, out("Folder for the report [FOLDER/report]."), JSON)
+def report() -> None:
     """Write the figures, tables and page of an experiment.
 
     If the experiment is not complete, the report covers what is done so far.
     """
-    from switchmdp.cli.run import write_and_show
-
-    return write_and_show(folder, out, as_json=as_json)
 
 
-@cli.command()
-@FOLDER
-@click.option("--recompute", type=click.IntRange(0), default=0, metavar="N",
-              help="Also compute N chunks again and compare every byte.")  # fmt: skip
-@TRUST
-@JSON
-def verify(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
-    """Check every stored result against its checksum."""
-    from switchmdp.cli.inspect import verify_folder
-
-    return verify_folder(folder, recompute, trust, as_json)
-
-
-@cli.command()
-@FOLDER
-@click.option(
-    "--format", "formats", type=click.Choice(["csv", "parquet"]), multiple=True,
-    help="The file format; may be repeated [both, if Parquet is installed].",
+@command(
+    "inspect.verify_folder",
+    FOLDER,
+    option("--recompute", "Also compute N chunks again and compare every byte.",
+           type=click.IntRange(0), default=0, metavar="N"),
+    TRUST,
+    JSON,
 )  # fmt: skip
-@out("Folder for the tables [FOLDER/export].")
-@JSON
-def export(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
+def verify() -> None:
+    """Check every stored result against its checksum."""
+
+
+@command(
+    "inspect.export_folder",
+    FOLDER,
+    option("--format", "The file format; may be repeated [both, if Parquet is installed].",
+           "formats", type=click.Choice(["csv", "parquet"]), multiple=True),
+    out("Folder for the tables [FOLDER/export]."),
+    JSON,
+)  # fmt: skip
+def export() -> None:
     """Write all runs as tables in CSV and Parquet."""
-    from switchmdp.cli.inspect import export_folder
-
-    return export_folder(folder, formats, out, as_json)
 
 
-@cli.command()
-@out("Folder for the results [results/leaderboard; with --quick, results/leaderboard-quick].")
-@click.option("--quick", is_flag=True,
-              help="A short version: few rows, agents and problems, and short runs.")  # fmt: skip
-@running
-def leaderboard(out: Path | None, quick: bool, **how: Any) -> int:
+@command(
+    "run.run_leaderboard",
+    out("Folder for the results [results/leaderboard; with --quick, results/leaderboard-quick]."),
+    option("--quick", "A short version: few rows, agents and problems, and short runs.",
+           is_flag=True),
+    *RUNNING,
+)  # fmt: skip
+def leaderboard() -> None:
     """Run the suite: every serious agent on every kind of change.
 
     Each agent's parameter is tuned on separate problems and then fixed. Re-running the command
     resumes it. With --shard, run it again once all shards are done.
     """
-    from switchmdp.cli.run import run_leaderboard
-
-    return run_leaderboard(out, quick, **how)
 
 
-@cli.command()
-@serving
-def serve(
-    window: int | None, delta: float | None, others: tuple[str, ...], no_sync: bool, **how: Any
-) -> int:
+@command("online.serve_folder", *SERVING)
+def serve() -> None:
     """Serve decisions over HTTP, and learn from their outcomes.
 
     \b
@@ -284,68 +318,45 @@ def serve(
     `switchmdp serve --data shop`: it continues where it stopped. / is a live page, and
     /openapi.json describes all routes.
     """
-    from switchmdp.cli.serve import parsed, serve_folder
-
-    given = {"window": window, "delta": delta}
-    parameters = {name: value for name, value in given.items() if value is not None}
-    return serve_folder(parameters=parsed(others) | parameters, sync=not no_sync, **how)
 
 
-@cli.command()
+@command("inspect.show_agents")
 def agents() -> None:
     """List the agents and their parameters."""
-    from switchmdp.cli.inspect import show_agents
-
-    show_agents()
 
 
-@cli.command()
+@command("inspect.show_problems")
 def problems() -> None:
     """List the problems and their parameters."""
-    from switchmdp.cli.inspect import show_problems
-
-    show_problems()
 
 
-@cli.command()
+@command("inspect.show_schema")
 def schema() -> None:
     """Print the JSON schema of configuration files, for editors."""
-    import json
-
-    from switchmdp.cli.output import say
-    from switchmdp.experiments.spec import schema as experiment_schema
-
-    say(json.dumps(experiment_schema(), indent=2))
 
 
-@cli.command()
-def doctor() -> int:
+@command("inspect.check_installation")
+def doctor() -> None:
     """Check this installation: versions, extras, compiler, disk."""
-    from switchmdp.cli.inspect import check_installation
-
-    return check_installation()
 
 
-@cli.command()
-@click.argument("log", type=click.Path(path_type=Path))
-@click.option("--agent", default="sw-ucrl", metavar="NAME",
-              help="Which agent to evaluate: any that can be served [sw-ucrl].")  # fmt: skip
-@click.option("--window", type=int, multiple=True, metavar="N",
-              help="The agent's window; may be repeated to compare several [a scale, where the "
-                   "agent needs one].")  # fmt: skip
-@click.option("--period", type=int, multiple=True, metavar="N",
-              help="Steps between the agent's restarts, likewise.")  # fmt: skip
-@click.option("--changes", type=int, multiple=True, metavar="N",
-              help="The number of changes that the agent expects; may be repeated.")  # fmt: skip
-@click.option("--delta", type=float, metavar="P",
-              help="The agent's probability of error [that of the log's agent].")  # fmt: skip
-@click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
-              help="Another parameter of the agent, such as horizon=10000; may be "
-                   "repeated.")  # fmt: skip
-@JSON
-def replay(
-    log: Path, agent: str, delta: float | None, others: tuple[str, ...], as_json: bool, **given: Any
-) -> int:
+@command(
+    "online.replay_log",
+    click.argument("log", type=PATH),
+    option("--agent", "Which agent to evaluate: any that can be served [sw-ucrl].",
+           default="sw-ucrl", metavar="NAME"),
+    option("--window", "The agent's window; may be repeated to compare several [a scale, where "
+           "the agent needs one].", type=int, multiple=True, metavar="N"),
+    option("--period", "Steps between the agent's restarts, likewise.", type=int, multiple=True,
+           metavar="N"),
+    option("--changes", "The number of changes that the agent expects; may be repeated.", type=int,
+           multiple=True, metavar="N"),
+    option("--delta", "The agent's probability of error [that of the log's agent].", type=float,
+           metavar="P"),
+    set_option("horizon=10000"),
+    JSON,
+)  # fmt: skip
+def replay() -> None:
     """Verify a log of decisions, and evaluate an agent on it.
 
     LOG is the folder of `serve` or `online.Decisions`. First, the log is applied from its
@@ -353,7 +364,3 @@ def replay(
     logged steps one by one. Two baselines are shown beside it: an agent that never forgets, and one
     that remembers only the last visit to each pair.
     """
-    from switchmdp.cli.replay import replay_log
-    from switchmdp.cli.serve import parsed
-
-    return replay_log(log, agent, given, delta, parsed(others), as_json)

@@ -1,4 +1,4 @@
-"""Commands that only look: status, verify, export; agents, problems; doctor."""
+"""Commands that only read: status, verify, export; agents, problems, schema; doctor."""
 
 from __future__ import annotations
 
@@ -15,44 +15,32 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from switchmdp.cli import DAMAGED, FAILED, FINE
-from switchmdp.cli.output import command, printable, say, say_json, tell
-from switchmdp.errors import DamagedFile, MissingExtra
-from switchmdp.experiments import inspection
-from switchmdp.experiments.results import Results
-from switchmdp.experiments.store import Store, load_results, open_store
+from switchmdp import experiments
+from switchmdp.cli import Exit, printable, say, say_json, warn
+from switchmdp.cli.run import load_folder, resume_command
+from switchmdp.errors import MissingExtra
+from switchmdp.experiments.store import open_store
 from switchmdp.version import __version__
 
 SHOWN = 3  # failures whose tracebacks are printed
 
 
-def load_folder(folder: Path) -> Results:
-    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
-    store = open_store(folder)
-    try:
-        return load_results(store)
-    except DamagedFile as error:
-        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
-
-
-def resume_command(store: Store) -> str:
-    """The command that resumes the experiment of a folder."""
-    return command("resume", store.path, trust=store.needs_trust)
-
-
-def show_status(folder: Path, as_json: bool) -> int:
+def show_status(folder: Path) -> int:
     """Print what is done, missing, damaged and failed, by setting and agent."""
     store = open_store(folder)
-    status = inspection.status(store)
-    code = DAMAGED if status.damaged else FAILED if status.failed or status.failures else FINE
-    if as_json:
-        say_json(
-            "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
-            done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
-            lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures,
-            exit=code,
-        )  # fmt: skip
-        return code
+    status = experiments.status(store)
+    code = (
+        Exit.DAMAGED
+        if status.damaged
+        else Exit.FAILED
+        if status.failed or status.failures
+        else Exit.FINE
+    )
+    say_json(
+        "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
+        done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
+        lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures, exit=code,
+    )  # fmt: skip
     say(printable(store.experiment.title))
     say(f"{status.done} of {status.runs} runs done, {status.failed} failed")
     for pairing in status.pairings:
@@ -77,17 +65,15 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
             say(f"    {printable(line)}")
 
 
-def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: bool) -> int:
+def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
     """Check every checksum; compute some chunks again and compare every byte."""
     store = open_store(folder)
-    result = inspection.verify(store, recompute=recompute, trust=trust)
-    code = DAMAGED if result.bad else FINE
-    if as_json:
-        say_json(
-            "verified", sound=result.valid, missing=result.missing, bad=result.bad,
-            recomputed=result.recomputed, exit=code,
-        )  # fmt: skip
-        return code
+    result = experiments.verify(store, recompute=recompute, trust=trust)
+    code = Exit.DAMAGED if result.bad else Exit.FINE
+    say_json(
+        "verified", sound=result.valid, missing=result.missing, bad=result.bad,
+        recomputed=result.recomputed, exit=code,
+    )  # fmt: skip
     say(f"{result.valid} chunks are valid, {result.missing} not done yet, {len(result.bad)} bad")
     if result.recomputed:
         say(f"{result.recomputed} computed again and compared byte by byte")
@@ -98,37 +84,34 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None, as_json: boo
     return code
 
 
-def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None, as_json: bool) -> int:
+def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None) -> int:
     """Write tables of everything that is done."""
     from switchmdp.reports.export import export_tables
 
     results = load_folder(folder)
-    target = out or folder / "export"
+    target, missing = out or folder / "export", None
     try:
         files = export_tables(results, target, formats or ("csv", "parquet"))
     except MissingExtra as error:
         if formats:
             raise
-        tell(f"only CSV: {error}")
-        files = export_tables(results, target, ("csv",))
-    if as_json:
-        say_json("export", files=[str(file) for file in files])
-    else:
-        say("\n".join(map(str, files)))
-    return FINE
+        warn(f"only CSV: {error}")
+        missing, files = str(error), export_tables(results, target, ("csv",))
+    say_json("export", files=[str(file) for file in files], missing=missing)
+    say("\n".join(map(str, files)))
+    return Exit.FINE
 
 
-# agents, problems
+# agents, problems, schema
 
 
 def show_agents() -> None:
     """Print every agent, and the formulas for their parameters."""
-    from switchmdp.agents import AGENTS
     from switchmdp.experiments.formulas import FORMULAS
-    from switchmdp.experiments.spec import SET_FOR_AGENTS
+    from switchmdp.experiments.spec import AGENT
 
-    for name, agent in AGENTS.items():
-        _show_signature(name, agent, SET_FOR_AGENTS)
+    for name, agent in AGENT.registry.items():
+        _show_signature(name, agent, AGENT.already_set)
     say('\nA parameter is a value, { sweep = [value, ...] }, or { formula = "NAME", ... }:\n')
     for name, formula in FORMULAS.items():
         _show_signature(name, formula, ("context",))
@@ -136,12 +119,17 @@ def show_agents() -> None:
 
 def show_problems() -> None:
     """Print every problem and its parameters."""
-    from switchmdp.experiments.spec import SET_FOR_PROBLEMS
-    from switchmdp.problems import CHOICES, PROBLEMS
+    from switchmdp.experiments.spec import PROBLEM
+    from switchmdp.problems import CHOICES
 
-    for name, problem in PROBLEMS.items():
-        _show_signature(name, problem, SET_FOR_PROBLEMS, CHOICES)
+    for name, problem in PROBLEM.registry.items():
+        _show_signature(name, problem, PROBLEM.already_set, CHOICES)
     say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
+
+
+def show_schema() -> None:
+    """Print the JSON schema of configuration files."""
+    say(json.dumps(experiments.schema(), indent=2))
 
 
 def _show_signature(
@@ -202,7 +190,7 @@ def check_installation() -> int:
         except Exception as error:  # anything that does not work is to be reported
             broken += 1
             say(f"  BROKEN  {name}: {type(error).__name__}: {error}")
-    return FAILED if broken else FINE
+    return Exit.FAILED if broken else Exit.FINE
 
 
 def _dependencies() -> dict[str, str]:
@@ -236,17 +224,12 @@ def _compiled() -> str:
         agent = sm.agents.SWUCRL(5, 3, window=1000)
         return sm.simulate(agent, problem, horizon, seed=0, interpreted=interpreted).regret
 
-    regret(False, 1000)
-    same = np.array_equal(regret(False, 1000), regret(True, 1000))
-    if not same:
+    if not np.array_equal(regret(False, 1000), regret(True, 1000)):
         raise RuntimeError("machine code and Python disagree")
-    return f"same results as Python, {_rate(lambda: regret(False, 20_000), 20_000)}"
-
-
-def _rate(run: Callable[[], object], steps: int) -> str:
     began = time.perf_counter()
-    run()
-    return f"{steps / (time.perf_counter() - began) / 1e6:.0f} M steps/s"
+    regret(False, 20_000)
+    speed = 20_000 / (time.perf_counter() - began)
+    return f"same results as Python, {speed / 1e6:.0f} M steps/s"
 
 
 def _writing() -> str:

@@ -1,7 +1,8 @@
-"""Progress of a long run: a bar on a terminal, plain lines elsewhere, JSON, or nothing."""
+"""Progress of a long run: a bar on a terminal, lines or JSON elsewhere; and requests to stop."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -9,60 +10,63 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from switchmdp.cli.output import say_json, tell
+from switchmdp.cli import prints_text, say_json, tell
 from switchmdp.experiments.execute import Progress
 
-EVERY = 5.0  # seconds between two plain lines
+EVERY = 5.0  # seconds between two lines
 WINDOW = 20.0  # seconds over which the rate is measured
 STOPPING = "stopping; press Ctrl-C again to stop immediately"
 
 
-class Silent:
-    """No output (`--quiet`); counts the runs that were done before.
+class Lines:
+    """A line every few seconds, as text or, with --json, as JSON."""
 
-    >>> show = Silent(steps=100)
-    >>> for part, before, after in [("one", 2, 3), ("two", 7, 9)]:
-    ...     show.begin(part)
-    ...     show(Progress(9, before))
-    ...     show(Progress(9, after))
-    >>> show.before
-    6
-    """
+    last = -EVERY
 
     def __init__(self, steps: int) -> None:
         self.steps = steps  # per run
         self.began = time.monotonic()
-        self.progress: Progress | None = None  # the latest
-        self.before = 0  # runs that were done before
-        self.start: int | None = None  # runs done at the start of the current part
+        self.progress = Progress(0)  # the latest
         self.seen: deque[tuple[float, int, float]] = deque()  # time, runs done, work done
 
     def __call__(self, progress: Progress) -> None:
         """Called once before the first chunk, and after each chunk."""
         now = time.monotonic()
         self.progress = progress
-        if self.start is None:  # the first call of a part
-            self.before += progress.done - (self.seen[-1][1] if self.seen else 0)
-            self.start = progress.done
-        if progress.done == self.start:  # not yet running, for example compiling
+        if self.seen and progress.done == self.seen[0][1]:  # not yet running: compiling, perhaps
             self.seen.clear()
         self.seen.append((now, progress.done, progress.work_done))
         while len(self.seen) > 2 and self.seen[1][0] < now - WINDOW:
             self.seen.popleft()
+        self.show(progress)
+
+    def show(self, progress: Progress) -> None:
+        """Print a line, if the last one is some seconds old."""
+        now = time.monotonic()
+        if now - self.last < EVERY or progress.done >= progress.runs:
+            return
+        self.last = now
+        share = 100 * progress.done // max(1, progress.runs)
+        tell(f"{progress.done} of {progress.runs} runs ({share} %), {self.words(progress)}")
+        rate, left = self.rate(progress)
+        say_json(
+            "progress", done=progress.done, runs=progress.runs, failed=progress.failed,
+            runs_per_second=round(rate, 3),
+            seconds_left=None if left == float("inf") else round(left, 1),
+        )  # fmt: skip
 
     def begin(self, part: str) -> None:
-        """A new part begins; the next call tells how much of it was done before."""
-        self.start = None
-        self.announce(part)
-
-    def announce(self, part: str) -> None:
-        """Print the name of a new part."""
+        """A new part begins."""
+        self.seen.clear()
+        tell(part)
+        say_json("begin", part=part)
 
     def stopping(self) -> None:
         """The user asked to stop."""
+        tell(STOPPING)
+        say_json("stopping")
 
     def close(self) -> None:
         """Everything has ended."""
@@ -92,55 +96,7 @@ class Silent:
         return ", ".join(parts)
 
 
-class Lines(Silent):
-    """A line on standard error every few seconds."""
-
-    last = -EVERY
-
-    def __call__(self, progress: Progress) -> None:
-        """Called once before the first chunk, and after each chunk."""
-        super().__call__(progress)
-        now = time.monotonic()
-        if now - self.last >= EVERY and progress.done < progress.runs:
-            self.last = now
-            self.print_line(progress)
-
-    def announce(self, part: str) -> None:
-        """Print the name of a new part."""
-        tell(part)
-
-    def print_line(self, progress: Progress) -> None:
-        """Print one line."""
-        share = 100 * progress.done // max(1, progress.runs)
-        tell(f"{progress.done} of {progress.runs} runs ({share} %), {self.words(progress)}")
-
-    def stopping(self) -> None:
-        """The user asked to stop."""
-        tell(STOPPING)
-
-
-class Json(Lines):
-    """The same as lines of JSON on standard output (`--json`)."""
-
-    def print_line(self, progress: Progress) -> None:
-        """Print one line."""
-        rate, left = self.rate(progress)
-        seconds_left = None if left == float("inf") else round(left, 1)
-        say_json(
-            "progress", done=progress.done, runs=progress.runs, failed=progress.failed,
-            runs_per_second=round(rate, 3), seconds_left=seconds_left,
-        )  # fmt: skip
-
-    def announce(self, part: str) -> None:
-        """Print the name of a new part."""
-        say_json("begin", part=part)
-
-    def stopping(self) -> None:
-        """The user asked to stop."""
-        say_json("stopping")
-
-
-class Bar(Silent):
+class Bar(Lines):
     """A progress bar with rate and remaining time, for terminals."""
 
     def __init__(self, steps: int) -> None:
@@ -156,9 +112,8 @@ class Bar(Silent):
             console=Console(stderr=True), transient=True,
         )  # fmt: skip
 
-    def __call__(self, progress: Progress) -> None:
-        """Called once before the first chunk, and after each chunk."""
-        super().__call__(progress)
+    def show(self, progress: Progress) -> None:
+        """Update the bar."""
         note = STOPPING if self.stopped else self.words(progress)
         if self.task is None and progress.done < progress.runs:
             self.task = self.bar.add_task(
@@ -167,6 +122,10 @@ class Bar(Silent):
             self.bar.start()
         if self.task is not None:
             self.bar.update(self.task, completed=progress.done, note=note)
+
+    def begin(self, part: str) -> None:
+        """A new part begins."""
+        self.seen.clear()
 
     def stopping(self) -> None:
         """The user asked to stop."""
@@ -203,16 +162,12 @@ def speed(steps: float) -> str:
     return f"{steps:.0f} steps/s"
 
 
-def display(steps: int, *, quiet: bool, as_json: bool) -> Silent:
+def display(steps: int) -> Lines:
     """The kind of progress that fits the options and the terminal."""
-    if as_json:
-        return Json(steps)
-    if quiet:
-        return Silent(steps)
     # A bar needs cursor movement, so not with NO_COLOR or on a dumb terminal.
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
     at_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return Bar(steps) if at_terminal and not plain else Lines(steps)
+    return Bar(steps) if prints_text() and at_terminal and not plain else Lines(steps)
 
 
 class Stop(threading.Event):
@@ -221,8 +176,8 @@ class Stop(threading.Event):
     signal: int | None = None
 
 
-@contextmanager
-def stoppable(show: Silent) -> Iterator[Stop]:
+@contextlib.contextmanager
+def stoppable(show: Lines) -> Iterator[Stop]:
     """The first Ctrl-C or SIGTERM requests a stop; a second one raises KeyboardInterrupt."""
     stop = Stop()
 

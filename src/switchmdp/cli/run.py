@@ -1,4 +1,4 @@
-"""run, resume, reproduce, leaderboard: from a configuration to a report."""
+"""run, resume, reproduce, report, leaderboard: from a configuration to a report."""
 
 from __future__ import annotations
 
@@ -12,34 +12,45 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from switchmdp.cli import FAILED, FINE, FULL, INTERRUPTED, TERMINATED, USAGE
-from switchmdp.cli.inspect import load_folder, resume_command
-from switchmdp.cli.output import command, printable, say, say_json, tell
-from switchmdp.cli.progress import Silent, Stop, clock, display, stoppable
+from switchmdp.cli import Exit, command, printable, say, say_json, tell, warn
+from switchmdp.cli.progress import Lines, Stop, clock, display, stoppable
 from switchmdp.errors import (
+    DamagedFile,
     ForeignFolder,
     InvalidExperiment,
     InvalidParameter,
     MissingExtra,
     SwitchmdpError,
 )
-from switchmdp.experiments import leaderboard_suite
 from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.inspection import count_failed
-from switchmdp.experiments.leaderboard import Suite, create_folder, run_suite, standings
+from switchmdp.experiments.leaderboard import (
+    Suite,
+    create_folder,
+    run_suite,
+    shipped_suite,
+    standings,
+)
 from switchmdp.experiments.plan import Plan, check
+from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import Experiment, dumps, load, loads
 from switchmdp.experiments.spec import shipped as shipped
-from switchmdp.experiments.store import Store, create, open_store
+from switchmdp.experiments.store import Store, create, inspect_chunk, load_results, open_store
 
 Content = TypeVar("Content")
 
 
+def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
+    """Run the paper's experiment and, with `sensitivity`, variations of it."""
+    code = run_named("figure-1", out, problems, **how)
+    for name in ("sensitivity", "window-scan") if sensitivity and code == Exit.FINE else ():
+        code = max(code, run_named(name, Path(f"{out}-{name}"), problems, **how))
+    return code
+
+
 def run_named(
-    config: str, out: Path, problems: int | None, trust: bool | None = None, **how: Any
+    config: str, out: Path | None, problems: int | None, trust: bool | None = None, **how: Any
 ) -> int:
     """Run a configuration file, or a configuration that comes with the package."""
-    shard = parse_shard(how["shard"])
     known = shipped()
     if config in known and not Path(config).is_file():
         experiment, text, modules = loads(known[config]), known[config], None
@@ -54,10 +65,10 @@ def run_named(
         text = _with_problems(text, problems, experiment)
     plan = check(experiment, modules, trust=trust)
     try:
-        store = create(out, plan, text, modules)
+        store = create(out or Path("results") / Path(config).stem, plan, text, modules)
     except ForeignFolder as error:
         raise ForeignFolder(f"{error}\n  to use another folder: --out FOLDER") from None
-    return _run_and_report(store, plan, **how | {"shard": shard})
+    return _run_and_report(store, plan, **how)
 
 
 def _modules_of(config: Path) -> Path:
@@ -79,186 +90,159 @@ def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
 
 def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
     """Resume an interrupted experiment."""
-    shard = parse_shard(how["shard"])
     store = open_store(folder)
     plan = store.plan(trust=trust)
     store.make_folders()
     if retry_failed:
         for chunk in store.chunks():
-            if count_failed(store, chunk):
+            if inspect_chunk(store, chunk)[1]:
                 store.delete(chunk)
-    return _run_and_report(store, plan, **how | {"shard": shard})
+    return _run_and_report(store, plan, **how)
 
 
-def _run_and_report(
-    store: Store, plan: Plan, *, jobs: int | None, executor: str, shard: tuple[int, int],
-    dask: str | None, quiet: bool, as_json: bool,
-) -> int:  # fmt: skip
-    def work(show: Silent, stop: Stop) -> Progress:
-        return run_chunks(
-            store, plan, jobs=jobs, executor=executor, shard=shard, dask=dask, stop=stop, watch=show
-        )
+def _run_and_report(store: Store, plan: Plan, *, shard: tuple[int, int], **how: Any) -> int:
+    def work(show: Lines, stop: Stop) -> Progress:
+        return run_chunks(store, plan, shard=shard, stop=stop, watch=show, **how)
 
-    option = "" if shard == (1, 1) else f" --shard {shard[0]}/{shard[1]}"
+    again = " ".join([resume_command(store), *format_options(shard=shard)])
     progress, code = _run_with_progress(
-        work, store.experiment.horizon, store.path, again=resume_command(store) + option,
-        tracebacks=command("status", store.path), quiet=quiet, as_json=as_json,
-    )  # fmt: skip
+        work, store.experiment.horizon, store.path, again, command("status", store.path)
+    )
     if progress.complete and shard == (1, 1):
-        write_and_show(store.path, None, quiet=quiet, as_json=as_json)
-    elif progress.complete and not (as_json or quiet):
+        write_and_show(store.path)
+    elif progress.complete:
         tell(f"this shard is done; when all shards are done: {command('report', store.path)}")
     return code
 
 
 def _run_with_progress(
-    work: Callable[[Silent, Stop], Progress], steps: int, folder: Path, *, again: str,
-    tracebacks: str, quiet: bool, as_json: bool,
-) -> tuple[Progress, int]:  # fmt: skip
+    work: Callable[[Lines, Stop], Progress], steps: int, folder: Path, again: str, tracebacks: str
+) -> tuple[Progress, int]:
     """Show the progress of `work` until it is done or stopped, then print a summary.
 
     A run has `steps` steps, `again` is the command that resumes the work, and `tracebacks` says
     where those of failed runs are. Returns the progress and the exit code.
     """
-    show = display(steps, quiet=quiet, as_json=as_json)
+    show = display(steps)
     with stoppable(show) as stop:
         try:
             progress = work(show, stop)
         except KeyboardInterrupt:
-            progress = show.progress or Progress(0)
+            progress = show.progress
             progress.interrupted = True
         finally:
             show.close()
     code = _exit_code(progress, stop.signal)
-    if as_json:
-        say_json(
-            "finished", folder=str(folder), done=progress.done, runs=progress.runs,
-            failed=progress.failed, lost=[report.error for report in progress.lost], exit=code,
-        )  # fmt: skip
-    else:
-        _print_summary(progress, show, again, tracebacks, quiet)
+    say_json(
+        "finished", folder=str(folder), done=progress.done, runs=progress.runs,
+        failed=progress.failed, lost=[report.error for report in progress.lost], exit=code,
+    )  # fmt: skip
+    _print_summary(progress, time.monotonic() - show.began, again, tracebacks)
     return progress, code
 
 
 def _exit_code(progress: Progress, number: int | None) -> int:
     """The exit code; `number` is the signal that stopped the program."""
     if progress.disk_full:
-        return FULL
+        return Exit.FULL
     if progress.interrupted:
-        return TERMINATED if number == signal.SIGTERM else INTERRUPTED
-    return FAILED if progress.failed or progress.lost else FINE
+        return Exit.TERMINATED if number == signal.SIGTERM else Exit.INTERRUPTED
+    return Exit.FAILED if progress.failed or progress.lost else Exit.FINE
 
 
-def _print_summary(
-    progress: Progress, show: Silent, again: str, tracebacks: str, quiet: bool
-) -> None:
+def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: str) -> None:
     """Print the outcome and what to do next."""
-    kept = (
-        f"{progress.done} of {progress.runs} runs are saved" if progress.runs else "nothing is lost"
-    )
+    saved = f"{progress.done} of {progress.runs} runs are saved"
+    saved = saved if progress.runs else "nothing is lost"
     if progress.disk_full:
-        tell(f"the disk is full: {kept}; free some space, then run: {again}")
+        warn(f"the disk is full: {saved}; free some space, then run: {again}")
     elif progress.interrupted:
-        tell(f"stopped: {kept}; to resume: {again}")
-    elif not quiet and show.before == progress.done and not progress.lost:
+        warn(f"stopped: {saved}; to resume: {again}")
+    elif progress.before == progress.done and not progress.lost:
         tell(f"nothing to run: all {progress.done} runs are done")
-    elif not quiet:
-        took = clock(time.monotonic() - show.began)
-        tell(f"{progress.done - show.before} runs done in {took}")
-    for report in progress.lost[:5]:
-        if not progress.disk_full:
-            reason = printable(report.error)
-            tell(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
+    else:
+        tell(f"{progress.done - progress.before} runs done in {clock(seconds)}")
+    for report in [] if progress.disk_full else progress.lost[:5]:
+        reason = printable(report.error)
+        warn(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
     if progress.failed:
-        tell(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
+        warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def parse_shard(text: str | None) -> tuple[int, int]:
-    """The shard and the number of shards.
-
-    >>> parse_shard("2/8")
-    (2, 8)
-    """
-    if text is None:
-        return 1, 1
-    match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
-    if not match or int(match[1]) > int(match[2]):
-        raise InvalidParameter("--shard", text, "I/N with 1 <= I <= N, such as 2/8")
-    return int(match[1]), int(match[2])
+def load_folder(folder: Path) -> Results:
+    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
+    store = open_store(folder)
+    try:
+        return load_results(store)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
 
 
-def write_and_show(
-    folder: Path, out: Path | None, *, quiet: bool = False, as_json: bool = False
-) -> int:
+def resume_command(store: Store) -> str:
+    """The command that resumes the experiment of a folder."""
+    return command("resume", store.path, trust=store.needs_trust)
+
+
+def write_and_show(folder: Path, out: Path | None = None) -> int:
     """Write the report of a folder and print its tables; without the extra, only tables."""
     from switchmdp.reports.report import summary, write_report, write_tables
 
     return _write_and_print(
         load_folder(folder), out or folder / "report", "report", summary=summary,
-        whole=write_report, plain=write_tables, quiet=quiet, as_json=as_json,
+        whole=write_report, plain=write_tables,
     )  # fmt: skip
 
 
 def _write_and_print(
     content: Content, target: Path, event: str, *, summary: Callable[[Content], str],
     whole: Callable[[Content, Path], list[Path]], plain: Callable[[Content, Path], Path],
-    quiet: bool, as_json: bool, **fields: Any,
+    **fields: Any,
 ) -> int:  # fmt: skip
     """Write the whole report, or only the plain file if an extra is missing, and print it.
 
     With --json, print an event with `fields`, the files, and which extra is missing.
     """
-    if not (as_json or quiet):
-        say(summary(content))
-    code, missing = FINE, None
+    say(summary(content))
+    code, missing = Exit.FINE, None
     try:
         files = whole(content, target)
     except MissingExtra as error:
-        code, missing, files = USAGE, str(error), [plain(content, target)]
-        if not as_json:
-            tell(f"no figures and no page: {error}")
-    if as_json:
-        say_json(event, **fields, files=[str(file) for file in files], missing=missing)
-    elif not quiet:
-        say(f"\nreport: {files[0]}")
+        code, missing, files = Exit.USAGE, str(error), [plain(content, target)]
+        warn(f"no figures and no page: {error}")
+    say_json(event, **fields, files=[str(file) for file in files], missing=missing)
+    say(f"\nreport: {files[0]}")
     return code
 
 
-def run_leaderboard(
-    out: Path | None, quick: bool, *, shard: str | None, quiet: bool, as_json: bool, **how: Any
-) -> int:
+def run_leaderboard(out: Path | None, quick: bool, *, shard: tuple[int, int], **how: Any) -> int:
     """Run what is not done yet of the suite, then write the report of the complete rows."""
-    suite = leaderboard_suite.QUICK if quick else leaderboard_suite.SUITE
-    part = parse_shard(shard)
+    suite = shipped_suite(quick=quick)
     folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
     rerun = "switchmdp leaderboard" + " --quick" * quick
-    again = f"{rerun} {format_options(out=folder, shard=shard, **how)}"
+    again = " ".join([rerun, *format_options(out=folder, shard=shard, **how)])
 
-    def work(show: Silent, stop: Stop) -> Progress:
-        return run_suite(suite, folder, shard=part, stop=stop, begin=show.begin, watch=show, **how)
+    def work(show: Lines, stop: Stop) -> Progress:
+        return run_suite(suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, **how)
 
     progress, code = _run_with_progress(
-        work, max(row.horizon for row in suite.rows), folder, again=again,
-        tracebacks=f"{folder}/rows/*/*/failures", quiet=quiet, as_json=as_json,
-    )  # fmt: skip
-    if not progress.complete:
-        return code
-    return max(code, _report_suite(suite, folder, rerun, again, quiet=quiet, as_json=as_json))
+        work, max(row.horizon for row in suite.rows), folder, again, f"{folder}/rows/*/*/failures"
+    )
+    return max(code, _report_suite(suite, folder, rerun, again)) if progress.complete else code
 
 
-def format_options(**options: object) -> str:
+def format_options(shard: tuple[int, int], **options: object) -> list[str]:
     """Options as the user would type them, without those that have their default value.
 
-    >>> format_options(out="my runs", jobs=None, executor="auto", shard="2/8")
-    "--out 'my runs' --shard 2/8"
+    >>> format_options((2, 8), out="my runs", jobs=None, executor="auto")
+    ["--out 'my runs'", '--shard 2/8']
     """
+    part = None if shard == (1, 1) else f"{shard[0]}/{shard[1]}"
     values = {name: value for name, value in options.items() if value not in (None, "auto")}
-    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in values.items())
+    values |= {} if part is None else {"shard": part}
+    return [f"--{name} {shlex.quote(str(value))}" for name, value in values.items()]
 
 
-def _report_suite(
-    suite: Suite, folder: Path, rerun: str, again: str, *, quiet: bool, as_json: bool
-) -> int:
+def _report_suite(suite: Suite, folder: Path, rerun: str, again: str) -> int:
     """Write the report of the complete rows; without the extra, only the document."""
     from switchmdp.reports.leaderboard import (
         Leaderboard,
@@ -269,18 +253,18 @@ def _report_suite(
 
     content = Leaderboard(suite, standings(suite, folder), rerun)
     missing_rows = len(suite.rows) - len(content.standings)
-    if missing_rows and not as_json:
+    if missing_rows:
         rows = f"{missing_rows} of {len(suite.rows)} rows"
-        tell(f"{rows} are not complete; when all shards are done, run: {again}")
+        warn(f"{rows} are not complete; when all shards are done, run: {again}")
     if not content.standings:
-        return FINE
+        return Exit.FINE
     relative = {
         row: {place.name: _or_none(place.relative.middle) for place in places}
         for row, places in content.board.items()
     }
     return _write_and_print(
         content, folder / "report", "leaderboard", summary=summary, whole=write_leaderboard,
-        plain=write_document, quiet=quiet, as_json=as_json, relative_regret=relative,
+        plain=write_document, relative_regret=relative,
     )  # fmt: skip
 
 

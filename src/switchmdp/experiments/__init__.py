@@ -4,9 +4,9 @@
     results = run(experiment, "results/windows")
 
 `spec` says what a file may contain, `plan` turns it into chunks of runs, `chunks` computes a chunk,
-`execute` lets workers compute all chunks, `store` keeps them in a folder or in memory, `results`
-puts them together, and `inspection` checks a folder. `formulas` and `user_modules` look up what a
-file names, `leaderboard` runs the suite in `leaderboard_suite`.
+`execute` lets workers compute all chunks, `store` keeps them in a folder or in memory and checks
+them, and `results` puts them together. `formulas` and `user_modules` look up what a file names.
+`leaderboard` runs the suite in `leaderboard.toml`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 from switchmdp.errors import SwitchmdpError
 from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.inspection import Status, Verification, status, verify
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.experiments.spec import (
@@ -31,7 +30,17 @@ from switchmdp.experiments.spec import (
     loads,
     schema,
 )
-from switchmdp.experiments.store import MemoryStore, Store, create, load_results, open_store
+from switchmdp.experiments.store import (
+    MemoryStore,
+    Status,
+    Store,
+    Verification,
+    create,
+    load_results,
+    open_store,
+    status,
+    verify,
+)
 
 __all__ = [
     "AgentSpec", "Claim", "Experiment", "MemoryStore", "Plan", "ProblemSpec", "Progress",

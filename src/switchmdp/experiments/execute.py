@@ -1,4 +1,4 @@
-"""Execute chunks: in threads, in processes, as one shard of many, or on a cluster.
+"""Execute chunks: in threads, in processes, as one shard of many, or on a Dask cluster.
 
 An executor is a function from chunks to a stream of reports. Machine code releases Python's lock,
 so compiled agents run in threads; plain Python agents run in worker processes. If a worker process
@@ -19,6 +19,7 @@ ThreadPoolExecutor at exit, so a chunk that is slow to cancel would delay the se
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -27,11 +28,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from switchmdp.errors import DamagedFile, InvalidParameter
+from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments.plan import Chunk, Plan
-from switchmdp.experiments.store import AnyStore, Store
+from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
 from switchmdp.experiments.worker import (
     STOPPED,
     ChunkReport,
@@ -39,6 +42,7 @@ from switchmdp.experiments.worker import (
     main,
     program,
     work,
+    work_on,
 )
 from switchmdp.validation import check_integer
 
@@ -46,6 +50,10 @@ ATTEMPTS = 3
 GRACE = 10.0  # seconds for running chunks to end after a request to stop
 CANCEL = 2.0  # seconds for cancelled chunks to end
 EXECUTORS = ("auto", "threads", "processes")
+LOCAL = "local"
+AHEAD = 4  # chunks submitted for each thread of a cluster
+CONNECT_TIMEOUT = 30.0  # seconds for a scheduler to answer
+ANY_PORT = "127.0.0.1:0"  # of the dashboard; even without one, Dask would warn if 8787 is taken
 
 Executor = Callable[[list[Chunk], threading.Event], Iterator[ChunkReport]]
 
@@ -56,12 +64,25 @@ class Progress:
 
     runs: int  # the total, of this shard
     done: int = 0
+    before: int = 0  # those of them that were done before
     failed: int = 0
     lost: list[ChunkReport] = field(default_factory=list)  # chunks that could not be committed
     disk_full: bool = False
     interrupted: bool = False
     left: dict[Hashable, int] = field(default_factory=dict)  # runs by (setting, agent)
     measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
+
+    def add(self, report: ChunkReport, key: Hashable) -> None:
+        """Add the report of a chunk; `key` is its setting and agent."""
+        self.done += report.runs
+        self.failed += report.failed
+        self.disk_full |= report.disk_full
+        if report.error:
+            self.lost.append(report)
+        if report.runs:
+            runs, seconds = self.measured.get(key, (0, 0.0))
+            self.measured[key] = runs + report.runs, seconds + report.seconds
+            self.left[key] -= report.runs
 
     @property
     def complete(self) -> bool:
@@ -101,33 +122,34 @@ def cores() -> int:
 def run_chunks(
     store: AnyStore, plan: Plan, *, jobs: int | None = None, executor: str = "auto",
     shard: tuple[int, int] = (1, 1), dask: str | None = None, stop: threading.Event | None = None,
-    watch: Callable[[Progress], None] | None = None, only: list[Chunk] | None = None,
+    watch: Callable[[Progress], None] = lambda progress: None, progress: Progress | None = None,
 ) -> Progress:  # fmt: skip
-    """Execute the chunks of this shard (or `only` these) that are not done yet.
+    """Execute the chunks of this shard that are not done yet.
 
-    `watch` is called once before the first chunk and after each chunk. A memory store needs the
+    `watch` is called once before the first chunk and after each chunk. If `progress` is given, it
+    is the progress of several experiments, to which this one is added. A memory store needs the
     executor "threads".
     """
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
     n_shards = check_integer("the number of shards", shard[1], 1)
     first = check_integer("shard", shard[0], 1, n_shards) - 1
-    chunks = (store.chunks() if only is None else only)[first::n_shards]
-    progress, todo = _progress_so_far(store, chunks)
+    chunks = store.chunks()[first::n_shards]
+    if progress is None:
+        progress = Progress(sum(chunk.n_runs for chunk in chunks))
+    todo = _not_done(store, chunks, progress)
     left = len(todo)
-    if watch:
-        watch(progress)
+    watch(progress)
     if dask is None and executor != "processes" and todo:
         compile_agents(store, plan, jobs)
-    keys = {chunk.id: (chunk.setting, chunk.agent) for chunk in todo}
+    keys = {chunk.id: _pairing(store, chunk) for chunk in todo}
     for execute, some in _assign(store, plan, todo, jobs, executor, dask):
         for report in execute(some, stop):
             left -= 1
-            _add(progress, report, keys[report.chunk])
+            progress.add(report, keys[report.chunk])
             if report.disk_full:
                 stop.set()
-            if watch:
-                watch(progress)
+            watch(progress)
         if stop.is_set():
             break
     progress.interrupted = stop.is_set() and not progress.disk_full and left > 0
@@ -136,34 +158,24 @@ def run_chunks(
     return progress
 
 
-def _progress_so_far(store: AnyStore, chunks: list[Chunk]) -> tuple[Progress, list[Chunk]]:
-    """What is done of the chunks, and which are not."""
-    progress = Progress(sum(chunk.n_runs for chunk in chunks))
+def _pairing(store: AnyStore, chunk: Chunk) -> Hashable:
+    return store.experiment.title, chunk.setting, chunk.agent
+
+
+def _not_done(store: AnyStore, chunks: list[Chunk], progress: Progress) -> list[Chunk]:
+    """The chunks that are not done; adds to `progress` what is done, and what is left."""
     todo = []
     for chunk in chunks:
-        try:
-            _, arrays = store.load(chunk)
-        except (FileNotFoundError, DamagedFile):
+        state, failed = inspect_chunk(store, chunk)
+        if state == VALID:
+            progress.done += chunk.n_runs
+            progress.before += chunk.n_runs
+            progress.failed += failed if chunk.n_runs else 0
+        else:
             todo.append(chunk)
-            if chunk.agent is not None:
-                key = (chunk.setting, chunk.agent)
-                progress.left[key] = progress.left.get(key, 0) + len(chunk)
-            continue
-        progress.done += chunk.n_runs
-        progress.failed += int(arrays["failed"].sum()) if chunk.n_runs else 0
-    return progress, todo
-
-
-def _add(progress: Progress, report: ChunkReport, key: Hashable) -> None:
-    progress.done += report.runs
-    progress.failed += report.failed
-    progress.disk_full |= report.disk_full
-    if report.error:
-        progress.lost.append(report)
-    if report.runs:
-        runs, seconds = progress.measured.get(key, (0, 0.0))
-        progress.measured[key] = runs + report.runs, seconds + report.seconds
-        progress.left[key] -= report.runs
+            key = _pairing(store, chunk)
+            progress.left[key] = progress.left.get(key, 0) + chunk.n_runs
+    return todo
 
 
 def _assign(
@@ -172,30 +184,18 @@ def _assign(
     """Which executor gets which chunks."""
     if executor not in EXECUTORS:
         raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
-    threads = in_threads(store, plan, jobs)
+    threads = partial(_run_workers, partial(_ThreadWorker, store, plan), jobs)
     if not isinstance(store, Store):
         return [(threads, chunks)]
     if dask is not None:
-        from switchmdp.experiments.cluster import on_dask
-
         return [(on_dask(store, plan, dask, jobs), chunks)]
-    processes = in_processes(store, plan, jobs)
+    worker_program = program(main.__name__, store.path, plan.trusted)
+    processes = partial(_run_workers, partial(_ProcessWorker, worker_program), jobs)
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
     slow = [c for c in chunks if c.agent is not None and not plan.compiled[c.agent]]
     return [(execute, some) for execute, some in ((threads, fast), (processes, slow)) if some]
-
-
-def in_threads(store: AnyStore, plan: Plan, jobs: int) -> Executor:
-    """Compute chunks in threads of this process."""
-    return lambda chunks, stop: _run_workers(lambda: _ThreadWorker(store, plan), chunks, jobs, stop)
-
-
-def in_processes(store: Store, plan: Plan, jobs: int) -> Executor:
-    """Compute chunks in worker processes; a thread of this process serves each of them."""
-    command = program(main.__name__, store.path, plan.trusted)
-    return lambda chunks, stop: _run_workers(lambda: _ProcessWorker(command), chunks, jobs, stop)
 
 
 class _ThreadWorker:
@@ -214,7 +214,7 @@ class _ThreadWorker:
 
 
 class _ProcessWorker:
-    """Computes chunks in a process, which is replaced when it dies."""
+    """Computes chunks in a process, which is replaced when it dies; a thread serves it."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -267,7 +267,7 @@ def _kill(process: subprocess.Popen[str] | None) -> None:
 
 
 def _run_workers(
-    make_worker: Callable[[], Any], chunks: list[Chunk], jobs: int, stop: threading.Event
+    make_worker: Callable[[], Any], jobs: int, chunks: list[Chunk], stop: threading.Event
 ) -> Iterator[ChunkReport]:
     """Let `jobs` workers compute chunks until none is left or `stop` is set."""
     todo: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
@@ -311,3 +311,78 @@ def _run_workers(
         deadline = time.monotonic() + CANCEL
         for thread in threads:  # a thread that runs while Python exits may crash it
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+# A Dask cluster (extra `dask`); only this part uses `distributed`.
+
+
+def on_dask(store: Store, plan: Plan, address: str, jobs: int) -> Executor:
+    """Compute chunks on the cluster with this scheduler address, or on a new `local` one.
+
+    The workers must see the results folder under the same path (a shared file system) and have the
+    same version of this package. If a worker is killed, other workers compute its chunks.
+    """
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise MissingExtra("a cluster needs Dask: pip install 'switchmdp[dask]'") from error
+    folder = str(Path(store.path).resolve())
+
+    def execute(chunks: list[Chunk], stop: threading.Event) -> Iterator[ChunkReport]:
+        cluster: Any = None
+        if address == LOCAL:
+            cluster = distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=ANY_PORT
+            )
+        try:
+            with _client(distributed, cluster or address) as client:
+                yield from _stream(client, distributed, folder, plan.trusted, chunks, stop)
+        finally:
+            if cluster is not None:
+                cluster.close()
+
+    return execute
+
+
+def _client(distributed: Any, where: Any) -> Any:
+    try:
+        return distributed.Client(where, timeout=CONNECT_TIMEOUT)
+    except (OSError, ValueError) as error:
+        allowed = f"the address of a running Dask scheduler ({error})"
+        raise InvalidParameter("dask", where, allowed) from error
+
+
+def _stream(
+    client: Any, distributed: Any, folder: str, trust: bool, chunks: list[Chunk],
+    stop: threading.Event,
+) -> Iterator[ChunkReport]:  # fmt: skip
+    waiting = [chunk.id for chunk in reversed(chunks)]
+    attempts = dict.fromkeys(waiting, 0)
+    running: dict[Any, str] = {}
+    try:
+        while (waiting or running) and not stop.is_set():
+            room = AHEAD * max(1, sum(client.nthreads().values()))
+            while waiting and len(running) < room:
+                chunk = waiting.pop()
+                attempts[chunk] += 1
+                running[client.submit(work_on, folder, chunk, trust, pure=False)] = chunk
+            with contextlib.suppress(TimeoutError, distributed.CancelledError):
+                distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
+            for future in [future for future in running if future.done()]:
+                chunk = running.pop(future)
+                report = _report(distributed, future, chunk)
+                if report.error and not report.disk_full and attempts[chunk] < ATTEMPTS:
+                    waiting.append(chunk)
+                else:
+                    yield report
+        client.cancel(list(running))
+    except (OSError, distributed.client.ClosedClientError) as error:
+        for chunk in (*running.values(), *waiting):
+            yield ChunkReport(chunk, error=f"the connection to the cluster is lost: {error}")
+
+
+def _report(distributed: Any, future: Any, chunk: str) -> ChunkReport:
+    try:
+        return future.result()  # type: ignore[no-any-return]  # what `work_on` returned
+    except (Exception, distributed.CancelledError) as error:  # raised there, or the worker died
+        return ChunkReport(chunk, error=f"{type(error).__name__}: {error}")

@@ -13,8 +13,8 @@ has the same mean as regret and less noise; in a tie the earlier value is chosen
     rows/ROW/tuning          the results of each phase, a folder like that of any experiment
     rows/ROW/reporting
 
-The choices do not depend on how the chunks are executed or interrupted. `leaderboard_suite` defines
-the suite of the package.
+The choices do not depend on how the chunks are executed or interrupted. `leaderboard.toml` is the
+suite of the package.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ import json
 import os
 import re
 import threading
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +121,6 @@ class Suite:
         """The contenders whose regret is compared with that of the best competitor."""
         return tuple(one.name for one in self.contenders if one.ours)
 
-    def content(self) -> dict[str, Any]:
-        """The suite as plain data."""
-        return asdict(self)
-
     def left_out(self, row: Row) -> dict[str, str]:
         """The contenders that are left out of a row, and why."""
         reasons = {}
@@ -139,6 +137,29 @@ class Suite:
         """The contenders of a row."""
         out = self.left_out(row)
         return tuple(one for one in self.contenders if one.name not in out)
+
+
+def shipped_suite(*, quick: bool = False) -> Suite:
+    """The suite of the package, or its short version.
+
+    >>> len(shipped_suite().rows), len(shipped_suite(quick=True).rows)
+    (25, 6)
+    """
+    file = resources.files("switchmdp.experiments") / "leaderboard.toml"
+    suite = tomllib.loads(file.read_text("utf-8"))
+    short = suite.pop("quick")
+    rows = [Row(**fields) for fields in suite.pop("rows")]
+    contenders = [_contender(**fields) for fields in suite.pop("contenders")]
+    if quick:
+        suite, horizon = short, short.pop("horizon")
+        names = {*short.pop("rows"), *short.pop("contenders")}
+        rows = [replace(row, horizon=horizon) for row in rows if row.name in names]
+        contenders = [one for one in contenders if one.name in names]
+    return Suite(rows=tuple(rows), contenders=tuple(contenders), **suite)
+
+
+def _contender(tuned: dict[str, Any] | None = None, **fields: Any) -> Contender:
+    return Contender(**fields, tuned=None if tuned is None else Tuned(**tuned))
 
 
 Choices = dict[str, float]  # the chosen value of each tuned contender
@@ -225,13 +246,9 @@ def choose(tuned: Results) -> Choices:
     {'a': 20}
     """
     return {
-        name: min(means, key=lambda value: _or_worst(means[value]))
+        name: min(means, key=lambda value: (np.isnan(means[value]), means[value]))
         for name, means in trials(tuned).items()
     }
-
-
-def _or_worst(mean: float) -> float:
-    return np.inf if np.isnan(mean) else mean
 
 
 def expected_runs(suite: Suite) -> int:
@@ -302,7 +319,7 @@ def digest_of(suite: Suite) -> str:
     >>> digest_of(Suite("s", (), ())) == digest_of(Suite("s", (), (), seed=3))
     False
     """
-    return hashlib.sha256(canonical(suite.content())).hexdigest()
+    return hashlib.sha256(canonical(asdict(suite))).hexdigest()
 
 
 def _describe(manifest: bytes) -> str:
@@ -355,32 +372,16 @@ def is_complete(store: Store) -> bool:
 
 def run_suite(
     suite: Suite, folder: Path, *, shard: tuple[int, int] = (1, 1), stop: threading.Event,
-    begin: Callable[[str], None], watch: Callable[[Progress], None], **how: Any,
+    begin: Callable[[str], None], **how: Any,
 ) -> Progress:  # fmt: skip
     """Execute all stages; returns their progress together.
 
-    `begin` is called with the name of each stage, `watch` as in `run_chunks`, which also defines
-    the other keywords.
+    `begin` is called with the name of each stage. The other keywords are those of `run_chunks`.
     """
     total = Progress(-(-expected_runs(suite) // shard[1]))
     for stage in stages(suite, folder):
-        name = f"{stage.row.name}, {stage.phase}"
-        begin(name)
-        done, failed, measured = total.done, total.failed, dict(total.measured)
-
-        def add(
-            progress: Progress, name: str = name, done: int = done, failed: int = failed,
-            measured: Any = measured,
-        ) -> None:  # fmt: skip
-            total.done, total.failed = done + progress.done, failed + progress.failed
-            total.left = {(name, key): n for key, n in progress.left.items()}
-            new = {(name, key): value for key, value in progress.measured.items()}
-            total.measured = measured | new
-            watch(total)
-
-        progress = run_chunks(stage.store, stage.plan, stop=stop, shard=shard, watch=add, **how)
-        total.lost += progress.lost
-        total.disk_full |= progress.disk_full
+        begin(f"{stage.row.name}, {stage.phase}")
+        run_chunks(stage.store, stage.plan, progress=total, stop=stop, shard=shard, **how)
         if stop.is_set():
             total.interrupted = not total.disk_full
             break

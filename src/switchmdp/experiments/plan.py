@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -28,10 +30,11 @@ from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, Switchm
 from switchmdp.experiments import user_modules
 from switchmdp.experiments.formulas import FORMULAS, Context, plain
 from switchmdp.experiments.spec import (
-    SET_FOR_AGENTS,
-    SET_FOR_PROBLEMS,
+    AGENT,
+    PROBLEM,
     AgentSpec,
     Experiment,
+    Kind,
     ProblemSpec,
     Words,
     accepts,
@@ -41,6 +44,7 @@ from switchmdp.experiments.spec import (
     parameter_faults,
     parameters_of,
     showable,
+    with_integers,
 )
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.problems import CHOICES
@@ -172,7 +176,8 @@ def make_problem(
     variant: Variant, factory: Callable[..., Any], horizon: int, seed: int
 ) -> SwitchingMDP:
     """A problem of this family."""
-    arguments = {k: _resolve_choice(k, v) for k, v in variant.parameters.items()}
+    parameters = with_integers(factory, variant.parameters)
+    arguments = {name: _resolve_choice(name, value) for name, value in parameters.items()}
     for name, value in (("seed", seed), ("horizon", horizon)):
         if accepts(factory, name):
             arguments.setdefault(name, value)
@@ -214,7 +219,7 @@ def make_agent(
         "problem": lambda: problem,
         "seed": lambda: _seed(seed, AGENT_ROLE, 0),
     }
-    names = [name for name in SET_FOR_AGENTS if accepts(factory, name)]
+    names = [name for name in AGENT.already_set if accepts(factory, name)]
     # If all actions are available in all states, there is no need to pass a table of them.
     if _has_all_actions(problem) and _default_of(factory, "available", 0) is None:
         names.remove("available")
@@ -239,9 +244,10 @@ def resolve_formulas(
     for name, value in variant.parameters.items():
         if is_table(value, "formula"):
             rest = {k: v for k, v in value.items() if k != "formula"}
-            value = FORMULAS[value["formula"]](context, **rest)
+            formula = FORMULAS[value["formula"]]
+            value = formula(context, **with_integers(formula, rest))
         values[name] = value
-    return values
+    return with_integers(factory, values)
 
 
 def _default_of(factory: Callable[..., Any], name: str, otherwise: Any) -> Any:
@@ -270,15 +276,9 @@ mean 'window'?
     agents.A.parameters.window: missing required parameter
     """
     trusted = user_modules.is_trusted(trust)
-    problems = _check_entries(
-        experiment.problems, user_modules.PROBLEM, SET_FOR_PROBLEMS, folder, trust=trusted
-    )
-    agents = _check_entries(
-        experiment.agents, user_modules.AGENT, SET_FOR_AGENTS, folder, trust=trusted
-    )
-    faults = problems.faults + agents.faults
-    faults += _duplicates("problems", problems.variants) + _duplicates("agents", agents.variants)
-    faults += _claim_faults(experiment, problems, agents)
+    problems = _check_entries(experiment.problems, PROBLEM, folder, trust=trusted)
+    agents = _check_entries(experiment.agents, AGENT, folder, trust=trusted)
+    faults = problems.faults + agents.faults + _claim_faults(experiment, problems, agents)
     pairings = len(problems.variants) * len(agents.variants)
     if pairings * experiment.n_problems > MOST_RUNS or pairings > MOST_PAIRINGS:
         size = Words(f"{pairings} settings × agents on {experiment.n_problems} problems each")
@@ -310,8 +310,8 @@ class _Entries:
 
 
 def _check_entries(
-    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: user_modules.Kind,
-    already_set: tuple[str, ...], folder: Path | None, *, trust: bool,
+    specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: Kind, folder: Path | None, *,
+    trust: bool,
 ) -> _Entries:  # fmt: skip
     valid: dict[str, Any] = {}
     factories: dict[str, Callable[..., Any]] = {}
@@ -323,21 +323,17 @@ def _check_entries(
         except InvalidExperiment as error:
             faults += error.faults
             continue
-        wrong = parameter_faults(path, spec.parameters, factory, already_set)
+        wrong = parameter_faults(path, spec.parameters, factory, kind)
         faults += wrong
         if not wrong:
             valid[name], factories[source] = spec, factory
-    return _Entries(expand(valid), factories, [n for n in specs if n not in valid], faults)
-
-
-def _duplicates(group: str, variants: Iterable[Variant]) -> list[Fault]:
-    seen: set[str] = set()
-    faults = []
+    variants = expand(valid)
+    counts = Counter(variant.name for variant in variants)
     for variant in variants:
-        if variant.name in seen:
-            faults.append(Fault(f"{group}.{variant.base}", variant.name, "a name used only once"))
-        seen.add(variant.name)
-    return faults
+        if counts[variant.name] > 1:
+            path = f"{kind.word}s.{variant.base}"
+            faults.append(Fault(path, variant.name, "a name used only once"))
+    return _Entries(variants, factories, [name for name in specs if name not in valid], faults)
 
 
 def _claim_faults(experiment: Experiment, problems: _Entries, agents: _Entries) -> list[Fault]:
@@ -362,27 +358,29 @@ def _make_all_once(
     compiled, pairs = [True] * len(agents.variants), []
     seed, horizon = problem_seed(experiment.seed, 0), experiment.horizon
     for setting in problems.variants:
-        try:
+        with _collect(faults, f"problems.{setting.base}", setting):
             problem = make_problem(setting, problems.factories[setting.source], horizon, seed)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # user code may raise anything
-            faults.append(_fault_of(f"problems.{setting.base}", setting, error))
-            continue
-        pairs.append(problem.pairs.n_pairs)
-        if experiment.initial_state >= problem.n_states:
-            allowed = f"below the {problem.n_states} states of {setting.name!r}"
-            faults.append(Fault("initial_state", experiment.initial_state, allowed))
-        for j, variant in enumerate(agents.variants):
-            try:
-                factory = agents.factories[variant.source]
-                agent, _ = make_agent(variant, factory, problem, horizon, 0)
-                compiled[j] &= is_compiled(agent)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # likewise
-                faults.append(_fault_of(f"agents.{variant.base}", variant, error))
+            pairs.append(problem.pairs.n_pairs)
+            if experiment.initial_state >= problem.n_states:
+                allowed = f"below the {problem.n_states} states of {setting.name!r}"
+                faults.append(Fault("initial_state", experiment.initial_state, allowed))
+            for j, variant in enumerate(agents.variants):
+                with _collect(faults, f"agents.{variant.base}", variant):
+                    factory = agents.factories[variant.source]
+                    agent, _ = make_agent(variant, factory, problem, horizon, 0)
+                    compiled[j] &= is_compiled(agent)
     return tuple(compiled), tuple(pairs), faults
+
+
+@contextmanager
+def _collect(faults: list[Fault], path: str, variant: Variant) -> Iterator[None]:
+    """Add what a constructor raises to the errors of the configuration."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # user code may raise anything
+        faults.append(_fault_of(path, variant, error))
 
 
 def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:

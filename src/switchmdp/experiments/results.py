@@ -177,14 +177,6 @@ def _restarts(chunk: Chunk, arrays: Arrays) -> list[Any]:
     return [part if n >= 0 else None for n, part in zip(counts, parts, strict=True)]
 
 
-def _change_points(chunk: Chunk, arrays: Arrays, cuts: Any) -> list[Any]:
-    """The change points of each problem of a chunk."""
-    try:
-        return [check_increasing_steps(part) for part in np.split(arrays["change_points"], cuts)]
-    except ValueError as error:
-        raise DamagedFile(f"chunk {chunk.id}: change points {error}") from None
-
-
 def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:
     points = [np.zeros(0, np.int64)] * n
     gains = [np.zeros(0)] * n
@@ -196,7 +188,12 @@ def _facts(part: Any, n: int) -> tuple[Any, Any, dict[str, Any]]:
         if not in_range or counts.sum(axis=0).tolist() != lengths:
             raise DamagedFile(f"chunk {chunk.id}: the counts do not fit the change points")
         cuts = np.cumsum(counts, axis=0)[:-1]
-        points[chunk.first : chunk.last] = _change_points(chunk, arrays, cuts[:, 0])
-        gains[chunk.first : chunk.last] = np.split(arrays["gains"], cuts[:, 1])
-        hardness[chunk.first : chunk.last] = arrays["hardness"]
+        here = slice(chunk.first, chunk.last)
+        try:
+            parts = np.split(arrays["change_points"], cuts[:, 0])
+            points[here] = [check_increasing_steps(part) for part in parts]
+        except ValueError as error:
+            raise DamagedFile(f"chunk {chunk.id}: change points {error}") from None
+        gains[here] = np.split(arrays["gains"], cuts[:, 1])
+        hardness[here] = arrays["hardness"]
     return tuple(points), tuple(gains), dict(zip(HARDNESS, hardness.T, strict=True))

@@ -47,7 +47,7 @@ from pydantic import (
 from switchmdp.agents import AGENTS
 from switchmdp.errors import Fault, InvalidExperiment
 from switchmdp.experiments.formulas import FORMULAS
-from switchmdp.problems import PROBLEMS
+from switchmdp.problems import PROBLEMS, is_problem_factory
 
 LARGEST_SEED = 2**62
 LARGEST_VALUE = 2**63
@@ -58,18 +58,21 @@ MOST_BYTES = 1_000_000
 MOST_PARTS = 1000  # of a dotted key: longer ones take minutes to parse
 MOST_VARIANTS = 1000
 DEEPEST = 8  # lists in lists
-SET_FOR_PROBLEMS = ("seed",)  # arguments that the experiment sets by itself
-SET_FOR_AGENTS = ("n_states", "n_actions", "available", "problem", "seed")
+INTEGERS = ("int", "<class 'int'>", "int | None")  # annotations of parameters that are integers
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-def _as_integer(value: Any) -> Any:
-    """A float with an integer value (1e5) as that integer; anything else unchanged."""
+def as_integer(value: Any) -> Any:
+    """A float with an integer value (1e5) as that integer; anything else unchanged.
+
+    >>> as_integer(1e5), as_integer(1.5)
+    (100000, 1.5)
+    """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Integer = Annotated[int, BeforeValidator(_as_integer)]
+Integer = Annotated[int, BeforeValidator(as_integer)]
 
 
 def _table_with(key: str) -> dict[str, Any]:
@@ -206,7 +209,8 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
         return Experiment.model_validate(dict(data) if isinstance(data, Mapping) else data)
     except ValidationError as error:
         faults = [_fault_of(e) for e in error.errors()]
-        faults += _faults_of_entries(data) if look_up_names else []
+        for kind in (PROBLEM, AGENT) if look_up_names else ():
+            faults += _faults_of_entries(data, kind)
         raise InvalidExperiment(faults) from None
 
 
@@ -414,31 +418,56 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}, which can't be shown"
 
 
-def _faults_of_entries(data: Any) -> list[Fault]:
+def is_agent_class(value: Any) -> bool:
+    """Whether a value is a class with the methods `act` and `observe`."""
+    methods = (getattr(value, name, None) for name in ("act", "observe"))
+    return isinstance(value, type) and all(map(callable, methods))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an entry of an experiment describes: a family of problems, or an agent."""
+
+    word: str
+    model: type[ProblemSpec] | type[AgentSpec]
+    registry: Mapping[str, Callable[..., Any]]
+    already_set: tuple[str, ...]  # the arguments that the experiment sets by itself
+    table: str  # the key of a table that stands for a value
+    fits: Callable[[Any], bool]  # whether an object of the user's is of this kind
+    allowed: str  # a description of what fits
+
+
+PROBLEM = Kind(
+    "problem", ProblemSpec, PROBLEMS, ("seed",), "choice", is_problem_factory,
+    "a function marked with @switchmdp.problems.problem_factory",
+)  # fmt: skip
+AGENT = Kind(
+    "agent", AgentSpec, AGENTS, ("n_states", "n_actions", "available", "problem", "seed"),
+    "formula", is_agent_class, "a class with the methods act and observe",
+)  # fmt: skip
+
+
+def _faults_of_entries(data: Any, kind: Kind) -> list[Fault]:
     """The errors in names and parameters of those entries that have the right shape."""
     faults: list[Fault] = []
-    kinds: tuple[tuple[str, Any, Mapping[str, Callable[..., Any]], tuple[str, ...]], ...] = (
-        ("problem", ProblemSpec, PROBLEMS, SET_FOR_PROBLEMS),
-        ("agent", AgentSpec, AGENTS, SET_FOR_AGENTS),
-    )  # fmt: skip
-    for kind, model, registry, already_set in kinds:
-        entries = data.get(f"{kind}s") if isinstance(data, Mapping) else None
-        for name, entry in entries.items() if isinstance(entries, Mapping) else ():
-            try:
-                spec = model.model_validate(entry)
-            except ValidationError:
-                continue
-            source, path = getattr(spec, kind), f"{kind}s.{name}"
-            if source in registry:
-                faults += parameter_faults(path, spec.parameters, registry[source], already_set)
-            elif ":" not in source:
-                faults.append(unknown_name(kind, source, registry, f"{path}.{kind}"))
+    entries = data.get(f"{kind.word}s") if isinstance(data, Mapping) else None
+    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        try:
+            spec = kind.model.model_validate(entry)
+        except ValidationError:
+            continue
+        source, path = getattr(spec, kind.word), f"{kind.word}s.{name}"
+        if source in kind.registry:
+            faults += parameter_faults(path, spec.parameters, kind.registry[source], kind)
+        elif ":" not in source:
+            faults.append(unknown_name(kind, source, f"{path}.{kind.word}"))
     return faults
 
 
-def unknown_name(kind: str, name: str, registry: Iterable[str], path: str) -> Fault:
+def unknown_name(kind: Kind, name: str, path: str) -> Fault:
     """The error that no agent or problem has this name."""
-    return unknown(kind, name, registry, path, path, more=", or 'module:Name' of your own")
+    more = ", or 'module:Name' of your own"
+    return unknown(kind.word, name, kind.registry, path, path, more=more)
 
 
 # What the parameters of an agent or a problem may be.
@@ -461,32 +490,43 @@ def accepts(factory: Callable[..., Any], name: str) -> bool:
     )  # fmt: skip
 
 
+def with_integers(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Floats with an integer value, such as 1e4, as integers where the factory declares `int`.
+
+    >>> def factory(window: int, delta: float) -> None: ...
+    >>> with_integers(factory, {"window": 1e4, "delta": 1.0})
+    {'window': 10000, 'delta': 1.0}
+    """
+    declared = {name: str(p.annotation) for name, p in parameters_of(factory).items()}
+    integers = [name for name, kind in declared.items() if kind in INTEGERS]
+    return {name: as_integer(v) if name in integers else v for name, v in values.items()}
+
+
 def is_table(value: Any, key: str) -> bool:
     """Whether a parameter is written as a table with this key."""
     return isinstance(value, Mapping) and key in value
 
 
 def parameter_faults(
-    path: str, parameters: Mapping[str, Any], factory: Callable[..., Any],
-    already_set: tuple[str, ...],
-) -> list[Fault]:  # fmt: skip
-    """The errors in an entry's parameters. The experiment sets those in `already_set` itself."""
+    path: str, parameters: Mapping[str, Any], factory: Callable[..., Any], kind: Kind
+) -> list[Fault]:
+    """The errors in the parameters of an entry."""
     known = parameters_of(factory)
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
-    free = [n for n in known if accepts(factory, n) and n not in already_set]
+    free = [n for n in known if accepts(factory, n) and n not in kind.already_set]
     faults: list[Fault] = []
     for name, value in parameters.items():
         here = f"{path}.parameters.{name}"
-        if name in already_set:
+        if name in kind.already_set:
             message = f"{here}: the experiment sets this parameter itself; leave it out"
             faults.append(ConfigError(here, showable(value), "left out", message))
         elif known and not open_ended and name not in free:
             faults.append(unknown("parameter", name, free, here, f"{path}.parameters", value))
         else:
-            faults += _value_faults(here, value, path.startswith("agents"))
+            faults += _value_faults(here, value, kind)
     for name in free:
         needed = known[name].default is inspect.Parameter.empty and name not in parameters
-        if needed and not (path.startswith("problems") and name == "horizon"):
+        if needed and not (kind is PROBLEM and name == "horizon"):
             here = f"{path}.parameters.{name}"
             faults.append(missing(here, here, "parameter"))
     sweeps = [v["sweep"] for v in parameters.values() if is_table(v, "sweep")]
@@ -497,18 +537,18 @@ def parameter_faults(
     return faults
 
 
-def _value_faults(path: str, value: Any, of_agent: bool) -> list[Fault]:
+def _value_faults(path: str, value: Any, kind: Kind) -> list[Fault]:
     if not is_table(value, "sweep"):
-        return _single_value_faults(path, value, of_agent, "a sweep, ")
+        return _single_value_faults(path, value, kind, "a sweep, ")
     if list(value) != ["sweep"] or not isinstance(value["sweep"], list) or not value["sweep"]:
         allowed = "{ sweep = [...] } with at least one value and nothing else"
         return [Fault(path, showable(value), allowed)]
     swept = enumerate(value["sweep"])
-    return [f for i, v in swept for f in _single_value_faults(f"{path}.sweep.{i}", v, of_agent, "")]
+    return [f for i, v in swept for f in _single_value_faults(f"{path}.sweep.{i}", v, kind, "")]
 
 
-def _single_value_faults(path: str, value: Any, of_agent: bool, sweep: str) -> list[Fault]:
-    if is_table(value, "formula") and of_agent:
+def _single_value_faults(path: str, value: Any, kind: Kind, sweep: str) -> list[Fault]:
+    if is_table(value, "formula") and kind is AGENT:
         name = value["formula"]
         if name not in list(FORMULAS):
             return [unknown("formula", name, FORMULAS, f"{path}.formula", path)]
@@ -518,11 +558,10 @@ def _single_value_faults(path: str, value: Any, of_agent: bool, sweep: str) -> l
         faults = [unknown(what, k, known, f"{path}.{k}", path, value[k]) for k in rest]
         given = [k for k in known if k in value]
         return faults + [f for k in given for f in _plain_value_faults(f"{path}.{k}", value[k])]
-    if is_table(value, "choice") and not of_agent:
+    if is_table(value, "choice") and kind is PROBLEM:
         return [f for k, v in value.items() for f in _plain_value_faults(f"{path}.{k}", v)]
     if isinstance(value, Mapping):
-        table = "formula" if of_agent else "choice"
-        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {table} table")]
+        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {kind.table} table")]
     return _plain_value_faults(path, value)
 
 

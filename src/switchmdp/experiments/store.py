@@ -19,17 +19,19 @@ import json
 import os
 import platform
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.chunks import Outcome
+from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.plan import (
     BlockSizes,
     Chunk,
@@ -38,9 +40,10 @@ from switchmdp.experiments.plan import (
     block_sizes,
     check,
     count_variants,
+    expand,
 )
 from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
-from switchmdp.experiments.spec import Experiment, canonical, dumps, loads, parse
+from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads
 from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
@@ -49,6 +52,7 @@ FORMAT = 2
 KIND = "chunk of runs"
 MANIFEST, TEXT, ORIGIN = "experiment.json", "experiment.toml", "origin.json"
 FOLDERS = ("runs", "failures", "timings")
+VALID, MISSING = "valid", "missing"
 TEMPORARY = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # left by an interrupted writer
 
 
@@ -83,11 +87,7 @@ class Store:
 
     def is_done(self, chunk: Chunk) -> bool:
         """Whether the chunk's file exists and is valid."""
-        try:
-            self.load(chunk)
-        except (FileNotFoundError, DamagedFile):
-            return False
-        return True
+        return inspect_chunk(self, chunk)[0] == VALID
 
     def commit(self, chunk: Chunk, outcome: Outcome) -> None:
         """Write a chunk: the failures and timings first, the file that makes it *done* last."""
@@ -228,6 +228,22 @@ class MemoryStore:
 AnyStore = Store | MemoryStore
 
 
+def inspect_chunk(store: AnyStore, chunk: Chunk) -> tuple[str, int]:
+    """VALID, MISSING or what is wrong with a chunk; and how many of its runs failed.
+
+    The second number of a chunk of facts is the number of problems that could not be made.
+    """
+    try:
+        _, arrays = store.load(chunk)
+    except FileNotFoundError:
+        return MISSING, 0
+    except DamagedFile as error:
+        return str(error), 0
+    if chunk.agent is None:
+        return VALID, len(store.sidecar("failures", chunk) or [])
+    return VALID, int(arrays["failed"].sum())
+
+
 def load_results(store: AnyStore) -> Results:
     """The results of everything that is done. A run that is not done is NaN and not failed."""
     parts: dict[tuple[int, int | None], list[tuple[Chunk, dict[str, Any], Arrays]]] = {}
@@ -310,6 +326,20 @@ def _manifest(store: Store) -> bytes:
     return canonical({**content, "checksum": hashlib.sha256(canonical(content)).hexdigest()})
 
 
+class _Manifest(BaseModel):
+    """What a folder of results contains, as its manifest describes it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal[2]
+    digest: str
+    version: str
+    modules: dict[str, str]
+    blocks: tuple[tuple[PositiveInt, ...], ...]
+    experiment: Experiment
+    checksum: str
+
+
 def open_store(path: str | os.PathLike[str]) -> Store:
     """Open a folder of results."""
     file = Path(path) / MANIFEST
@@ -318,32 +348,20 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise ForeignFolder(f"{path} is not a folder of results: it has no {MANIFEST}") from None
     try:
-        content = json.loads(raw)
-        checksum = content.pop("checksum")
-        valid = checksum == hashlib.sha256(canonical(content)).hexdigest()
-        store = Store(
-            Path(path), parse(content["experiment"]), content["digest"], content["version"],
-            content["modules"], tuple(tuple(map(int, sizes)) for sizes in content["blocks"]),
-        )  # fmt: skip
-        _check_manifest(store)
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        content = _Manifest.model_validate_json(raw)
+        settings = count_variants(content.experiment.problems)
+        agents = count_variants(content.experiment.agents)
+    except (ValidationError, TypeError):
         raise DamagedFile(f"{file} does not describe an experiment") from None
-    if not valid or content.get("format") != FORMAT or _manifest(store) != raw:
+    store = Store(
+        Path(path), content.experiment, content.digest, content.version, content.modules,
+        content.blocks,
+    )  # fmt: skip
+    if len(store.blocks) != settings or any(len(sizes) != agents for sizes in store.blocks):
+        raise DamagedFile(f"{file} must have one block size for each setting and agent")
+    if _manifest(store) != raw:
         raise DamagedFile(f"{file} does not match its checksum")
     return store
-
-
-def _check_manifest(store: Store) -> None:
-    """Validate the values: a checksum only shows that a manifest is complete."""
-    experiment, blocks = store.experiment, store.blocks
-    settings, agents = count_variants(experiment.problems), count_variants(experiment.agents)
-    if len(blocks) != settings or any(len(sizes) != agents for sizes in blocks):
-        raise ValueError("there must be one block size for each setting and agent")
-    if any(size < 1 for sizes in blocks for size in sizes):
-        raise ValueError("a block must have problems")
-    texts = (store.digest, store.version, *store.modules, *store.modules.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("digest, version and modules must be text")
 
 
 def _check_shapes(store: Store, chunk: Chunk, arrays: Arrays) -> None:
@@ -367,3 +385,110 @@ def _check_shapes(store: Store, chunk: Chunk, arrays: Arrays) -> None:
 def _has_shape(array: NDArray[Any], shape: tuple[int, ...] | None) -> bool:
     """Whether an array has this shape; None: any shape with one dimension."""
     return array.ndim == 1 if shape is None else array.shape == shape
+
+
+# How much of a folder is done, and whether its files are intact.
+
+
+@dataclass
+class PairingStatus:
+    """The runs of one agent in one setting."""
+
+    setting: str
+    agent: str
+    done: int = 0
+    runs: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """How much of an experiment is done."""
+
+    pairings: list[PairingStatus]  # settings × agents
+    damaged: list[str]  # what is wrong with each damaged chunk
+    failures: list[dict[str, Any]]  # setting, agent, problem, error, traceback
+
+    @property
+    def done(self) -> int:
+        """The number of runs that are done, including failed ones."""
+        return sum(pairing.done for pairing in self.pairings)
+
+    @property
+    def runs(self) -> int:
+        """The total number of runs."""
+        return sum(pairing.runs for pairing in self.pairings)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed runs."""
+        return sum(pairing.failed for pairing in self.pairings)
+
+
+def status(store: Store) -> Status:
+    """Count what is done, missing, damaged and failed, by setting and agent."""
+    settings, agents = expand(store.experiment.problems), expand(store.experiment.agents)
+    pairings = {
+        (s, a): PairingStatus(setting.name, agent.name)
+        for s, setting in enumerate(settings)
+        for a, agent in enumerate(agents)
+    }
+    damaged: list[str] = []
+    failures: list[dict[str, Any]] = []
+    for chunk in store.chunks():
+        state, failed = inspect_chunk(store, chunk)
+        damaged += [state] if state not in (VALID, MISSING) else []
+        failures += store.sidecar("failures", chunk) or []
+        if chunk.agent is not None:
+            pairing = pairings[chunk.setting, chunk.agent]
+            pairing.runs += len(chunk)
+            pairing.done += len(chunk) * (state == VALID)
+            pairing.failed += failed
+    return Status(list(pairings.values()), damaged, failures)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Which chunks are valid, and what is wrong with the others."""
+
+    valid: int
+    missing: int
+    bad: Mapping[str, str]  # chunk or file -> what is wrong with it
+    damaged: bool  # whether resuming would repair something
+    recomputed: int
+
+
+def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Verification:
+    """Check every chunk against its checksum; compute `recompute` of them again and compare."""
+    states = {chunk: inspect_chunk(store, chunk)[0] for chunk in store.chunks()}
+    valid = [chunk for chunk, state in states.items() if state == VALID]
+    bad = {c.id: state for c, state in states.items() if state not in (VALID, MISSING)}
+    damaged = bool(bad)
+    known = {store.chunk_path(chunk).name for chunk in states}
+    for file in sorted((store.path / "runs").glob("[!.]*")):
+        if file.name not in known:
+            bad[file.name] = "not a file of this experiment"
+    places = np.linspace(0, len(valid) - 1, min(recompute, len(valid))).round().astype(int)
+    chosen = [valid[i] for i in np.unique(places)]
+    if chosen:
+        bad |= _recompute(store, chosen, trust)
+    missing = list(states.values()).count(MISSING)
+    return Verification(len(valid), missing, bad, damaged, len(chosen))
+
+
+def _recompute(store: Store, chunks: list[Chunk], trust: bool | None) -> dict[str, str]:
+    """Compute chunks again in a temporary folder; returns those whose bytes differ."""
+    plan = store.plan(trust=trust)
+    bad = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = replace(store, path=Path(scratch))
+        copy.make_folders()
+        for chunk in chunks:
+            try:
+                copy.commit(chunk, compute(plan, chunk))
+            except (OSError, MemoryError) as error:
+                bad[chunk.id] = f"can't be computed again: {describe_error(error)}"
+                continue
+            if store.chunk_path(chunk).read_bytes() != copy.chunk_path(chunk).read_bytes():
+                bad[chunk.id] = "computing it again gives different bytes"
+    return bad

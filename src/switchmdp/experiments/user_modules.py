@@ -19,17 +19,14 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from switchmdp.agents import AGENTS
 from switchmdp.errors import Fault, InvalidExperiment
-from switchmdp.experiments.spec import describe_error, unknown_name
-from switchmdp.problems import PROBLEMS, is_problem_factory
+from switchmdp.experiments.spec import Kind, describe_error, unknown_name
 
 TRUST = "SWITCHMDP_TRUST"
 HOW_TO_TRUST = (
@@ -52,32 +49,10 @@ def is_trusted(trust: bool | None) -> bool:
     return os.environ.get(TRUST) == "1" if trust is None else trust
 
 
-def is_agent_class(value: Any) -> bool:
-    """Whether a value is a class with the methods `act` and `observe`."""
-    methods = (getattr(value, name, None) for name in ("act", "observe"))
-    return isinstance(value, type) and all(map(callable, methods))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a name may stand for: an entry of the registry, or a user's object that fits."""
-
-    word: str
-    registry: Mapping[str, Callable[..., Any]]
-    fits: Callable[[Any], bool]
-    allowed: str  # a description of what fits
-
-
-AGENT = Kind("agent", AGENTS, is_agent_class, "a class with the methods act and observe")
-PROBLEM = Kind(
-    "problem", PROBLEMS, is_problem_factory,
-    "a function marked with @switchmdp.problems.problem_factory",
-)  # fmt: skip
-
-
 def find(field: str, name: str, kind: Kind, folder: Path | None, trust: bool) -> Callable[..., Any]:
     """The class or function of this name; `folder` is searched first for user modules.
 
+    >>> from switchmdp.experiments.spec import AGENT
     >>> find("agent", "sw-ucrl", AGENT, None, trust=False).__name__
     'SWUCRL'
     >>> find("agent", "SW-UCRL", AGENT, None, trust=False)
@@ -92,7 +67,7 @@ def find(field: str, name: str, kind: Kind, folder: Path | None, trust: bool) ->
     if name in kind.registry:
         return kind.registry[name]
     if not in_user_module(name):
-        raise InvalidExperiment([unknown_name(kind.word, name, kind.registry, field)])
+        raise InvalidExperiment([unknown_name(kind, name, field)])
     if not USERS.fullmatch(name):
         raise refused("'module:Name', as Python would import it")
     if not trust:

@@ -1,4 +1,4 @@
-"""A real Dask cluster: the same bytes, whoever of it is killed."""
+"""A real Dask cluster gives the same bytes, even if workers are killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments import cluster as clusters
+from switchmdp.experiments import execute
 from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.store import Store
@@ -126,7 +126,7 @@ def test_stopping_does_not_wait_for_workers(nobody: Any, fresh: Fresh) -> None:
 def test_chunks_are_reported_lost_when_the_scheduler_is_closed(
     nobody: Any, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, soon: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.5)
+    monkeypatch.setattr(execute, "CONNECT_TIMEOUT", 0.5)
     store, plan = fresh("out")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_chunks, store, plan, dask=nobody.scheduler_address)
@@ -141,7 +141,7 @@ def test_chunks_are_reported_lost_when_the_scheduler_is_closed(
 def test_an_address_without_a_scheduler_is_refused(
     fresh: Fresh, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(execute, "CONNECT_TIMEOUT", 0.2)
     store, plan = fresh("out")
     with pytest.raises(InvalidParameter, match="the address of a running Dask scheduler"):
         run_chunks(store, plan, dask=address)

@@ -1,0 +1,264 @@
+"""serve: run the decision service. replay: verify its log, and evaluate other agents on it."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from switchmdp import online
+from switchmdp.agents.protocol import check_observe
+from switchmdp.cli import Exit, say, say_json, tell, warn
+from switchmdp.errors import DamagedFile, InvalidParameter
+from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
+from switchmdp.online.folder import NAME, Verified
+from switchmdp.online.servable import check_parameters, create, parameters_of
+
+COLUMNS = ["state", "action", "reward", "next_state"]
+EVERY = 5.0  # seconds between two lines of progress
+SHOWN = 50  # states whose action is printed
+VARIED = ("window", "period")  # required parameters for which several values are tried
+LOSSES = ("squared_errors", "log_losses")
+Step = tuple[int, int, float, int]
+Rows = Mapping[str, online.Evaluation]  # by label
+Marks = Mapping[str, str]  # how the errors of each row compare with the smallest
+
+CAVEAT = """\
+Errors are of predictions made before each step, for the state-action pair that was taken. So they
+compare memories fairly, whoever chose the actions. They do not tell what reward or regret another
+agent would have earned: the log contains only the outcomes of the actions that were taken, and
+other actions would have led to other states. Agreement with the log is not an advantage."""
+
+
+def serve_folder(
+    data: Path, *, agent: str | None, states: int | None, actions: int | None, window: int | None,
+    delta: float | None, others: dict[str, Any], host: str, port: int, token_file: Path | None,
+    warm_start: Path | None, rate: float, max_body: int, no_sync: bool, **settings: Any,
+) -> int:  # fmt: skip
+    """Serve the decisions of a folder until a signal arrives."""
+    from switchmdp.online.server import address_of, compile_agent, listen, serve
+    from switchmdp.online.service import application
+
+    token = _token(token_file)
+    options = {"window": window, "delta": delta}
+    parameters = others | {name: value for name, value in options.items() if value is not None}
+    made = None if agent is None else _new_agent(agent, states, actions, parameters)
+    new = not (data / NAME).exists()
+    if new and made is None:
+        allowed = f"set, with --states and --actions: {data} contains no agent yet"
+        raise InvalidParameter("--agent", None, allowed)
+    if made is None and (states, actions, parameters) != (None, None, {}):
+        allowed = "set together with --states, --actions and parameters of the agent"
+        raise InvalidParameter("--agent", None, allowed)
+    rows = [] if warm_start is None else list(_warm(warm_start, made, new))
+    bound = listen(host, port, token)
+    settings |= {"sync": not no_sync, "on_alert": _alert}
+    with bound, online.Decisions(made, data, **settings) as decisions:
+        if rows:
+            tell(f"learned from {decisions.learn_from(rows)} steps of {warm_start}")
+        tell("compiling the agent ...")
+        compile_agent(decisions)
+        app = application(decisions, token=token, rate=rate, max_body=max_body)
+        asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
+    tell(f"stopped; all acknowledged events are in {data}")
+    return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
+
+
+def _token(file: Path | None) -> str | None:
+    """The token from a file or from SWITCHMDP_TOKEN. Other users can see command lines."""
+    if file is not None:
+        if os.name == "posix" and file.stat().st_mode & 0o044:
+            warn(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
+        return file.read_text("utf-8", errors="replace").strip()
+    return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
+
+
+def _new_agent(
+    name: str, states: int | None, actions: int | None, parameters: dict[str, Any]
+) -> Any:
+    parameters_of(name)  # an unknown agent is reported first
+    if states is None or actions is None:
+        missing = "--states" if states is None else "--actions"
+        raise InvalidParameter(missing, None, "set together with --agent")
+    return create(name, states, actions, parameters)
+
+
+def _warm(source: Path, agent: Any, new: bool) -> Iterator[Step]:
+    """Read and check the steps of a warm start."""
+    if not new or agent is None:
+        raise InvalidParameter("--warm-start", str(source), "omitted: the folder is not new")
+    rows = online.history(source) if source.is_dir() else _table(source)
+    for number, row in enumerate(rows, 1):
+        try:
+            yield check_observe(agent, *row)
+        except InvalidParameter as error:
+            field = f"{source}, step {number}: {error.field}"
+            raise type(error)(field, error.value, error.allowed) from None
+
+
+def _table(source: Path) -> Iterator[tuple[Any, ...]]:
+    with open(source, newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        if next(lines, None) != COLUMNS:
+            raise DamagedFile(f"the first line of {source} must be {','.join(COLUMNS)}")
+        for line in lines:
+            try:
+                state, action, reward, next_state = line
+                yield int(state), int(action), float(reward), int(next_state)
+            except ValueError:
+                raise DamagedFile(f"{source}, line {lines.line_num}: not a step: {line}") from None
+
+
+def _alert(change: online.Signal) -> None:
+    to = change.next_state
+    what = "the mean reward" if to is None else f"the share of moves to state {to}"
+    tell(
+        f"alert: in state {change.state} with action {change.action}, {what} changed from "
+        f"{change.before:.3f} to {change.now:.3f} (signal {change.strength:.2f} at step "
+        f"{change.step})"
+    )
+
+
+# replay
+
+
+def replay_log(
+    log: Path, agent: str, *, others: Mapping[str, Any], delta: float | None = None,
+    **options: tuple[int, ...],
+) -> int:  # fmt: skip
+    """Replay the log, then evaluate agents on its steps.
+
+    `others` are parameters with one value, `options` those that may have several.
+    """
+    fixed = dict(others) if delta is None else {**others, "delta": delta}
+    key = _varied(agent, options, fixed)
+    verified = online.verify(log, tell=_progress("records replayed"))
+    code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
+    _say_verified(verified, code)
+    steps = list(online.history(log))
+    if not steps:
+        message = "the log has no feedback yet: nothing to evaluate"
+        say(message)
+        say_json("note", message=message)
+        return code
+    values = dict.fromkeys(options.get(key) or default_windows(len(steps)))
+    rows = {}
+    for label, one in candidates(agent, verified.learner.agent, fixed, key, values).items():
+        progress = _progress(f"of {len(steps)}: {label}")
+        rows[label] = online.evaluate(steps, one, plan=label != LAST_VISIT, tell=progress)
+    marks = [significance(rows, losses) for losses in LOSSES]
+    _say_table(rows, *marks)
+    _say_json(rows, *marks)
+    return code
+
+
+def _varied(name: str, options: Mapping[str, tuple[int, ...]], fixed: Mapping[str, Any]) -> str:
+    """The parameter of the agent that takes several values; empty if there is none.
+
+    It is the option with values, or else a window or period that the agent requires.
+    """
+    takes = parameters_of(name)
+    given = {key: values for key, values in options.items() if values}
+    for key, values in given.items():
+        if key not in takes:
+            raise InvalidParameter(f"--{key}", values, f"omitted: {name} has no such parameter")
+        if key in fixed:
+            raise InvalidParameter(f"--set {key}", fixed[key], f"omitted if --{key} is set")
+        if key != next(iter(given)):
+            raise InvalidParameter(f"--{key}", values, f"omitted if --{next(iter(given))} is set")
+    required = [key for key, kind in takes.items() if kind.default is inspect.Parameter.empty]
+    missing = [key for key in VARIED if key in required and key not in fixed]
+    chosen = [*given, *missing][:1]
+    check_parameters(name, [*fixed, *chosen])
+    return "".join(chosen)
+
+
+def _progress(what: str) -> Callable[[int], None]:
+    """Print the progress every few seconds."""
+    last = time.monotonic()
+
+    def show(done: int) -> None:
+        nonlocal last
+        if done % 1000 == 0 and time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            tell(f"{done} {what}")
+            say_json("progress", done=done, of=what)
+
+    return show
+
+
+def _say_verified(verified: Verified, code: int) -> None:
+    say_json(
+        "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
+        differing=verified.differing, exit=code,
+    )  # fmt: skip
+    say(f"replayed {verified.records} records from the beginning:")
+    if verified.snapshot == 0:
+        say("  there is no later snapshot to compare with")
+    elif verified.same:
+        say(f"  same learner, bit for bit, as in the snapshot at record {verified.snapshot}")
+    else:
+        say(f"  the learner DIFFERS from the snapshot at record {verified.snapshot}")
+    if verified.differing:
+        say(f"  {verified.differing} replayed actions differ from the log (written by another")
+        say("  version, or on another processor)")
+    else:
+        say("  all replayed actions equal the log")
+
+
+def _say_table(rows: Rows, reward: Marks, move: Marks) -> None:
+    first, width = next(iter(rows.values())), max(map(len, rows))
+    say(f"\n{first.steps} steps, {first.visits.shape[0]} states, {first.visits.shape[1]} actions\n")
+    columns = ("reward error", "move loss", "calibration", "covered", "unseen", "agrees")
+    say(" " * width + "".join(f"{column:>14}" for column in columns))
+    for label, row in rows.items():
+        shares = "".join(
+            f"{'-' if math.isnan(share) else f'{100 * share:.1f} %':>14}"
+            for share in (row.covered, row.unseen, row.agreement)
+        )
+        say(
+            f"{label:<{width}}{_shown(row.reward_error):>12} {reward[label]}"
+            f"{_shown(row.move_loss):>12} {move[label]}{_shown(row.calibration):>14}{shares}"
+        )
+    say("\n* smallest   ~ within two standard errors of the smallest   - not available\n")
+    known = [label for label, row in rows.items() if row.episodes and row.reward_error >= 0]
+    best = min(known, key=lambda label: rows[label].reward_error)
+    say(f"policy of {best} after the last step (estimate, remembered visits):")
+    chosen = rows[best]
+    for state, action in list(enumerate(chosen.policy.tolist()))[:SHOWN]:
+        estimate, visits = chosen.reward_estimates[state, action], chosen.visits[state, action]
+        say(f"  in state {state}: action {action} ({estimate:.4f}, {round(visits, 1)})")
+    if len(chosen.policy) > SHOWN:
+        say("  ...")
+    say(f"\n{CAVEAT}")
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.5f}"
+
+
+def _say_json(rows: Rows, reward: Marks, move: Marks) -> None:
+    for label, row in rows.items():
+        numbers = {
+            key: None if math.isnan(value) else value
+            for key, value in vars(row).items()
+            if isinstance(value, (int, float))
+        }
+        has_policy = not math.isnan(row.agreement) and row.policy.min() >= 0
+        estimates = row.reward_estimates.astype(object)
+        estimates[np.isnan(row.reward_estimates)] = None
+        say_json(
+            "evaluation", agent=label, **numbers,
+            best_reward_error=reward[label] == "*", best_move_loss=move[label] == "*",
+            policy=row.policy.tolist() if has_policy else None, visits=row.visits.tolist(),
+            reward_estimates=estimates.tolist(),
+        )  # fmt: skip
+    say_json("note", message=" ".join(CAVEAT.split()))
