@@ -60,7 +60,7 @@ def test_an_outer_function_inside_another_works_in_both_places(optimised: list[s
 
     plus_one = OuterFunction(inner)
 
-    def outer(x: float) -> float:
+    def outer(x: float) -> Any:
         return 2.0 * plus_one(x)
 
     assert OuterFunction(outer)(2.0) == 6.0
@@ -73,7 +73,7 @@ def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None
     def ours(x: float) -> float:
         return x - 1.0
 
-    @numba.njit
+    @numba.njit  # type: ignore[untyped-decorator]  # Numba ships no types
     def theirs(x: float) -> float:
         return ours(x) * 10.0
 
@@ -92,7 +92,7 @@ def test_an_error_while_compiling_leaves_the_compiler_usable(optimised: list[str
         OuterFunction(lambda x: broken(x))(1.0)
     optimised.clear()
 
-    @numba.njit
+    @numba.njit  # type: ignore[untyped-decorator]  # Numba ships no types
     def works(x: float) -> float:
         return x
 

@@ -86,5 +86,5 @@ def test_no_tree_is_likelier_than_the_likeliest() -> None:
         choices = [[-1] if s == root else [t for t in rows[s] if t != s] for s in range(n_states)]
         best = max(likelihood(rows, root, onward) for onward in itertools.product(*choices))
         assert abs(likelihood(rows, root, tree.tolist()) - best) <= 1e-9, seed
-        order = interpreted(wide_iteration.order_by_depth)(tree, root).tolist()
+        order = interpreted(wide.order_by_depth)(tree, root).tolist()
         assert all(order.index(tree[s]) < order.index(s) for s in range(n_states) if s != root)

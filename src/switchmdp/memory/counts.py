@@ -47,7 +47,7 @@ def all_marked(mask: Any) -> bool:
     n_marked = 0
     for i in range(mask.size):
         n_marked += mask[i]
-    return n_marked == mask.size
+    return bool(n_marked == mask.size)
 
 
 @compiled
