@@ -39,9 +39,11 @@ from switchmdp.compiled.declarations import (
 )
 from switchmdp.compiled.structs import (
     ArrayOf,
+    class_tree,
     classes_in,
     fields_of,
     freeze,
+    index,
     is_compiled,
     pack,
     register,
@@ -55,8 +57,8 @@ __all__ = [
     "FINITE", "JIT", "ArrayOf", "Equals", "Increasing", "Permutation", "Probability",
     "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "classes_in", "classes_of",
     "compile_for", "compiled", "complete", "declarations", "entry", "fields_of", "freeze",
-    "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine", "make_scratch",
-    "pack", "require", "specialised", "state_fields", "thaw", "unpack", "validate",
+    "index", "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine",
+    "make_scratch", "pack", "require", "specialised", "state_fields", "thaw", "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -77,18 +79,18 @@ def jit(function: F) -> F:
     >>> twice(21)
     42
     """
-    return cast("F", InnerFunction(function) if JIT else function)
+    return cast("F", InnerFunction(function, entry) if JIT else function)
 
 
 def inlined(function: F) -> F:
     """Like `jit`, and compiled into each caller with the constants given there."""
-    return cast("F", InnerFunction(function, forceinline=True) if JIT else function)
+    return cast("F", InnerFunction(function, entry, forceinline=True) if JIT else function)
 
 
 def entry(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
-    return cast("F", _cached(function, label, digest_for([function.__module__])))
+    return cast("F", _cached(function, label, _sources([function.__module__], function)))
 
 
 def interpreted(function: F) -> F:
@@ -153,20 +155,26 @@ def machine(function: F, instance: Any) -> F:
 
     Each combination of classes has its own dispatcher.
     """
-    classes = tuple(classes_in(instance))
-    key = (function, classes)
+    key = (function, class_tree(instance))
     if key not in _machines:
+        classes = tuple(classes_in(instance))
         plain = interpreted(function)
         copy = python_types.FunctionType(
             plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__
         )
         label = _label(plain, instance)
         modules = [c.__module__ for c in classes] + [plain.__module__]
-        # Classes defined inside a function may differ although they share a name.
-        local = any("<locals>" in c.__qualname__ for c in classes)
-        sources = None if local else digest_for(modules)
-        _machines[key] = _cached(copy, label, sources)
+        _machines[key] = _cached(copy, label, _sources(modules, *classes))
     return cast("F", _machines[key])
+
+
+def _sources(modules: list[str], *parts: Any) -> str | None:
+    """The digest of what the code of these classes and functions depends on; None: don't cache.
+
+    Those defined inside a function may differ although they share a name.
+    """
+    local = any("<locals>" in part.__qualname__ for part in parts)
+    return None if local else digest_for(modules)
 
 
 def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:

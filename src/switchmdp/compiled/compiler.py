@@ -41,16 +41,19 @@ class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no type
 
 
 class InnerFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
-    """A function that machine code calls. A call from Python compiles a second, outer one."""
+    """A function that machine code calls. `outer` makes another one when Python calls it."""
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], outer: Callable[..., Any], **options: Any
+    ) -> None:
         CPUDispatcher.__init__(self, function, targetoptions={**INNER_OPTIONS, **options})
-        self._for_python: OuterFunction | None = None
+        self._make_outer = outer
+        self._outer: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._for_python is None:
-            self._for_python = OuterFunction(self.py_func)
-        return self._for_python(*arguments)
+        if self._outer is None:
+            self._outer = self._make_outer(self.py_func)
+        return self._outer(*arguments)
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types

@@ -29,13 +29,15 @@ from numba import types
 from numba.core import cgutils
 from numba.experimental import structref
 from numba.experimental.jitclass.base import imp_dtor
-from numba.extending import intrinsic, overload, overload_method
+from numba.extending import intrinsic, lower_builtin, overload, overload_method, type_callable
 
 from switchmdp.compiled.compiler import INNER_OPTIONS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PLAIN = (bool, int, float, np.generic, np.ndarray, list, tuple)
+_LEAVES = frozenset((bool, int, float, np.ndarray))
+EVERY_STEP = ("act", "observe")  # inlined into the loop: their references then cancel out
 _CLASS_OF_TUPLE: dict[Any, Any] = {}
 
 
@@ -56,7 +58,8 @@ def register(cls: Any) -> None:
     for method, function in inspect.getmembers(cls, inspect.isfunction):
         if not method.startswith("__"):
             typed = _same_signature(inspect.unwrap(function))
-            overload_method(struct, method, strict=False, jit_options=INNER_OPTIONS)(typed)
+            options = {**INNER_OPTIONS, "forceinline": method in EVERY_STEP}
+            overload_method(struct, method, strict=False, jit_options=options)(typed)
 
 
 def fields_of(cls: type) -> dict[str, Any]:
@@ -176,29 +179,63 @@ def freeze(struct: Any) -> Any:
     return struct
 
 
-@overload(thaw, strict=False)  # type: ignore[untyped-decorator]  # Numba ships no types
+@overload(thaw, strict=False, jit_options=INNER_OPTIONS)  # type: ignore[untyped-decorator]  # Numba ships no types
 def _overload_thaw(state: Any) -> Any:
     return lambda state: _thaw(state)
 
 
-@overload(freeze, strict=False)  # type: ignore[untyped-decorator]  # Numba ships no types
+@overload(freeze, strict=False, jit_options=INNER_OPTIONS)  # type: ignore[untyped-decorator]  # Numba ships no types
 def _overload_freeze(struct: Any) -> Any:
     return lambda struct: _freeze(struct)
+
+
+def index(i: Any) -> Any:
+    """A number that is never negative, as an index.
+
+    Numba wraps negative indices around. That check is cheap by itself, but it hides from LLVM that
+    neighbouring elements are neighbours, which it then gathers one by one.
+    """
+    return i
+
+
+@type_callable(index)  # type: ignore[untyped-decorator]  # Numba ships no types
+def _type_index(context: Any) -> Any:
+    return lambda i: types.uintp if isinstance(i, types.Integer) else None
+
+
+@lower_builtin(index, types.Integer)  # type: ignore[untyped-decorator]  # Numba ships no types
+def _lower_index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    signed = context.cast(builder, args[0], sig.args[0], types.intp)
+    return context.cast(builder, signed, types.intp, types.uintp)
 
 
 def _class_of_struct(kind: Any) -> Any:
     return next(c for c in _CLASS_OF_TUPLE.values() if type(kind) is c.__struct__)
 
 
-def is_compiled(instance: Any) -> bool:
-    """Whether machine code can hold the instance, and all that it holds.
+def class_tree(instance: Any) -> Any:
+    """The class of an instance and those of what it holds; None if machine code can't hold it.
 
     Its class itself must have been registered: a subclass that was not may override anything.
     """
-    if "__state__" not in vars(type(instance)):
-        return False
-    values = (getattr(instance, name, None) for name in type(instance).__fields__)
-    return all(isinstance(v, _PLAIN) or is_compiled(v) for v in values)
+    cls = type(instance)
+    if "__state__" not in cls.__dict__:
+        return None
+    held, tree = instance.__dict__, [cls]
+    for name in cls.__fields__:
+        value = held.get(name)
+        if type(value) in _LEAVES or isinstance(value, _PLAIN):
+            continue
+        below = class_tree(value)
+        if below is None:
+            return None
+        tree.append(below)
+    return tuple(tree)
+
+
+def is_compiled(instance: Any) -> bool:
+    """Whether machine code can hold the instance, and all that it holds."""
+    return class_tree(instance) is not None
 
 
 def pack(instance: Any) -> Any:
@@ -207,10 +244,19 @@ def pack(instance: Any) -> Any:
     Otherwise a float in an integer field would be truncated silently, and a read-only or transposed
     array would need another compilation.
     """
-    cls = type(instance)
-    return cls.__state__(
-        *(_packed(getattr(instance, n), kind) for n, kind in cls.__fields__.items())
-    )
+    cls, held, items = type(instance), instance.__dict__, []
+    for name, kind in cls.__fields__.items():
+        value = held[name]
+        sort = type(value)
+        if sort is np.ndarray:  # `np.require` takes longer than a look at what is usual
+            dtype = getattr(kind, "dtype", None)
+            usual = value.flags.carray and (dtype is None or value.dtype == dtype)
+            items.append(value if usual else _packed(value, kind))
+        elif sort is kind and sort in _LEAVES:
+            items.append(value)
+        else:
+            items.append(_packed(value, kind))
+    return tuple.__new__(cls.__state__, items)
 
 
 def _packed(value: Any, kind: Any) -> Any:
@@ -225,11 +271,12 @@ def _packed(value: Any, kind: Any) -> Any:
 
 def unpack(instance: Any, state: Any) -> None:
     """Write a tree of tuples back into the instance whose fields they are."""
+    held = instance.__dict__
     for name, value in zip(type(instance).__fields__, state, strict=True):
         if isinstance(value, tuple):
-            unpack(getattr(instance, name), value)
+            unpack(held[name], value)
         else:
-            setattr(instance, name, value)
+            held[name] = value
 
 
 def classes_in(instance: Any) -> list[type]:
@@ -274,6 +321,6 @@ def specialised(default: Any) -> Specialised:
 
     scope = {"choose": choose}
     exec(f"def typed({parameters}):\n    return choose({first})", scope)
-    overload(default, strict=False)(scope["typed"])
+    overload(default, strict=False, jit_options=INNER_OPTIONS)(scope["typed"])
     default.when = when
     return cast("Specialised", default)

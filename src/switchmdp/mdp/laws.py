@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from switchmdp.compiled import jit
+from switchmdp.compiled import inlined, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.randomness import beta, uniform
 from switchmdp.validation import is_number
@@ -106,7 +106,7 @@ def law_from_code(code: int, parameter: float) -> RewardLaw:
     raise InvalidParameter("law code", code, "one of 0, 1, 2, 3")
 
 
-@jit
+@inlined
 def draw_reward(code: int, parameter: float, mean: float, words: Any) -> float:
     """One reward of the law with this mean."""
     if code == BERNOULLI:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry, jit
+from switchmdp.compiled import entry, index, inlined
 from switchmdp.randomness import uniform
 
 FULL_ROWS_UP_TO = 64  # states; with more, estimated rows are stored as lists of successors
@@ -71,7 +71,7 @@ def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
     return sums
 
 
-@jit
+@inlined
 def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> Any:
     """The next state of a row: the first whose cumulative probability exceeds a uniform draw."""
     u = uniform(words)
@@ -79,12 +79,23 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
         low, high = start, stop - 1
         while low < high:
             middle = (low + high) // 2
-            if u < cumulative[middle]:
+            if u < cumulative[index(middle)]:
                 high = middle
             else:
                 low = middle + 1
-        return np.int64(successors[low])
-    position = start  # counting has no branch that a processor could mispredict
-    for k in range(start, stop - 1):
-        position += u >= cumulative[k]
-    return np.int64(successors[position])
+        return np.int64(successors[index(low)])
+    # Counting has no branch that a processor could mispredict. Four at a time: otherwise LLVM makes
+    # vectors of these few numbers, and adding up a vector takes longer than all the rest.
+    position = k = start
+    while k + 4 < stop:
+        position += (
+            np.int64(u >= cumulative[index(k)])
+            + np.int64(u >= cumulative[index(k + 1)])
+            + np.int64(u >= cumulative[index(k + 2)])
+            + np.int64(u >= cumulative[index(k + 3)])
+        )
+        k += 4
+    while k + 1 < stop:
+        position += np.int64(u >= cumulative[index(k)])
+        k += 1
+    return np.int64(successors[index(position)])

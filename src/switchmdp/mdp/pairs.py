@@ -15,14 +15,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry
+from switchmdp.compiled import inlined
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.validation import check_index, check_integer
 
 MAX_PAIRS = 2**31 - 1
 
 
-@entry
+@inlined
 def find_pair(starts: Any, actions: Any, state: int, action: int) -> int:
     """The pair of an action in a state, or -1 where it is not available."""
     low, high = starts[state], starts[state + 1]

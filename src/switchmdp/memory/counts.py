@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Equals, Range, Shape, compiled, jit, require
+from switchmdp.compiled import Equals, Range, Shape, compiled, index, jit, require
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import Pairs
 
@@ -236,14 +236,14 @@ class Counts(Slots):
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""
         visits, high, low = self.visits, self.high, self.low
         for i in range(first, last):
-            pair = pairs[i]
+            pair, reward = index(pairs[index(i)]), rewards[index(i)]
             visits[pair] += 1
-            high[pair] += high_part(rewards[i])
-            low[pair] += low_part(rewards[i])
+            high[pair] += high_part(reward)
+            low[pair] += low_part(reward)
         if self.full:
             offset, count = self.offset, self.count
             for i in range(first, last):
-                count[offset[pairs[i]] + nexts[i]] += 1
+                count[index(offset[index(pairs[index(i)])] + nexts[index(i)])] += 1
         else:
             for i in range(first, last):
                 slot = self.slot_of(pairs[i], nexts[i])
@@ -255,11 +255,11 @@ class Counts(Slots):
         visits, high, low = self.visits, self.high, self.low
         offset, count = self.offset, self.count
         for i in range(first, last):
-            pair = pairs[i]
+            pair, reward = index(pairs[index(i)]), rewards[index(i)]
             visits[pair] -= 1
-            high[pair] -= high_part(rewards[i])
-            low[pair] -= low_part(rewards[i])
-            count[offset[pair] + slots[i]] -= 1
+            high[pair] -= high_part(reward)
+            low[pair] -= low_part(reward)
+            count[index(offset[pair] + slots[index(i)])] -= 1
 
     def moved(self, pairs: Pairs, place: Any) -> Counts:
         """The same counts among more pairs, where pair x is now place[x]."""

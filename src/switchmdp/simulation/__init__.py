@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp import compiled
-from switchmdp.compiled import JIT, call_machine_code, compile_for, is_compiled
+from switchmdp.compiled import JIT, compile_for, is_compiled, pack, unpack
 from switchmdp.concurrency import delayed_signals, exclusive, pulse
 from switchmdp.errors import (
     Interrupted,
@@ -98,9 +98,9 @@ def simulate(
     if progress is not None and not callable(progress):
         raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
     with exclusive(agent):
-        role = None
+        role, has_machine_code = None, is_compiled(agent)
         if resume is None:
-            if is_compiled(agent) and getattr(agent, "t", 1) != 1 and not experienced:
+            if has_machine_code and getattr(agent, "t", 1) != 1 and not experienced:
                 raise Mismatch(
                     f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
                     "resume=record to continue, or experienced=True to keep what it has learned"
@@ -151,7 +151,7 @@ def simulate(
         log = _empty_log(room, problem.n_states, seen)
         if role is not None and hasattr(agent, "reseed"):
             agent.reseed(role)
-        as_machine = JIT and is_compiled(agent) and not interpreted
+        as_machine = JIT and has_machine_code and not interpreted
         runner = _MachineRunner(agent) if as_machine else _InterpretedRunner(agent, problem)
         position, log, interrupted = _run_in_pieces(
             runner, world, log, trace, position, horizon, every, progress
@@ -185,12 +185,15 @@ class _MachineRunner:
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
+        self._code: Any = None
 
     def prepare(self, *arguments: Any) -> None:
-        compile_for(loop.run, self._agent, *arguments)
+        self._code = compile_for(loop.run, self._agent, *arguments)
 
-    def __call__(self, *arguments: Any) -> Position:
-        return _position(call_machine_code(loop.run, self._agent, *arguments))
+    def __call__(self, *arguments: Any) -> Position:  # with signals delayed
+        state, position = self._code(pack(self._agent), *arguments)
+        unpack(self._agent, state)
+        return _position(position)
 
 
 class _InterpretedRunner:
@@ -293,11 +296,10 @@ def _cut(
     times, regret, pseudo = times[:n], trace.regret[:n], trace.pseudo_regret[:n]
     if done >= first and (n == 0 or times[-1] != done):
         here = position.gains + world.gains[position.change] * (position.t - position.segment)
-        last = compiled.interpreted(loop.regret_of)(
-            position.settled, here, position.rewards, position.means
-        )
+        before = compiled.interpreted(loop.settled_part)(position.settled)
         times = np.append(times, done)
-        regret, pseudo = np.append(regret, last[0]), np.append(pseudo, last[1])
+        regret = np.append(regret, before[0] + (here - position.rewards))
+        pseudo = np.append(pseudo, before[1] + (here - position.means))
     steps_done = (trace.states[:steps], trace.actions[:steps], trace.rewards[:steps])
     return times, Trace(regret, pseudo, *steps_done)
 

@@ -1,10 +1,13 @@
 """The interaction loop: one source, run as machine code or interpreted.
 
-From change point to change point, and from grid point to grid point, the loop hands over to a
-*stretch*: steps without any accounting but two sums. An agent is called at every step through `act`
-and `observe`. An agent that declares `follows_policy` (`agents.policy_agent`) is called only when a
-quota is used up. Until then its policy, quotas and log are local variables: "execute the policy
-while …".
+From change point to change point the loop hands over to a *stretch*, which adds up rewards and
+writes the points of the grid. An agent is called at every step through `act` and `observe`. An
+agent that declares `follows_policy` (`agents.policy_agent`) is called only when a quota is used up.
+Until then its policy, quotas and log are local variables: "execute the policy while …".
+
+What costs time here: a number that Numba takes for signed and an index (`compiled.index`), a call
+that is not inlined (it counts references, with atomic instructions), and anything on the way from
+one state to the next, because the processor cannot start a step before it knows the state.
 
 Regret at step t is Σρ* - Σr. The sum of gains is kept as a sum over finished segments plus the
 current one's gain times its length, so that it does not depend on where a run was cut into pieces.
@@ -24,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import fields_of, freeze, inlined, jit, specialised, thaw
+from switchmdp.compiled import fields_of, freeze, index, inlined, jit, specialised, thaw
 from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
@@ -81,6 +84,27 @@ class Trace(NamedTuple):
     rewards: NDArray[np.float64]
 
 
+class Account(NamedTuple):
+    """How regret is computed in a stretch: one configuration, between two settlings."""
+
+    before: float  # the sum of gains over the segments before this one, since the last settling
+    gain: float
+    segment: int
+    every: int
+    horizon: int
+    settled_regret: float  # the part of regret and pseudo-regret before the last settling
+    settled_pseudo: float
+
+
+class PolicyRows(NamedTuple):
+    """The row of each state under the current policy; valid where `known` is the current number."""
+
+    known: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    mean: NDArray[np.float64]
+
+
 class EpisodeLog(NamedTuple):
     """What is recorded of each episode; arrays without room where it is not wanted."""
 
@@ -113,11 +137,10 @@ def add_exactly(total: float, rest: float, term: float) -> Any:
 
 
 @jit
-def regret_of(settled: Any, gains: float, rewards: float, means: float) -> Any:
-    """(regret, pseudo-regret) from the settled sums and those of the steps since."""
+def settled_part(settled: Any) -> Any:
+    """(regret, pseudo-regret) of the settled steps."""
     sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
-    regret = (sg - sr) + (sg_rest - sr_rest) + (gains - rewards)
-    return regret, (sg - sm) + (sg_rest - sm_rest) + (gains - means)
+    return (sg - sr) + (sg_rest - sr_rest), (sg - sm) + (sg_rest - sm_rest)
 
 
 @jit
@@ -170,71 +193,104 @@ def _note_nothing(agent: Any, log: Any, t: int) -> None:
     pass
 
 
+@jit
+def next_point(t: int, every: int, horizon: int) -> int:
+    """The step, from t on, after which the next point of the grid is written."""
+    return min(((t - 1) // every + 1) * every, horizon)
+
+
+@inlined
+def write_point(trace: Any, account: Any, t: int, point: int, rewards: float, means: float) -> None:
+    """Write the regret before step t."""
+    before, gain, segment, _, _, settled_regret, settled_pseudo = account
+    earned = before + gain * (t - segment)
+    trace.regret[index(point)] = settled_regret + (earned - rewards)
+    trace.pseudo_regret[index(point)] = settled_pseudo + (earned - means)
+
+
 @specialised
 def stretch(
-    agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
-    rewards: float, means: float, due: Any,
+    agent: Any, world: Any, log: Any, trace: Any, rows: Any, account: Any, t: int, state: int,
+    stop: int, first: int, point: int, rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
     """Steps t..stop, asking the agent at every one. A last state of -1 - s: a bad action in s."""
-    model, actions = world.model, world.actions
+    model, actions, law, parameter = world.model, world.actions, world.law, world.parameter
+    starts, row, start, end, mean = model.starts, model.row, model.start, model.stop, model.mean
+    successors, cumulative = model.successors, model.cumulative
+    reward_words, move_words = world.reward_words, world.move_words
+    every, horizon = account.every, account.horizon
+    grid = next_point(t, every, horizon)
     keep = trace.states.size > 0
     while t <= stop and not is_full(log) and not due[0]:
         action = agent.act(state)
-        pair = find_pair(model.starts, actions, state, action)
+        pair = find_pair(starts, actions, state, action)
         if pair < 0:
-            return t, -1 - state, rewards, means
+            return t, -1 - state, point, rewards, means
         if log.start.size > 0:
             note_episode(agent, log, t)
-        y = model.row[pair]
-        reward = draw_reward(world.law, world.parameter, model.mean[y], world.reward_words)
-        target = draw_successor(
-            model.start[y], model.stop[y], model.successors, model.cumulative, world.move_words
-        )
+        y = index(row[index(pair)])
+        reward = draw_reward(law, parameter, mean[y], reward_words)
+        target = draw_successor(start[y], end[y], successors, cumulative, move_words)
         agent.observe(state, action, reward, target)
         rewards += reward
-        means += model.mean[y]
+        means += mean[y]
         if keep:
-            trace.states[t - first], trace.actions[t - first] = state, action
-            trace.rewards[t - first] = reward
+            at = index(t - first)
+            trace.states[at], trace.actions[at], trace.rewards[at] = state, action, reward
         state = target
         t += 1
-    return t, state, rewards, means
+        if t > grid:
+            write_point(trace, account, t, point, rewards, means)
+            point += 1
+            grid = min(grid + every, horizon)
+    return t, state, point, rewards, means
 
 
 @inlined
 def follow(
-    law: int, world: Any, choice: Any, quota: Any, log_pair: Any, log_next: Any, log_reward: Any,
-    n: int, t: int, state: int, last: int, rewards: float, means: float,
+    law: int, world: Any, trace: Any, rows: Any, number: int, account: Any, choice: Any, quota: Any,
+    log_pair: Any, log_next: Any, log_reward: Any, n: int, t: int, state: int, last: int, grid: int,
+    point: int, rewards: float, means: float,
 ) -> Any:  # fmt: skip
     """Follow the policy up to step `last` or the end of a quota, logging from position n on."""
     model, parameter = world.model, world.parameter
-    row, start, stop, mean = model.row, model.start, model.stop, model.mean
     successors, cumulative = model.successors, model.cumulative
     reward_words, move_words = world.reward_words, world.move_words
-    while t <= last and quota[state] > 0:
-        pair = choice[state]
-        y = row[pair]
-        reward = draw_reward(law, parameter, mean[y], reward_words)
-        target = draw_successor(start[y], stop[y], successors, cumulative, move_words)
-        quota[state] -= 1
-        log_pair[n] = pair
-        log_next[n] = target
-        log_reward[n] = reward
+    known, start, stop, mean = rows.known, rows.start, rows.stop, rows.mean
+    every, horizon = account.every, account.horizon
+    while t <= last and quota[index(state)] > 0:
+        s, pair = index(state), choice[index(state)]
+        if known[s] != number:
+            y = index(model.row[index(pair)])
+            start[s], stop[s], mean[s] = model.start[y], model.stop[y], model.mean[y]
+            known[s] = number
+        expected = mean[s]
+        reward = draw_reward(law, parameter, expected, reward_words)
+        target = draw_successor(start[s], stop[s], successors, cumulative, move_words)
+        quota[s] -= 1
+        log_pair[index(n)] = pair
+        log_next[index(n)] = target
+        log_reward[index(n)] = reward
         n += 1
         rewards += reward
-        means += mean[y]
+        means += expected
         state = target
         t += 1
-    return t, state, rewards, means
+        if t > grid:
+            write_point(trace, account, t, point, rewards, means)
+            point += 1
+            grid = min(grid + every, horizon)
+    return t, state, grid, point, rewards, means
 
 
 @stretch.when(lambda cls: getattr(cls, "follows_policy", False))
 def _stretch_by_policy(
-    agent: Any, world: Any, log: Any, trace: Any, t: int, state: int, stop: int, first: int,
-    rewards: float, means: float, due: Any,
+    agent: Any, world: Any, log: Any, trace: Any, rows: Any, account: Any, t: int, state: int,
+    stop: int, first: int, point: int, rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
     """Steps t..stop of an agent that follows a policy, called only when a quota is used up."""
     actions = world.actions
+    grid = next_point(t, account.every, account.horizon)
     keep = trace.states.size > 0
     while t <= stop and not is_full(log) and not due[0]:
         agent.prepare(state)
@@ -246,14 +302,14 @@ def _stretch_by_policy(
         last = min(stop, t + agent.patience() - 1)
         # Twice the same, so that the common law's loop is compiled without the other laws in it.
         if world.law == COMMON:
-            t, state, rewards, means = follow(
-                COMMON, world, choice, quota, log_pair, log_next, log_reward,
-                n, t, state, last, rewards, means,
+            t, state, grid, point, rewards, means = follow(
+                COMMON, world, trace, rows, begin, account, choice, quota, log_pair, log_next,
+                log_reward, n, t, state, last, grid, point, rewards, means,
             )  # fmt: skip
         else:
-            t, state, rewards, means = follow(
-                world.law, world, choice, quota, log_pair, log_next, log_reward,
-                n, t, state, last, rewards, means,
+            t, state, grid, point, rewards, means = follow(
+                world.law, world, trace, rows, begin, account, choice, quota, log_pair, log_next,
+                log_reward, n, t, state, last, grid, point, rewards, means,
             )  # fmt: skip
         if keep:
             for i in range(t - begin):
@@ -262,7 +318,7 @@ def _stretch_by_policy(
                 trace.rewards[at] = log_reward[n + i]
                 origin = log_next[n + i]
         agent.credit_logged(t - begin)
-    return t, state, rewards, means
+    return t, state, point, rewards, means
 
 
 def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int,
@@ -277,6 +333,11 @@ def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: in
     t, state, change, segment, before, rewards, means, sums = at
     settled = (sums[0], sums[1], sums[2], sums[3], sums[4], sums[5])  # a plain tuple of floats
     first, point = t, 0
+    n_states = world.model.starts.size - 1
+    rows = PolicyRows(
+        np.zeros(n_states, np.int64), np.zeros(n_states, np.int64), np.zeros(n_states, np.int64),
+        np.zeros(n_states),
+    )  # fmt: skip
     while t <= horizon and not due[0]:
         while change < change_points.size and change_points[change] <= t:
             before += gains[change] * (t - segment)
@@ -284,23 +345,22 @@ def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: in
             for k in range(patches.offsets[change], patches.offsets[change + 1]):
                 row[patches.pair[k]] = patches.new[k]
             change += 1
-        grid = min(((t - 1) // every + 1) * every, horizon)
         settling = next_settling(t)
-        stop = min(grid, settling)
+        stop = min(horizon, settling)
         if change < change_points.size:
             stop = min(stop, change_points[change] - 1)
-        t, state, rewards, means = stretch(
-            agent, world, log, trace, t, state, stop, first, rewards, means, due
+        settled_regret, settled_pseudo = settled_part(settled)
+        account = Account(
+            before, gains[change], segment, every, horizon, settled_regret, settled_pseudo
         )
+        t, state, point, rewards, means = stretch(
+            agent, world, log, trace, rows, account, t, state, stop, first, point, rewards, means,
+            due,
+        )  # fmt: skip
         if t <= stop:
             break
-        earned = before + gains[change] * (t - segment)
-        if t > grid:
-            trace.regret[point], trace.pseudo_regret[point] = regret_of(
-                settled, earned, rewards, means
-            )
-            point += 1
         if t > settling:
+            earned = before + gains[change] * (t - segment)
             sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
             sg, sg_rest = add_exactly(sg, sg_rest, earned)
             sr, sr_rest = add_exactly(sr, sr_rest, rewards)
