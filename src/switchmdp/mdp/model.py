@@ -86,7 +86,8 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
         return np.int64(successors[index(low)])
     # Counting has no branch that a processor could mispredict. Four at a time: otherwise LLVM makes
     # vectors of these few numbers, and adding up a vector takes longer than all the rest.
-    position = k = start
+    position: Any = start
+    k = start
     while k + 4 < stop:
         position += (
             np.int64(u >= cumulative[index(k)])
