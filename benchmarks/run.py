@@ -19,6 +19,7 @@ import numpy as np
 
 import agents
 import engine
+import fused_loop
 import large
 import load
 import speed
@@ -34,6 +35,7 @@ def main() -> int:
     options = parser.parse_args()
     sections: dict[str, Callable[[], list[Row]]] = {
         "start": startup.waits,
+        "the loop": fused_loop.ratios,
         "steps": lambda: agents.speeds(options.rivals),
         "detectors": agents.detectors,
         "extended value iteration": speed.extended_value_iteration,

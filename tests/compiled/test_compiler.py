@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -81,6 +82,29 @@ def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None
     assert OuterFunction(lambda x: theirs(x))(2.0) == 10.0
     assert ours(1.5) == 0.5
     assert optimised.count("theirs") == 1
+
+
+def test_python_can_call_a_function_of_others_that_ours_have_called_first() -> None:
+    @numba.njit  # type: ignore[untyped-decorator]  # Numba ships no types
+    def theirs(x: float) -> float:
+        return x * 10.0
+
+    assert OuterFunction(lambda x: theirs(x))(2.0) == 20.0
+    assert theirs(3.0) == 30.0
+
+
+def test_threads_can_compile_at_the_same_time() -> None:
+    def make(k: int) -> Any:
+        @jit
+        def inner(x: float) -> float:
+            return x + k
+
+        return OuterFunction(lambda x: inner(x) * 2.0)
+
+    functions = [make(k) for k in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda function: function(1.0), functions))
+    assert results == [2.0 * (1.0 + k) for k in range(8)]
 
 
 def test_an_error_while_compiling_leaves_the_compiler_usable(optimised: list[str]) -> None:

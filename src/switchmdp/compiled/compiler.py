@@ -7,8 +7,9 @@ with all that it calls inlined or linked in. That halves the time to compile and
 machine code as fast. Without it, and with it (CPU time): SW-UCRL 23.7 s and 13 s, UCRL2 after it
 8.1 s and 4 s, EvidencePSRL after these 38 s and 12 s.
 
-The hook is the class of Numba's code libraries. Code that others compile with Numba in the same
-process passes through it unchanged, because the stack of outermost functions is empty then.
+The hook is the class of Numba's code libraries, and a stack of the functions that are being
+compiled. Numba's compiler lock covers both. Functions that others compile with Numba are compiled
+as usual, even if our functions call them, because Python may call them too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.registry import CPUDispatcher, cpu_target
 
@@ -23,7 +25,15 @@ from numba.core.registry import CPUDispatcher, cpu_target
 OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
 INNER_OPTIONS = {**OPTIONS, "no_cpython_wrapper": True}
 
-_outermost: list[str] = []  # names of the functions that Python calls and that are being compiled
+_compiling: list[Any] = []  # the functions that are being compiled, the outermost first
+
+
+class _Watcher(event.Listener):  # type: ignore[misc]  # Numba ships no types
+    def on_start(self, started: Any) -> None:
+        _compiling.append(started.data["dispatcher"])
+
+    def on_end(self, ended: Any) -> None:
+        _compiling.pop()
 
 
 class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
@@ -31,13 +41,6 @@ class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no type
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         CPUDispatcher.__init__(self, function, targetoptions={**OPTIONS, **options})
-
-    def compile(self, sig: Any) -> Any:
-        _outermost.append(self.py_func.__qualname__)
-        try:
-            return super().compile(sig)
-        finally:
-            _outermost.pop()
 
 
 class InnerFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
@@ -60,7 +63,12 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
     """The code of one function and of all that it calls."""
 
     def _is_inner(self) -> bool:
-        return bool(_outermost) and self.name != _outermost[-1]
+        """Whether this code is only ever linked into that of an outer function."""
+        if not any(isinstance(function, OuterFunction) for function in _compiling):
+            return False
+        function = _compiling[-1]
+        helper = self.name != function.py_func.__qualname__  # made for the function by Numba
+        return helper or _never_called_from_python(function)
 
     def _optimize_final_module(self) -> None:
         if not self._is_inner():
@@ -74,6 +82,12 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
             super()._finalize_final_module()
 
 
+def _never_called_from_python(function: Any) -> bool:
+    """True for our inner functions, our methods, and the functions inside Numba."""
+    has_no_wrapper = function.targetoptions.get("no_cpython_wrapper", False)
+    return has_no_wrapper or function.py_func.__module__.partition(".")[0] == "numba"
+
+
 class _Codegen(JITCPUCodegen):  # type: ignore[misc]  # Numba ships no types
     _library_class = _Library
 
@@ -83,3 +97,4 @@ class _Codegen(JITCPUCodegen):  # type: ignore[misc]  # Numba ships no types
 
 
 cpu_target.target_context.codegen().__class__ = _Codegen
+event.register("numba:compile", _Watcher())

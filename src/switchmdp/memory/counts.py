@@ -235,17 +235,22 @@ class Counts(Slots):
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""
         visits, high, low = self.visits, self.high, self.low
-        for i in range(first, last):
-            pair, reward = index(pairs[index(i)]), rewards[index(i)]
-            visits[pair] += 1
-            high[pair] += high_part(reward)
-            low[pair] += low_part(reward)
         if self.full:
             offset, count = self.offset, self.count
             for i in range(first, last):
-                count[index(offset[index(pairs[index(i)])] + nexts[index(i)])] += 1
+                pair, scaled = index(pairs[index(i)]), rewards[index(i)] * HIGH
+                whole = int(scaled)
+                visits[pair] += 1
+                high[pair] += whole
+                if scaled != whole:  # which no reward of 0 or 1 is
+                    low[pair] += low_part(rewards[index(i)])
+                count[index(offset[pair] + nexts[index(i)])] += 1
         else:
             for i in range(first, last):
+                pair = index(pairs[index(i)])
+                visits[pair] += 1
+                high[pair] += high_part(rewards[index(i)])
+                low[pair] += low_part(rewards[index(i)])
                 slot = self.slot_of(pairs[i], nexts[i])
                 nexts[i] = slot
                 self.count[self.offset[pairs[i]] + slot] += 1
@@ -255,10 +260,12 @@ class Counts(Slots):
         visits, high, low = self.visits, self.high, self.low
         offset, count = self.offset, self.count
         for i in range(first, last):
-            pair, reward = index(pairs[index(i)]), rewards[index(i)]
+            pair, scaled = index(pairs[index(i)]), rewards[index(i)] * HIGH
+            whole = int(scaled)
             visits[pair] -= 1
-            high[pair] -= high_part(reward)
-            low[pair] -= low_part(reward)
+            high[pair] -= whole
+            if scaled != whole:
+                low[pair] -= low_part(rewards[index(i)])
             count[index(offset[pair] + slots[index(i)])] -= 1
 
     def moved(self, pairs: Pairs, place: Any) -> Counts:

@@ -40,7 +40,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Permutation, Scratch, Shape, compiled, interpreted, jit
+from switchmdp.compiled import Permutation, Scratch, Shape, compiled, inlined, interpreted, jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 
@@ -50,7 +50,7 @@ from switchmdp.mdp.model import FULL_ROWS_UP_TO
 ZERO: Any = np.int64(0)  # a literal 0 would be compiled for apart
 
 
-@jit
+@inlined
 def take_from_full_row(row: Any, best: int, order: Any, radius: float) -> None:
     """Turn p̂, given for all states, into the optimistic row; `order` lists worst states first."""
     raised = min(1.0, row[best] + radius / 2.0)
@@ -106,7 +106,7 @@ def value_of_list(
     return total
 
 
-@jit
+@inlined
 def optimistic_value(
     estimates: Any, target: Any, first: int, used: int, full: bool, value: Any, order: Any,
     best: int, top: float, radius: float, values: Any, masses: Any,
