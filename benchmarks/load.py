@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from switchmdp.online import Decisions
-from switchmdp.storage.log import read
+from switchmdp.online import Decisions, events_of
 from timing import Row, at_most, median_seconds, show
 
 CONNECTIONS = 24
@@ -114,7 +113,7 @@ def lost(folder: Path, told: list[Told]) -> tuple[int, int]:
         learner = decisions.learner
     decided: Counter[int] = Counter()
     answers: dict[int, list[tuple[float, int]]] = {}
-    for _, record in read(folder):
+    for _, record in events_of(folder):
         if record["event"] == "decide":
             decided[record["decision"]] += 1
         elif record["event"] == "feedback":

@@ -57,12 +57,15 @@ def serving(command: Any) -> Any:
     """The options of `serve`."""
     path = click.Path(path_type=Path)
     for option in reversed((
-        click.option("--data", type=path, required=True, metavar="FOLDER",
-                     help="The folder that holds the decisions; created if it does not exist."),
+        click.option("--data", type=path, metavar="FOLDER",
+                     help="The folder of the database `switchmdp.sqlite`; created if it does not "
+                          "exist."),
+        click.option("--database", type=path, metavar="FILE",
+                     help="The file of the database (.sqlite or .db), instead of --data."),
         click.option("--agent", metavar="NAME",
                      help="The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
                           "need the problem or its change points can't be served "
-                          "[the agent in FOLDER]."),
+                          "[the agent in the database]."),
         click.option("--states", type=click.IntRange(1), metavar="N",
                      help="The number of states."),
         click.option("--actions", type=click.IntRange(1), metavar="N",
@@ -75,14 +78,14 @@ def serving(command: Any) -> Any:
                      help="Another parameter of the agent, such as changes=4; may be repeated."),
         click.option("--warm-start", type=path, metavar="PATH",
                      help="Before serving, learn from a CSV file with the columns "
-                          "state,action,reward,next_state, or from another folder of decisions. "
-                          "Only for a new FOLDER."),
+                          "state,action,reward,next_state, or from another database. Only for a "
+                          "new one."),
         click.option("--replan", type=click.Choice(["inline", "background"]), metavar="HOW",
                      help="inline: a decision waits while the agent plans; background: the old "
-                          "policy decides while the agent plans [as in FOLDER, else inline]."),
+                          "policy decides while the agent plans [as stored, else inline]."),
         click.option("--expiry", type=float, metavar="SECONDS",
                      help="How long a decision waits for feedback, counted while the service "
-                          "runs [as in FOLDER, else 3600]."),
+                          "runs [as stored, else 3600]."),
         click.option("--host", default="127.0.0.1", metavar="ADDRESS",
                      help="The address to listen on; other machines can connect only if there is "
                           "a token [127.0.0.1]."),
@@ -284,11 +287,11 @@ def serve(
     `switchmdp serve --data shop`: it continues where it stopped. / is a live page, and
     /openapi.json describes all routes.
     """
-    from switchmdp.cli.serve import parsed, serve_folder
+    from switchmdp.cli.serve import parsed, serve_database
 
     given = {"window": window, "delta": delta}
     parameters = {name: value for name, value in given.items() if value is not None}
-    return serve_folder(parameters=parsed(others) | parameters, sync=not no_sync, **how)
+    return serve_database(parameters=parsed(others) | parameters, sync=not no_sync, **how)
 
 
 @cli.command()
@@ -346,14 +349,48 @@ def doctor() -> int:
 def replay(
     log: Path, agent: str, delta: float | None, others: tuple[str, ...], as_json: bool, **given: Any
 ) -> int:
-    """Verify a log of decisions, and evaluate an agent on it.
+    """Verify the events of a service, and evaluate an agent on them.
 
-    LOG is the folder of `serve` or `online.Decisions`. First, the log is applied from its
-    beginning, to check that it gives the same learner, bit for bit. Then the agent predicts the
-    logged steps one by one. Two baselines are shown beside it: an agent that never forgets, and one
-    that remembers only the last visit to each pair.
+    LOG is the database of `serve` or `online.Decisions`, or its folder. First, all events are
+    applied from the beginning, to check that they give the same learner, bit for bit. Then the
+    agent predicts the stored steps one by one. Two baselines are shown beside it: an agent that
+    never forgets, and one that remembers only the last visit to each pair.
     """
     from switchmdp.cli.replay import replay_log
     from switchmdp.cli.serve import parsed
 
     return replay_log(log, agent, given, delta, parsed(others), as_json)
+
+
+@cli.command("import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
+              help="The database to add to [FOLDER/switchmdp.sqlite].")  # fmt: skip
+@click.option("--model", default="main", metavar="NAME",
+              help="The name of the model in the database [main].")  # fmt: skip
+def import_(folder: Path, database: Path | None, model: str) -> int:
+    """Convert a folder of decisions of an earlier version.
+
+    All events are replayed, from the folder and from the database. If the learners are not equal
+    bit for bit, nothing is imported. FOLDER is not changed.
+    """
+    from switchmdp.cli.serve import import_old_folder
+
+    return import_old_folder(folder, database, model)
+
+
+@cli.command()
+@click.option("--data", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="The folder of the database.")  # fmt: skip
+@click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
+              help="The file of the database, instead of --data.")  # fmt: skip
+@JSON
+def check(data: Path | None, database: Path | None, as_json: bool) -> int:
+    """Check the database of a service, and report what is damaged.
+
+    Checks the file, that no event is missing or altered, and that every snapshot equals the replay
+    of the events. It only reads, so it can run beside the service.
+    """
+    from switchmdp.cli.serve import check_database, place_of
+
+    return check_database(place_of(data, database), as_json)

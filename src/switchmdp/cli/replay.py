@@ -16,7 +16,6 @@ from switchmdp.cli import DAMAGED, FINE
 from switchmdp.cli.output import say, say_json, tell
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
-from switchmdp.online.folder import Verified
 from switchmdp.online.servable import check_parameters, parameters_of
 
 EVERY = 5.0  # seconds between two lines of progress
@@ -104,7 +103,7 @@ def _progress(what: str, as_json: bool) -> Callable[[int], None]:
     return show
 
 
-def _say_verified(verified: Verified, as_json: bool, code: int) -> None:
+def _say_verified(verified: online.Verified, as_json: bool, code: int) -> None:
     if as_json:
         say_json(
             "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from switchmdp.memory import Window
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
-from switchmdp.online.snapshots import snapshots_of
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, math.inf)
 Sample = tuple[Mapping[str, str], float]
@@ -100,12 +99,11 @@ def _of_the_learner(learner: Learner) -> list[tuple[str, str, str, float]]:
 
 
 def _of_the_log(decisions: Decisions, failed: bool) -> list[tuple[str, str, str, float]]:
-    newest = next(iter(snapshots_of(decisions.folder).values()))
     return [
-        ("log_records_total", "counter", "Records in the log.", decisions.records),
-        ("log_failed", "gauge", "1 while the log cannot be written.", failed),
+        ("log_records_total", "counter", "Events in the database.", decisions.records),
+        ("log_failed", "gauge", "1 while the database cannot be written.", failed),
         ("snapshot_age_seconds", "gauge", "Age of the newest snapshot.",
-         max(0.0, time.time() - newest.stat().st_mtime)),
+         max(0.0, time.time() - decisions.snapshot_time)),
         ("snapshot_failed", "gauge", "1 if the last snapshot could not be written.",
          decisions.snapshot_failure is not None),
     ]  # fmt: skip

@@ -29,7 +29,7 @@ HTTP_ERRORS = {
     422: ("InvalidParameter", "A value is missing, of the wrong type, or out of range."),
     429: ("TooManyRequests", "Too many requests; retry after the seconds in `Retry-After`."),
     500: ("InternalError", "An internal error of the service."),
-    503: ("LogFailed", "The log cannot be written; the request is not acknowledged."),
+    503: ("LogFailed", "The database cannot be written; the request is not acknowledged."),
 }
 
 

@@ -1,7 +1,7 @@
 """The service: decisions over HTTP, as JSON (a Starlette application).
 
 A handler enters its event, which takes microseconds, and then waits for the disk together with all
-other requests (`journal.GroupCommit`): every answer is durable. Errors are typed, and answered as
+other requests (`GroupCommit`): every answer is durable. Errors are typed, and answered as
 `{"error": "InvalidState", "message": "state must be an integer from 0 to 4, got 7"}`.
 
 A body must be one JSON object with the keys and types of its route. Python's JSON parser is too
@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn
 
 from switchmdp.errors import (
@@ -38,7 +40,6 @@ except ImportError as error:
 from switchmdp.online.access import ROUTE, AccessControl, error_response
 from switchmdp.online.beliefs import beliefs
 from switchmdp.online.decisions import Decisions
-from switchmdp.online.journal import GroupCommit
 from switchmdp.online.metrics import Metrics
 from switchmdp.online.page import content_security_policy, page
 from switchmdp.online.routes import HTTP_ERRORS, ROUTES, Route, Schema, document
@@ -165,8 +166,8 @@ class Service:
         """Whether decisions can be made. Retries the disk if it has failed."""
         try:
             await self._commits.recovered()
-        except LogFailed:  # its message names the folder, and this route needs no token
-            raise LogFailed("the log cannot be written") from None
+        except LogFailed:  # its message names the file, and this route needs no token
+            raise LogFailed("the database cannot be written") from None
         return {"status": "ok"}
 
     async def openapi(self) -> dict[str, Any]:
@@ -176,6 +177,63 @@ class Service:
     async def page(self) -> Response:
         """The live page."""
         return HTMLResponse(page(), headers={"Content-Security-Policy": content_security_policy()})
+
+
+MOST_WAITING = 1000
+
+
+class GroupCommit:
+    """Combines the waits of many requests into few calls of `commit`.
+
+    While one call runs in a thread, other requests wait for the next one together. If a call fails,
+    every request in its group gets the error.
+    """
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        self._commit = commit
+        self._gathering: list[asyncio.Future[None]] = []
+        self._busy = False
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self.failure: BaseException | None = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether too many requests wait for the disk to accept another."""
+        return len(self._gathering) >= MOST_WAITING
+
+    async def recovered(self) -> None:
+        """After a failure, return once the waiting events are on disk, or raise the error again."""
+        if self.failure is not None:
+            await self.done()
+
+    async def done(self) -> None:
+        """Wait until all events entered so far are on disk."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._gathering.append(mine)
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._start)  # later, so that other requests can join the group
+        await mine
+
+    def _start(self) -> None:
+        group, self._gathering = self._gathering, []
+        sync = asyncio.get_running_loop().run_in_executor(self._thread, self._commit)
+        sync.add_done_callback(partial(self._finish, group))
+
+    def _finish(self, group: list[asyncio.Future[None]], sync: asyncio.Future[None]) -> None:
+        self.failure = sync.exception()
+        for waiter in group:
+            if waiter.done():  # the request was cancelled
+                continue
+            if self.failure is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(self.failure)
+        if self._gathering:
+            self._start()
+        else:
+            self._busy = False
 
 
 async def _typed_error(request: Request, error: Any) -> Response:
