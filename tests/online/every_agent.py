@@ -24,7 +24,7 @@ from switchmdp.agents.registry import servable_agents
 from switchmdp.cli.replay import replay_log
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
-from switchmdp.online.servable import parameters_of
+from switchmdp.online.evaluation import parameters_of
 
 STEPS = 60
 SIMULATED = 2000

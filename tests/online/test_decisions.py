@@ -27,8 +27,8 @@ from switchmdp.errors import (
     Mismatch,
 )
 from switchmdp.online import Decisions, events_of, history, rebuild
-from switchmdp.online.beliefs import beliefs
 from switchmdp.online.database import SQLite
+from switchmdp.online.views import beliefs
 
 STEPS = 3000
 MAKERS: dict[str, Callable[[sm.SwitchingMDP], Agent]] = {

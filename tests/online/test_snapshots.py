@@ -39,11 +39,10 @@ from switchmdp.agents import Agent
 from switchmdp.agents.saving import described
 from switchmdp.errors import DamagedFile, LogFailed, SwitchmdpError
 from switchmdp.online import Decisions, events_of, rebuild, snapshots
-from switchmdp.online.beliefs import beliefs
 from switchmdp.online.database import SQLite
 from switchmdp.online.learner import Learner, Settings
-from switchmdp.online.metrics import Metrics
 from switchmdp.online.recovery import replay
+from switchmdp.online.views import Metrics, beliefs
 
 
 @pytest.mark.parametrize("spoilt", [1, 2])

@@ -17,10 +17,10 @@ from switchmdp.agents import Agent
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import ForgottenDecision, SwitchmdpError
 from switchmdp.online import Decisions, events_of
-from switchmdp.online.beliefs import beliefs
 from switchmdp.online.database import MODEL, database_in, row_of
 from switchmdp.online.learner import Learner
 from switchmdp.online.snapshots import load, parts_of
+from switchmdp.online.views import beliefs
 
 S, A = 4, 3
 Make = Callable[[], Agent]

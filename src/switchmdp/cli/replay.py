@@ -15,8 +15,14 @@ from switchmdp import online
 from switchmdp.cli import DAMAGED, FINE
 from switchmdp.cli.output import say, say_json, tell
 from switchmdp.errors import InvalidParameter
-from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
-from switchmdp.online.servable import check_parameters, parameters_of
+from switchmdp.online.evaluation import (
+    LAST_VISIT,
+    candidates,
+    check_parameters,
+    default_windows,
+    parameters_of,
+    significance,
+)
 
 EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed

@@ -16,7 +16,7 @@ from switchmdp.cli.output import say, say_json, tell
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.online import Decisions, Signal, check, history, import_folder
 from switchmdp.online.database import SUFFIXES, database_in, is_new
-from switchmdp.online.servable import create, parameters_of
+from switchmdp.online.evaluation import create, parameters_of
 
 COLUMNS = ["state", "action", "reward", "next_state"]
 Row = tuple[int, int, float, int]

@@ -36,6 +36,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,8 +54,11 @@ FORMAT = "1"
 APPLICATION = 0x53574D44  # "SWMD": marks the file as ours
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 GENERATIONS = 2  # of snapshots, besides the initial one
-PAGES = 4000  # of the write-ahead log, after which it is copied to the main file
+# Pages of the write-ahead log after which it is copied to the main file, and reused. While it grows,
+# a sync takes 4 ms; when it is reused, 0.2 ms (measured on an ext4 disk, 12 rows at a time).
+PAGES = 1000
 BATCH = 5000  # events read at once
+INSERTED = 100  # events in one statement
 TEMPORARY = ("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_BUSY")  # errors that are not damage
 FATAL = ("FSYNC", "CONSTRAINT", "CORRUPT", "NOTADB")  # errors after which nothing more is written
 
@@ -232,9 +236,11 @@ class SQLite:
         return os.getpid() == self._process
 
     def check(self) -> None:
-        """Raise an error in a forked process, and if the file was moved, replaced or deleted."""
+        """Raise an error in a forked process."""
         if not self.is_mine:
             raise LogFailed(f"{self.path} is open in the parent of this forked process")
+
+    def _check_files(self) -> None:
         with suppress(OSError):
             if self._files() == self._opened:
                 return
@@ -250,6 +256,7 @@ class SQLite:
             if self._failure:
                 raise LogFailed(f"{self.path}: {self._failure}; it must be reopened")
             self.check()
+            self._check_files()
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
@@ -270,8 +277,11 @@ class SQLite:
             if again:
                 written = {model: self.last(model) for model in {row[0] for row in rows}}
                 rows = [row for row in rows if row[1] > written[row[0]]]
-            marks = ", ".join("?" * len(COLUMNS))
-            connection.executemany(f"INSERT INTO events VALUES ({marks})", rows)
+            marks = f"({', '.join('?' * len(COLUMNS))})"
+            for first in range(0, len(rows), INSERTED):  # few calls: each one waits for the GIL
+                part = rows[first : first + INSERTED]
+                values = ", ".join([marks] * len(part))
+                connection.execute(f"INSERT INTO events VALUES {values}", list(chain(*part)))
 
     def create(self, model: str, key: str, snapshot: bytes) -> None:
         """Add a model with its initial snapshot."""
