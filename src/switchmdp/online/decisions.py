@@ -43,21 +43,8 @@ from switchmdp.agents import Agent
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.saving import described
 from switchmdp.compiled import fields_of
-from switchmdp.errors import (
-    DamagedFile,
-    InvalidParameter,
-    LogFailed,
-    Mismatch,
-    UnknownDecision,
-)
-from switchmdp.online.database import (
-    MODEL,
-    Event,
-    SQLite,
-    Writer,
-    database_in,
-    is_new,
-)
+from switchmdp.errors import DamagedFile, InvalidParameter, LogFailed, Mismatch, UnknownDecision
+from switchmdp.online.database import MODEL, Event, SQLite, Writer, database_in, is_new
 from switchmdp.online.learner import (
     REJECTIONS,
     REPEATED,
