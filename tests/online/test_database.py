@@ -381,11 +381,21 @@ def test_events_can_be_queried_by_operators(tmp_path: Path) -> None:
 # Backups, and numbers that come again.
 
 
-def test_ids_issued_after_a_backup_are_unknown_once_it_is_restored(tmp_path: Path) -> None:
+def vacuumed(folder: Path, to: Path) -> Path:
+    """A backup by SQLite itself."""
+    to.mkdir()
+    sql(folder, "VACUUM INTO ?", str(to / NAME))
+    return to
+
+
+@pytest.mark.parametrize("back_up", [copied, vacuumed])
+def test_ids_issued_after_a_backup_are_unknown_once_it_is_restored(
+    back_up: Callable[[Path, Path], Path], tmp_path: Path
+) -> None:
     clock = Clock()
     with Decisions(sw_ucrl(), tmp_path / "own", clock=clock, timer=clock) as decisions:
         kept = decisions.decide(0)
-        backup = copied(tmp_path / "own", tmp_path / "backup")
+        backup = back_up(tmp_path / "own", tmp_path / "backup")
         lost = [decisions.decide(i % 4) for i in range(5)]
     with Decisions(None, backup, clock=clock, timer=clock) as decisions:
         for _ in range(2):  # also after the number was assigned again

@@ -86,6 +86,7 @@ def test_a_full_disk_is_reported_and_survived(
         assert [(answer.status, answer.json["error"]) for answer in answers] == [
             (503, "LogFailed")
         ] * 4
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert str(decisions.database) not in answers[2].body.decode()
         assert client.ask("GET", "/agent").status == 200
         assert "switchmdp_log_failed 1" in client.ask("GET", "/metrics").body.decode()

@@ -60,7 +60,8 @@ PAGES = 1000
 BATCH = 5000  # events read at once
 INSERTED = 100  # events in one statement
 TEMPORARY = ("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_BUSY")  # errors that are not damage
-FATAL = ("FSYNC", "CONSTRAINT", "CORRUPT", "NOTADB")  # errors after which nothing more is written
+# Errors after which nothing more is written.
+FATAL = ("FSYNC", "CONSTRAINT", "CORRUPT", "NOTADB")
 
 Event = dict[str, Any]
 Row = tuple[Any, ...]
@@ -210,16 +211,16 @@ class SQLite:
 
     def _prepare(self, sync: bool, read_only: bool) -> None:
         execute = self._connection.execute
-        tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not tables and not read_only:
-            if execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-                raise sqlite3.OperationalError("its file system does not support the WAL mode")
+        new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not read_only
+        if not new and execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise ForeignFolder(f"{self.path} is not a database of switchmdp")
+        if not read_only and execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise sqlite3.OperationalError("its file system does not support the WAL mode")
+        if new:
             self._connection.executescript(
                 f"BEGIN; PRAGMA application_id = {APPLICATION}; {SCHEMA}"
                 f"INSERT INTO settings VALUES ('format', '{FORMAT}'); COMMIT"
             )
-        if execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise ForeignFolder(f"{self.path} is not a database of switchmdp")
         stored = execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
         if stored != (FORMAT,):
             raise DamagedFile(f"{self.path} has format {stored}, known is {FORMAT}")
@@ -447,8 +448,10 @@ class Writer:
             again, self._unsure = self._unsure, True
             try:
                 self.store.append([row for _, row in waiting], again=again)
-            except BaseException:
+            except BaseException as error:
                 self.stuck = True
+                if isinstance(error, DamagedFile):  # found when the last events were looked up
+                    raise LogFailed(str(error)) from None
                 raise
             self._committed = waiting[-1][0]
             self._unsure = self.stuck = False

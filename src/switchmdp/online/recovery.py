@@ -115,16 +115,14 @@ def _open(place: Place) -> closing[SQLite]:
 
 
 def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> Learner:
-    """Replay all events from the initial agent, without later snapshots.
+    """The learner that all events give, from the initial agent.
 
     The result is the learner of the live process, bit for bit.
     """
-    with _open(place) as store:
-        learner = initial(store, model, classes)
-        differing = sum(differs for _, differs in replay(learner, store.events(model)))
-    if differing:
-        raise DamagedFile(f"{store.name}: {differing} replayed actions differ from the events")
-    return learner
+    verified = verify(place, classes, model=model)
+    if verified.differing:
+        raise DamagedFile(f"{place}: {verified.differing} replayed actions differ from the events")
+    return verified.learner
 
 
 def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:

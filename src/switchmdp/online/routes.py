@@ -42,7 +42,7 @@ HTTP_ERRORS = {
     422: ("InvalidParameter", "A value is missing, of the wrong type, or out of range."),
     429: ("TooManyRequests", "Too many requests; retry after the seconds in `Retry-After`."),
     500: ("InternalError", "An internal error of the service."),
-    503: ("LogFailed", "The database cannot be written; the request is not acknowledged."),
+    503: ("LogFailed", "The database cannot be written; the request is not acknowledged. Retry."),
 }
 
 
@@ -228,7 +228,7 @@ def _refusal(status: int) -> dict[str, Any]:
         "description": HTTP_ERRORS[status][1],
         "content": {"application/json": {"schema": schema}},
     }
-    if status == 429:
+    if status in (429, 503):
         found["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
     return found
 

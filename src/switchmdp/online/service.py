@@ -254,7 +254,8 @@ class GroupCommit:
 
 async def _typed_error(request: Request, error: Any) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return error_response(status, str(error), type(error).__name__)
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return error_response(status, str(error), type(error).__name__, headers)
 
 
 async def _http_error(request: Request, error: Any) -> Response:
