@@ -92,6 +92,13 @@ def test_a_database_can_be_given_as_a_file(tmp_path: Path) -> None:
     assert set(modes(tmp_path)) >= {"shop.sqlite", "shop.sqlite-lock"}
 
 
+def test_the_folder_of_the_decisions_is_deprecated(tmp_path: Path) -> None:
+    with Decisions(sw_ucrl(), tmp_path) as decisions:
+        with pytest.warns(DeprecationWarning, match=r"\.database\.parent"):
+            assert decisions.folder == tmp_path
+        assert decisions.database == tmp_path / NAME
+
+
 def test_one_database_holds_several_models(tmp_path: Path) -> None:
     """One after the other: a process that serves many models shares the database among them."""
     states: dict[str, Any] = {}

@@ -32,8 +32,10 @@ import os
 import secrets
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -273,6 +275,12 @@ class Decisions:
     def start_over(self) -> None:
         """Forget everything learned, after a known change."""
         self._happen({"event": "restart"})
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the database. Deprecated: use `database`, the file."""
+        warnings.warn("Decisions.folder is now .database.parent", DeprecationWarning, stacklevel=2)
+        return self.database.parent
 
     def look(self, at: Callable[[Learner], Any]) -> Any:
         """Return `at(learner)`, called while no event is being applied."""
