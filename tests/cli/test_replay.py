@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.online.workbench import change_event
 
 from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions
-from switchmdp.storage.log import encoded, files_of, read
+from switchmdp.online.database import NAME
 
 
 @pytest.fixture
@@ -112,10 +113,7 @@ def test_an_agent_without_predictions_is_compared_by_agreement_only(call: Any, l
 
 
 def test_a_log_that_gives_a_different_learner_is_reported(call: Any, log: Path) -> None:
-    (file,) = files_of(log).values()
-    records = dict(read(log))
-    records[800]["reward"] = 0.25
-    file.write_bytes(b"".join(encoded(number, record) for number, record in records.items()))
+    change_event(log, 800, reward=0.25)
     said = call("replay", log, "--window", 30)
     assert said.code == 4
     assert "the learner DIFFERS from the snapshot at record 800" in said.out
@@ -173,5 +171,5 @@ def test_invalid_parameters_are_reported(
 def test_a_folder_without_a_log_is_reported(call: Any) -> None:
     said = call("replay", "nowhere")
     assert said.code == 4
-    assert said.err == "error: nowhere is not a folder of decisions: it has no decisions.json\n"
+    assert said.err == f"error: there is no database {Path('nowhere', NAME)}\n"
     assert not Path("nowhere").exists()

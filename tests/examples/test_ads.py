@@ -132,7 +132,7 @@ def test_a_service_is_stopped_when_its_caller_fails(ads: Any, tmp_path: Path) ->
     with pytest.raises(OSError):  # noqa: PT011  # refused, reset or cut off: it is gone
         found[0].decide("ann", 0)
     found[0].close()
-    assert (tmp_path / "data" / "decisions.json").exists()
+    assert (tmp_path / "data" / "switchmdp.sqlite").exists()
 
 
 def test_a_service_that_does_not_start_says_why(ads: Any, tmp_path: Path) -> None:

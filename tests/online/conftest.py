@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.online.serving import Client, serving
-from tests.online.workbench import bits, kill, live, sw_ucrl
+from tests.online.workbench import bits, kill, live, snapshots_in, sw_ucrl
 
 from switchmdp.agents import SWUCRL
-from switchmdp.online import Decisions, snapshots
+from switchmdp.online import Decisions
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lived(tmp_path: Path) -> tuple[Path, Any]:
-    """A folder with snapshots, whose process was killed; and what its learner was."""
+    """A folder with snapshots, whose process was killed; and the state of its learner."""
     folder = tmp_path / "lived"
     decisions = Decisions(sw_ucrl(), folder, sync=False, snapshot_every=50)
     for seed in range(5):
         live(decisions, 33, seed)
-        saver = decisions._journal._saver
+        saver = decisions._saver
         assert saver is not None
         saver.join()
-    decisions._journal._every = 10**9
-    live(decisions, 33, 5)  # so that the last records are in the log alone, however slow the disk
+    decisions._every = 10**9
+    live(decisions, 33, 5)  # the last events are in no snapshot
     kill(decisions)
-    assert len(snapshots.snapshots_of(folder)) == 3
+    assert len(snapshots_in(folder)) == 3
     return folder, bits(decisions.learner)
 
 

@@ -25,7 +25,7 @@ from switchmdp.cli import output_mode
 from switchmdp.cli.online import replay_log
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
-from switchmdp.online.servable import parameters_of
+from switchmdp.online.evaluation import parameters_of
 
 STEPS = 60
 SIMULATED = 2000

@@ -1,11 +1,11 @@
-"""kill -9 of a process that decides, again and again, with the same folder.
+"""kill -9 of a process that decides, again and again, with the same database.
 
-A *keeper* has everything imported and forks: by turns a child that lives until it is killed, and
-one that looks at what is left. The first has three threads with sessions of their own, small files
-of the log, many snapshots, and in half of its lives slow plans in the background. Before each call
-it writes down what it is about to do, and after each one what was acknowledged: that is what must
-be there afterwards. It is killed at a random moment, or right at a random operation of the disk, of
-which a write is then half done.
+A *keeper* has everything imported and forks children by turns: one that lives until it is killed,
+and one that checks the database. The first has three threads with sessions of their own, frequent
+snapshots and checkpoints, and in half of its lives slow plans in the background. Before each call
+it writes down what it is about to do, and after each one what was acknowledged: this must be in the
+database afterwards. It is killed at a random time, or at a random SQL statement: before it, or in
+the middle of a transaction.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.online.workbench import S, bits, bits_of, sw_ucrl
 
-from switchmdp.online import Decisions, journal, rebuild
-from switchmdp.storage import log as logs
-from switchmdp.storage.log import files_of, read
+from switchmdp import online
+from switchmdp.errors import ForeignFolder
+from switchmdp.online import Decisions, database, events_of, rebuild
+from switchmdp.online import decisions as module
+from switchmdp.online.database import SQLite
 
 KILLS_PER_FOLDER = 10
-MOST_OPERATIONS = 500
+MOST_STATEMENTS = 500
 MOST_SECONDS = 0.3
-OPERATIONS = ("write", "fdatasync", "fsync", "replace", "open", "ftruncate", "unlink")
 SETTINGS: dict[str, Any] = {"expiry": 1e9, "snapshot_every": 15}
 ROOT = Path(__file__).parents[2]
 
 
 def kill_deciders(scratch: Path, count: int) -> str:
-    """`count` processes killed and their folders looked at; what came of it."""
+    """Kill `count` processes, and check their databases. Returns a summary."""
     stages, totals, killed = Counter[str](), Counter[str](), 0
     command = [sys.executable, "-m", "tests.online.kills", str(scratch)]
     with subprocess.Popen(
@@ -61,7 +63,6 @@ def kill_deciders(scratch: Path, count: int) -> str:
             assert ended in ("0", f"{-signal.SIGKILL}"), (scratch / folder / "failure").read_text()
             killed += ended != "0"
             lives += 1
-            stages.update(_stage(scratch / folder / "decisions"))
             print("check", folder, lives, file=keeper.stdin, flush=True)
             keeper.stdout.readline()
             print("wait", file=keeper.stdin, flush=True)
@@ -69,39 +70,23 @@ def kill_deciders(scratch: Path, count: int) -> str:
             assert ended == "0", (scratch / folder / "failure").read_text()
         keeper.stdin.close()
     for notes in scratch.glob("*/notes"):
-        totals.update(line.split()[0] for line in notes.read_text().splitlines())
+        lines = notes.read_text().splitlines()
+        totals.update(line.split()[0] for line in lines)
+        stages.update(line.removeprefix("killed ") for line in lines if line.startswith("killed "))
     shown = ", ".join(f"{stages[stage]} {stage}" for stage in sorted(stages))
     return (
         f"{killed} deciding processes killed ({shown}): {totals['decided']} decisions and "
         f"{totals['answered']} answers acknowledged, none lost, none counted twice, and "
-        f"{totals['compared']} times the log gave the same learner bit for bit"
+        f"{totals['compared']} times the events gave the same learner bit for bit"
     )
-
-
-def _stage(folder: Path) -> list[str]:
-    """In the middle of what it was killed, as far as one can see."""
-    if not (folder / "decisions.json").exists():
-        return ["before the folder was made"]
-    found = []
-    if list(folder.glob(".snapshot-*")):
-        found.append("amid a snapshot")
-    files = list(files_of(folder).values())
-    if files:
-        content = files[-1].read_bytes()
-        found += ["with a line half written"] * bool(content and not content.endswith(b"\n"))
-        found += ["as a file of the log was begun"] * (len(files) > 1 and content.count(b"\n") < 2)
-    told = [record["event"] for _, record in read(folder)]
-    plans = [event for event in told if event in ("plan", "swap", "cancel")]
-    found += ["amid a plan"] * (plans[-1:] == ["plan"])
-    return found or ["elsewhere"]
 
 
 # The keeper and its children.
 
 
 def keep(scratch: Path) -> None:
-    """Fork what is asked for."""
-    sw_ucrl().plan()  # the machine code is loaded once for all
+    """Fork the children that are asked for."""
+    sw_ucrl().plan()  # load the machine code once for all children
     child = 0
     for line in sys.stdin:
         what, *rest = line.split()
@@ -117,7 +102,7 @@ def keep(scratch: Path) -> None:
 
 
 def _run(task: Callable[..., None], place: Path, seed: int, *more: Any) -> None:
-    """Leave word of what goes wrong, and end."""
+    """Write errors to a file, and exit."""
     try:
         task(place, seed, *more)
     except BaseException:
@@ -126,7 +111,7 @@ def _run(task: Callable[..., None], place: Path, seed: int, *more: Any) -> None:
 
 
 class Notes:
-    """What is about to be done and what was acknowledged, where no kill can reach it."""
+    """What is about to be done and what was acknowledged, in a file of its own."""
 
     def __init__(self, place: Path) -> None:
         self.path, self._write = place / "notes", os.write
@@ -145,22 +130,20 @@ class Notes:
         return found
 
 
-def _killed_at(at: int) -> None:
-    """From here on operations of the disk are counted, and the process dies at one of them."""
-    turn = itertools.count(1)
+def _killed_at(at: int, notes: Notes) -> None:
+    """From here on SQL statements are counted, and the process dies at one of them."""
+    turn, prepare = itertools.count(1), SQLite._prepare
 
-    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            if next(turn) == at:
-                if name == "write":
-                    function(given[0], given[1][: len(given[1]) // 2])
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*given)
+    def count(statement: str) -> None:
+        if next(turn) == at:
+            notes.add("killed at", statement.split()[0])
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        return call
+    def prepared(store: SQLite, *given: Any) -> None:
+        store._connection.set_trace_callback(count)
+        prepare(store, *given)
 
-    for name in OPERATIONS:
-        setattr(os, name, counted(name, getattr(os, name)))
+    setattr(SQLite, "_prepare", prepared)  # noqa: B010
 
 
 def _slowly(agent: Any) -> None:
@@ -170,13 +153,14 @@ def _slowly(agent: Any) -> None:
 
 
 def live(place: Path, seed: int) -> None:
-    """Decide, answer and whatever else, until killed."""
+    """Decide, give feedback and cause other events, until killed."""
     rng = np.random.default_rng([seed, 7])
     notes = Notes(place)
-    logs.LARGEST_FILE = 4000
-    setattr(journal, "compute_plan", _slowly)  # noqa: B010
+    setattr(database, "PAGES", 20)  # noqa: B010
+    setattr(module, "compute_plan", _slowly)  # noqa: B010
     if seed % 2 == 0:
-        _killed_at(int(rng.integers(1, 12 if rng.random() < 0.2 else MOST_OPERATIONS)))
+        last = 40 if rng.random() < 0.2 else MOST_STATEMENTS
+        _killed_at(int(rng.integers(1, last)), notes)
     replan = ("inline", "background")[seed // 2 % 2]
     decisions = Decisions(sw_ucrl(), place / "decisions", replan=replan, **SETTINGS)
     told = notes.read()
@@ -223,15 +207,19 @@ def _answer(decisions: Decisions, notes: Notes, name: str, reward: float, to: in
 
 
 def check(place: Path, seed: int) -> None:
-    """Look at what is left, and go on with it."""
+    """Check the database, and continue with it."""
     rng, notes = np.random.default_rng([seed, 8]), Notes(place)
     told, folder = notes.read(), place / "decisions"
-    litter = list(folder.glob(".*"))
+    with suppress(ForeignFolder):  # killed before the model was created
+        events = [event["event"] for _, event in events_of(folder)]
+        plans = [event for event in events if event in ("plan", "swap", "cancel")]
+        if plans[-1:] == ["plan"]:
+            notes.add("killed during a plan")
     decisions = Decisions(sw_ucrl(), folder, **SETTINGS)
-    assert not any(path.exists() for path in litter)
+    assert not any(online.check(folder).values())
     _compare(decisions, folder, notes)
 
-    records = [record for _, record in read(folder)]
+    records = [event for _, event in events_of(folder)]
     made = {r["decision"]: r["action"] for r in records if r["event"] == "decide"}
     answers = [r for r in records if r["event"] == "feedback"]
     rows = sum(len(r["rows"]) for r in records if r["event"] == "history")
@@ -241,14 +229,14 @@ def check(place: Path, seed: int) -> None:
 
     trying = {name: (float(r), int(s)) for name, r, s in told.get("trying", [])}
     numbers = {decisions._number(name) for name in trying}
-    assert {r["decision"] for r in answers} <= numbers  # nothing that nobody said
+    assert {r["decision"] for r in answers} <= numbers  # nothing that was not reported
     answered = {name: (float(r), int(s)) for name, r, s in told.get("answered", [])}
     for name, said in answered.items():
-        assert not decisions.feedback(name, *said), "what was acknowledged was lost"
+        assert not decisions.feedback(name, *said), "acknowledged feedback was lost"
     unclear = [name for name in trying if name not in answered]
     for name, action in told.get("decided", []):
         assert made[decisions._number(name)] == int(action)
-    for name in unclear:  # said, and never acknowledged: it is repeated until it is
+    for name in unclear:  # not acknowledged: repeat it
         decisions.feedback(name, *trying[name])
         notes.add("answered", name, *trying[name])
         assert not decisions.feedback(name, *trying[name])
@@ -262,7 +250,7 @@ def check(place: Path, seed: int) -> None:
 
 
 def _compare(decisions: Decisions, folder: Path, notes: Notes) -> None:
-    """The learner in memory is the one that the whole log gives."""
+    """The learner in memory equals the replay of all events."""
     if decisions.learner.planning is None:
         assert bits_of(decisions) == bits(rebuild(folder))
         notes.add("compared")

@@ -11,8 +11,8 @@ import pytest
 from tests.online.workbench import A, S, bits, bits_of, copied, kill, live, sw_ucrl
 
 import switchmdp as sm
-from switchmdp.online import Decisions, journal, rebuild
-from switchmdp.storage.log import read
+from switchmdp.online import Decisions, events_of, rebuild
+from switchmdp.online import decisions as module
 
 
 class Planner:
@@ -33,7 +33,7 @@ class Planner:
 @pytest.fixture
 def planner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planner]:
     found = Planner()
-    monkeypatch.setattr(journal, "compute_plan", found)
+    monkeypatch.setattr(module, "compute_plan", found)
     yield found
     for thread in threading.enumerate():
         if thread.name == "planner":
@@ -47,7 +47,7 @@ def decisions(tmp_path: Path, planner: Planner) -> Decisions:
 
 
 def events(folder: Path) -> list[str]:
-    return [record["event"] for _, record in read(folder)]
+    return [record["event"] for _, record in events_of(folder)]
 
 
 def until_planning(decisions: Decisions, planner: Planner) -> None:
@@ -97,14 +97,14 @@ def test_only_one_plan_runs_at_a_time_and_each_swap_is_logged(
         assert not planner.begun.acquire(blocking=False)
         swapped(decisions, planner)
     decisions.close()
-    told = [event for event in events(decisions.folder) if event in ("plan", "swap", "cancel")]
+    told = [event for event in events(decisions.database) if event in ("plan", "swap", "cancel")]
     assert told[:8] == ["plan", "swap"] * 4
-    assert bits(rebuild(decisions.folder)) == bits(decisions.learner)
+    assert bits(rebuild(decisions.database)) == bits(decisions.learner)
 
 
 def test_a_plan_uses_the_data_from_when_it_started(decisions: Decisions, planner: Planner) -> None:
     until_planning(decisions, planner)
-    path = decisions.folder / "then"
+    path = decisions.database.with_name("then")
     decisions.look(lambda learner: learner.agent.save(path))
     live(decisions, 30)
     swapped(decisions, planner)
@@ -125,7 +125,7 @@ def test_a_process_killed_between_plan_and_swap_loses_neither(
     until_planning(decisions, planner)
     live(decisions, 7)
     open_one = decisions.decide(0)
-    left = copied(decisions.folder, tmp_path / "left")
+    left = copied(decisions.database.parent, tmp_path / "left")
     if finished:
         planner.go_on.release()
         assert planner.ended.acquire(timeout=60)
@@ -143,12 +143,12 @@ def test_a_process_killed_between_plan_and_swap_loses_neither(
 def test_closing_cancels_a_plan_at_once(decisions: Decisions, planner: Planner) -> None:
     until_planning(decisions, planner)
     decisions.close()
-    assert events(decisions.folder)[-1] == "cancel"
+    assert events(decisions.database)[-1] == "cancel"
     before = bits(decisions.learner)
     swapped(decisions, planner)  # it is finished in vain
     assert bits(decisions.learner) == before
-    assert events(decisions.folder)[-1] == "cancel"
-    with Decisions(None, decisions.folder) as again:
+    assert events(decisions.database)[-1] == "cancel"
+    with Decisions(None, decisions.database) as again:
         assert bits_of(again) == before
         until_planning(again, planner)  # and begun anew where it is due
         swapped(again, planner)
@@ -164,18 +164,18 @@ def test_a_restart_cancels_a_plan(decisions: Decisions, planner: Planner) -> Non
     swapped(decisions, planner)
     assert decisions.learner.agent.episode == episode + 1
     decisions.close()
-    assert bits(rebuild(decisions.folder)) == bits(decisions.learner)
+    assert bits(rebuild(decisions.database)) == bits(decisions.learner)
 
 
 def test_no_snapshot_is_taken_during_planning(tmp_path: Path, planner: Planner) -> None:
     decisions = Decisions(sw_ucrl(), tmp_path, replan="background", snapshot_every=10)
     until_planning(decisions, planner)
-    saved = decisions._journal._saved
+    saved = decisions._saved
     live(decisions, 40)
-    assert decisions._journal._saved == saved
+    assert decisions._saved == saved
     swapped(decisions, planner)
     live(decisions, 1)
-    assert decisions._journal._saved > saved
+    assert decisions._saved > saved
     kill(decisions)
     assert bits(rebuild(tmp_path)) == bits(decisions.learner)
     with Decisions(None, tmp_path) as again:
@@ -190,7 +190,7 @@ def test_a_failed_plan_is_cancelled_and_the_old_policy_stays(
     def fails(agent: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(journal, "compute_plan", fails)
+    monkeypatch.setattr(module, "compute_plan", fails)
     monkeypatch.setattr(threading, "excepthook", failures.append)
     with Decisions(sw_ucrl(), tmp_path, replan="background") as decisions:
         for seed in range(60):

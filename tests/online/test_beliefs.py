@@ -17,7 +17,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP
 from switchmdp.memory import Everything
 from switchmdp.online import Decisions, snapshots
-from switchmdp.online.beliefs import beliefs
+from switchmdp.online.views import beliefs
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never
 

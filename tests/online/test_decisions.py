@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.faults.workbench import scratch_folder
-from tests.online.workbench import Clock, answer, bits, bits_of, copied, kill, live, sw_ucrl
+from tests.online.workbench import Clock, answer, bits, bits_of, kill, live, sql, sw_ucrl
 
 import switchmdp as sm
 from switchmdp.agents import Agent
@@ -26,9 +26,9 @@ from switchmdp.errors import (
     LogFailed,
     Mismatch,
 )
-from switchmdp.online import Decisions, history, rebuild
-from switchmdp.online.beliefs import beliefs
-from switchmdp.storage.log import read
+from switchmdp.online import Decisions, events_of, history, rebuild
+from switchmdp.online.database import SQLite
+from switchmdp.online.views import beliefs
 
 STEPS = 3000
 MAKERS: dict[str, Callable[[sm.SwitchingMDP], Agent]] = {
@@ -48,7 +48,7 @@ MAKERS: dict[str, Callable[[sm.SwitchingMDP], Agent]] = {
 
 
 def settings_in(folder: Path) -> list[dict[str, Any]]:
-    return [record["settings"] for _, record in read(folder) if record["event"] == "settings"]
+    return [record["settings"] for _, record in events_of(folder) if record["event"] == "settings"]
 
 
 @pytest.mark.parametrize(("name", "sync"), [("sw-ucrl", True), *((name, False) for name in MAKERS)])
@@ -79,7 +79,7 @@ def test_with_immediate_feedback_the_actions_equal_a_simulations(name: str, sync
         decisions.close()
 
 
-def test_the_steps_can_be_read_from_the_log_alone(tmp_path: Path) -> None:
+def test_the_steps_can_be_read_from_the_events_alone(tmp_path: Path) -> None:
     rng, told = np.random.default_rng(0), []
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         warm = [(0, 1, 0.25, 2), (2, 0, 1, 3)]
@@ -141,26 +141,22 @@ def test_a_folder_with_other_files_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_creation_is_repeated(tmp_path: Path) -> None:
-    with Decisions(sw_ucrl(), tmp_path / "whole"):
-        pass
-    begun = copied(tmp_path / "whole", tmp_path / "begun")
-    (begun / "decisions.json").unlink()
-    (begun / ".decisions.json.0123456789ab").write_bytes(b"half")
-    with Decisions(sw_ucrl(), begun) as decisions:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SQLite, "_insert_snapshot", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Decisions(sw_ucrl(), tmp_path)
+    assert sql(tmp_path, "SELECT * FROM models") == []
+    with Decisions(sw_ucrl(), tmp_path) as decisions:
         live(decisions, 5)
-    assert not list(begun.glob(".*"))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{}", b"[]", b"null", b'{"format": 2, "key": "00"}', b'{"format": 1, "key": "xyz"}',
-     b'{"format": 1, "key": "00ff"}', b'{"format": 1, "key": 5}', b"\xff\xfe"],
-)  # fmt: skip
-def test_a_damaged_description_is_rejected(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["key", "name", "created"])
+def test_a_damaged_model_is_rejected(column: str, tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path):
         pass
-    (tmp_path / "decisions.json").write_bytes(content)
-    with pytest.raises(DamagedFile):
+    value = 5.0 if column == "created" else "ab" * 16
+    sql(tmp_path, f"UPDATE models SET {column} = ?", value)
+    with pytest.raises(DamagedFile, match="row of the model"):
         Decisions(None, tmp_path)
 
 
@@ -273,7 +269,7 @@ class Sulking(Agent):
         self.steps[next_state] += 1
 
 
-def test_after_a_contract_violation_the_folder_must_be_reopened(
+def test_after_a_contract_violation_the_model_must_be_reopened(
     tmp_path: Path,
 ) -> None:
     decisions = Decisions(Sulking(4, 3), tmp_path)
@@ -343,5 +339,5 @@ def test_reprs_are_one_informative_line(tmp_path: Path) -> None:
     assert reprs[1] == (
         "Learner(SWUCRL, 4 states, 3 actions, mode 'agent', 1 decisions, 1 pending)"
     )
-    assert "name', Learner(SWUCRL, " in reprs[0]
+    assert "name/switchmdp.sqlite', Learner(SWUCRL, " in reprs[0]
     assert "state=2, session='ann'" in reprs[2]

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.online.workbench import A, S, bits, bits_of, kill, live, sw_ucrl
+from tests.online.workbench import A, S, bits, bits_of, kill, live, sql, sw_ucrl
 
 import switchmdp as sm
 from switchmdp.agents import Agent
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState
-from switchmdp.online import Decisions, rebuild
-from switchmdp.storage.log import read
+from switchmdp.online import Decisions, events_of, rebuild
 
 AGENTS: dict[str, Callable[[], Agent]] = {
     "sw-ucrl": sw_ucrl,
@@ -73,6 +72,20 @@ def test_growth_is_replayed_from_the_log(tmp_path: Path) -> None:
         assert bits_of(decisions) == after
 
 
+def test_growth_stores_only_what_changed(tmp_path: Path) -> None:
+    """A hundred states more, with a hundred actions each: the size of an event stays the same."""
+    with Decisions(sm.agents.UCRL2(100, 100), tmp_path, sync=False) as decisions:
+        decisions.add_state([0, 3])
+        for _ in range(3):
+            decisions.add_state()
+        decisions.add_action([1])
+    stored = sql(tmp_path, "SELECT event, details FROM events")
+    assert stored == [
+        ("add_state", '{"available":[0,3]}'), *[("add_state", None)] * 3,
+        ("add_action", '{"states":[1]}'),
+    ]  # fmt: skip
+
+
 def test_a_fixed_policy_takes_the_first_action_of_a_new_state(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         decisions.set_mode("fixed", [2] * S)
@@ -84,7 +97,7 @@ def test_a_fixed_policy_takes_the_first_action_of_a_new_state(tmp_path: Path) ->
 def test_growth_cancels_a_plan(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         live(decisions, 40)
-        decisions._journal._happen({"event": "plan"})
+        decisions._apply({"event": "plan"})
         assert decisions.learner.planning is not None
         decisions.add_state()
         assert decisions.learner.planning is None
@@ -101,7 +114,7 @@ def test_an_agent_that_cannot_grow_is_unchanged(tmp_path: Path) -> None:
             with pytest.raises(InvalidParameter, match="an agent that can grow"):
                 grow()
         assert bits_of(decisions) == before
-    assert not any(record["event"] == "grow" for _, record in read(tmp_path))
+    assert not any(record["event"].startswith("add_") for _, record in events_of(tmp_path))
 
 
 def test_a_window_forgets_correctly_after_growth(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.online.watching import (
 
 from switchmdp.agents import Random
 from switchmdp.online import Decisions
-from switchmdp.online.beliefs import beliefs
+from switchmdp.online.views import beliefs
 
 TOKEN = "a-token-of-some-length"
 

@@ -19,7 +19,7 @@ from tests.online.watching import (
 from switchmdp.agents import SWUCRL
 from switchmdp.agents.protocol import Agent
 from switchmdp.online import Decisions
-from switchmdp.online.page import page
+from switchmdp.online.views import page
 
 HOSTILE = "<img src=x onerror='window.ran=1'></script><script>window.ran=1</script>"
 

@@ -1,9 +1,10 @@
-"""Replaying the log gives the same learner, whatever happened."""
+"""Replaying the events gives the same learner, whatever happened."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,26 @@ from tests.online.workbench import (
     Clock,
     Life,
     S,
+    add_event,
     bits,
     bits_of,
+    change_event,
     copied,
+    delete_snapshot,
     kill,
     live,
     reopened,
-    spoil,
+    sql,
     sw_ucrl,
 )
 
 import switchmdp as sm
 from switchmdp.agents import Agent
-from switchmdp.errors import DamagedFile
-from switchmdp.online import Decisions, rebuild
-from switchmdp.online.folder import recover
-from switchmdp.storage import log as logs
-from switchmdp.storage.log import encoded, files_of, read
+from switchmdp.errors import DamagedFile, ForeignFolder
+from switchmdp.online import Decisions, events_of, rebuild
+from switchmdp.online.database import MODEL, SQLite, database_in
+from switchmdp.online.learner import Learner
+from switchmdp.online.recovery import recover
 
 MAKERS: list[tuple[Callable[[], Agent], int]] = [
     (sw_ucrl, 8),
@@ -42,11 +46,14 @@ MAKERS: list[tuple[Callable[[], Agent], int]] = [
 ]
 
 
+def recovered(place: Path) -> tuple[Learner, int]:
+    """The learner and the last number, from the newest snapshot and the events after it."""
+    with closing(SQLite(database_in(place), read_only=True)) as store:
+        return recover(store, MODEL)
+
+
 @pytest.mark.parametrize("seed", range(36))
-def test_random_event_sequences_replay_bit_for_bit(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logs, "LARGEST_FILE", 5000)
+def test_random_event_sequences_replay_bit_for_bit(seed: int, tmp_path: Path) -> None:
     clock, rng = Clock(), np.random.default_rng([seed, 1])
     make, most_states = MAKERS[seed % len(MAKERS)]
     life = Life(seed, clock, most_states)
@@ -63,7 +70,7 @@ def test_random_event_sequences_replay_bit_for_bit(
             decisions.close()
         after = bits(decisions.learner)
         assert after == bits(rebuild(tmp_path))
-        assert after == bits(recover(tmp_path)[0])
+        assert after == bits(recovered(tmp_path)[0])
         given: dict[str, Any] = {}
         if rng.random() < 0.4:
             given = {
@@ -76,7 +83,6 @@ def test_random_event_sequences_replay_bit_for_bit(
 
 
 def test_the_random_sequences_contain_every_kind_of_event(tmp_path: Path) -> None:
-    """One long life on its own, lest the ones above miss something by chance."""
     clock, events, kinds = Clock(), Counter[str](), Counter[str]()
     life = Life(0, clock, 8)
     with Decisions(
@@ -86,60 +92,87 @@ def test_the_random_sequences_contain_every_kind_of_event(tmp_path: Path) -> Non
     events = life.events
     assert min(events.values()) > 5
     assert len(events) == 10
-    kinds.update(record["event"] for _, record in read(tmp_path))
-    wanted = {"decide", "feedback", "history", "mode", "grow", "restart", "plan", "swap"}
+    kinds.update(record["event"] for _, record in events_of(tmp_path))
+    wanted = {"decide", "feedback", "history", "mode", "add_state", "add_action",
+              "restart", "plan", "swap"}  # fmt: skip
     assert wanted <= set(kinds)
 
 
-def test_a_log_torn_at_any_byte_of_its_last_records_is_opened(lived: tuple[Path, Any]) -> None:
-    folder, _ = lived
-    path = max(files_of(folder).values())
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    for cut in range(sum(map(len, lines[-2:])) + 1):
-        path.write_bytes(whole[: len(whole) - cut])
-        learner, number = recover(folder)
-        assert number == sum(1 for _ in read(folder))
+def test_a_write_ahead_log_torn_anywhere_gives_a_prefix_of_the_events(tmp_path: Path) -> None:
+    """As after a power cut: a transaction is there completely or not at all."""
+    decisions = Decisions(sw_ucrl(), tmp_path / "live")
+    live(decisions, 12)
+    copied(tmp_path / "live", tmp_path / "whole")
+    kill(decisions)
+    events, seen = dict(events_of(tmp_path / "live")), set()
+    wal = (tmp_path / "whole" / "switchmdp.sqlite-wal").read_bytes()
+    for cut in range(0, len(wal), len(wal) // 60):
+        torn = copied(tmp_path / "whole", tmp_path / f"{cut}")
+        (torn / "switchmdp.sqlite-wal").write_bytes(wal[: len(wal) - cut])
+        try:
+            learner, number = recovered(torn)
+        except (DamagedFile, ForeignFolder):  # not even the tables or the model were created
+            assert cut > len(wal) // 2
+            continue
         assert learner.decided + learner.counted == number
+        if number:
+            assert dict(events_of(torn)) == {n: events[n] for n in range(1, number + 1)}
+        seen.add(number)
+    assert len(seen) > 10
 
 
-def test_damage_in_the_middle_of_the_log_is_detected(lived: tuple[Path, Any]) -> None:
-    path = max(files_of(lived[0]).values())
-    spoil(path)
-    with pytest.raises(DamagedFile, match=r"record \d+, which begins at byte \d+, is damaged"):
+def test_a_damaged_event_is_detected(lived: tuple[Path, Any]) -> None:
+    """Also in the last events, which no snapshot includes."""
+    folder, before = lived
+    rows = sql(folder, "SELECT number, event, reward, state FROM events ORDER BY 1 DESC LIMIT 4")
+    for number, event, reward, state in rows:
+        column, value = ("state", state) if event == "decide" else ("reward", reward)
+        sql(folder, f"UPDATE events SET {column} = 1 - {column} WHERE number = ?", number)
+        with pytest.raises(DamagedFile, match=f"event {number} is damaged"):
+            reopened(folder)
+        sql(folder, f"UPDATE events SET {column} = ? WHERE number = ?", value, number)
+    with reopened(folder) as decisions:
+        assert bits_of(decisions) == before
+
+
+def test_a_missing_event_is_detected(lived: tuple[Path, Any]) -> None:
+    last = sql(lived[0], "SELECT max(number) FROM events")[0][0]
+    sql(lived[0], "DELETE FROM events WHERE number = ?", last - 3)
+    with pytest.raises(DamagedFile, match=f"events {last - 3} to {last - 3} are missing"):
+        reopened(lived[0])
+    sql(lived[0], "DELETE FROM events")
+    with pytest.raises(DamagedFile, match="end with 0, but"):
         reopened(lived[0])
 
 
-def test_an_inapplicable_record_is_rejected(lived: tuple[Path, Any]) -> None:
+def test_an_inapplicable_event_is_rejected(lived: tuple[Path, Any]) -> None:
     folder = lived[0]
-    path, number = max(files_of(folder).values()), recover(folder)[1]
-    whole = path.read_bytes()
+    number = recovered(folder)[1] + 1
+    times = {"time": 1.0, "elapsed": 0.0}
     bad: list[Any] = [
-        {}, {"event": "magic"}, {"event": "feedback", "decision": 10**6, "reward": 1, "at": 1.0},
-        {"event": "swap", "at": 1.0}, {"event": "decide", "at": 1.0, "state": 99}, [], 5, None,
+        {"event": "magic"}, {"event": "feedback", "decision": 10**6, "reward": 1},
+        {"event": "swap"}, {"event": "decide", "state": 99}, {"event": "history"},
     ]  # fmt: skip
-    for record in bad:
-        path.write_bytes(whole + encoded(number + 1, record))
-        with pytest.raises(DamagedFile, match=f"cannot apply record {number + 1} of the log"):
+    for event in bad:
+        add_event(folder, number, event | times)
+        with pytest.raises(DamagedFile, match=f"cannot apply event {number}"):
             reopened(folder)
+        sql(folder, "DELETE FROM events WHERE number = ?", number)
 
 
-def test_logged_actions_win_over_differing_replayed_ones(tmp_path: Path) -> None:
-    """As on another processor, whose logarithm rounds the other way."""
+def test_stored_actions_win_over_differing_replayed_ones(tmp_path: Path) -> None:
+    """As on another processor, whose logarithm rounds differently."""
     with Decisions(sw_ucrl(), tmp_path / "one", sync=False) as decisions:
         decision = decisions.decide(0)
         live(decisions, 10)
     other = copied(tmp_path / "one", tmp_path / "other")
-    (other / "snapshot-000000000021.npz").unlink()
-    path = files_of(other)[1]
-    first, *rest = path.read_bytes().splitlines(keepends=True)
-    (_, record), changed = next(read(other)), (decision.action + 1) % A
-    assert encoded(1, record) == first
-    path.write_bytes(b"".join([encoded(1, record | {"action": changed}), *rest]))
-    with pytest.warns(UserWarning, match="1 replayed actions differ from the log"):
+    delete_snapshot(other, 21)
+    changed = (decision.action + 1) % A
+    change_event(other, 1, action=changed)
+    with pytest.warns(UserWarning, match="1 replayed actions differ from the events"):
         again = reopened(other)
     assert again.feedback(decision.id, 1.0, 1)
     assert again.learner.agent.visits[0, changed] == 1 + decisions.learner.agent.visits[0, changed]
     again.close()
-    with pytest.raises(DamagedFile, match="1 replayed actions differ from the log"):
+    with pytest.raises(DamagedFile, match="1 replayed actions differ from the events"):
         rebuild(other)

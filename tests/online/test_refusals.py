@@ -113,13 +113,13 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decisions]:
 @pytest.mark.parametrize("what", BAD)
 def test_invalid_arguments_are_rejected_and_change_nothing(what: str, lived: Decisions) -> None:
     call, error = BAD[what]
-    before, number = bits_of(lived), lived._journal.log.number
+    before, number = bits_of(lived), lived.records
     with pytest.raises(error) as refused:
         call(lived)
     assert type(refused.value) is error
     assert str(refused.value)
     assert bits_of(lived) == before
-    assert lived._journal.log.number == number
+    assert lived.records == number
 
 
 def test_numpy_numbers_and_any_collection_are_accepted(lived: Any) -> None:

@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.online.workbench import (
+    change_event,
+    delete_snapshot,
+    snapshots_in,
+    spoil_snapshot,
+    sql,
+)
 
 from switchmdp.agents import SWUCRL
 from switchmdp.errors import DamagedFile, ForeignFolder
-from switchmdp.online import Decisions, history, snapshots, verify
-from switchmdp.storage.log import encoded, files_of, read
+from switchmdp.online import Decisions, events_of, history, verify
 
 
 def lived(folder: Path, steps: int = 60, **settings: Any) -> Path:
@@ -24,14 +30,6 @@ def lived(folder: Path, steps: int = 60, **settings: Any) -> Path:
             state = int(rng.integers(3))
             decisions.feedback(asked.id, float(rng.random() < 0.5), state)
     return folder
-
-
-def changed(folder: Path, number: int, **fields: Any) -> None:
-    """Other words in a record, with the right checksum."""
-    (file,) = files_of(folder).values()
-    records = dict(read(folder))
-    records[number] |= fields
-    file.write_bytes(b"".join(encoded(n, record) for n, record in records.items()))
 
 
 def test_verify_gives_the_same_learner_bit_for_bit(tmp_path: Path) -> None:
@@ -53,8 +51,7 @@ def test_verify_gives_the_same_learner_bit_for_bit(tmp_path: Path) -> None:
 
 def test_verify_applies_records_after_the_newest_snapshot(tmp_path: Path) -> None:
     lived(tmp_path / "here")
-    newest = max(snapshots.snapshots_of(tmp_path / "here"))
-    snapshots.snapshots_of(tmp_path / "here")[newest].unlink()
+    delete_snapshot(tmp_path / "here", max(snapshots_in(tmp_path / "here")))
     found = verify(tmp_path / "here")
     assert (found.records, found.snapshot, found.same) == (120, 0, True)
     assert found.learner.counted == 60
@@ -62,8 +59,8 @@ def test_verify_applies_records_after_the_newest_snapshot(tmp_path: Path) -> Non
 
 def test_verify_compares_a_snapshot_at_its_own_record(tmp_path: Path) -> None:
     lived(tmp_path, snapshot_every=50)
-    numbers = list(snapshots.snapshots_of(tmp_path))
-    snapshots.snapshots_of(tmp_path)[numbers[0]].unlink()
+    numbers = snapshots_in(tmp_path)
+    delete_snapshot(tmp_path, numbers[0])
     found = verify(tmp_path)
     assert 0 < found.snapshot == numbers[1] < found.records == 120
     assert found.same
@@ -71,15 +68,15 @@ def test_verify_compares_a_snapshot_at_its_own_record(tmp_path: Path) -> None:
 
 def test_verify_skips_a_damaged_snapshot(tmp_path: Path) -> None:
     lived(tmp_path)
-    newest, *_ = snapshots.snapshots_of(tmp_path).values()
-    newest.write_bytes(newest.read_bytes()[:-100])
+    spoil_snapshot(tmp_path, max(snapshots_in(tmp_path)))
     found = verify(tmp_path)
+    assert "snapshot 120" in found.damage[0]
     assert (found.snapshot, found.same, found.learner.counted) == (0, True, 60)
 
 
 def test_verify_detects_an_altered_reward(tmp_path: Path) -> None:
     lived(tmp_path)
-    changed(tmp_path, 120, reward=0.25)
+    change_event(tmp_path, 120, reward=0.25)
     found = verify(tmp_path)
     assert not found.same
     assert found.differing == 0
@@ -87,8 +84,8 @@ def test_verify_detects_an_altered_reward(tmp_path: Path) -> None:
 
 def test_verify_counts_altered_actions(tmp_path: Path) -> None:
     lived(tmp_path)
-    _, first = next(read(tmp_path))
-    changed(tmp_path, 1, action=1 - first["action"])
+    _, first = next(events_of(tmp_path))
+    change_event(tmp_path, 1, action=1 - first["action"])
     found = verify(tmp_path)
     assert not found.same
     assert found.differing >= 1
@@ -115,18 +112,14 @@ def test_verify_reports_progress(tmp_path: Path) -> None:
     assert told == [1, 2, 3, 4, 5, 6]
 
 
-def test_verify_rejects_a_folder_without_decisions(tmp_path: Path) -> None:
-    with pytest.raises(ForeignFolder, match="it has no decisions"):
-        verify(tmp_path)
-    with pytest.raises(ForeignFolder, match="it has no decisions"):
-        verify(tmp_path / "nowhere")
+def test_verify_rejects_a_folder_without_a_database(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere.sqlite"):
+        with pytest.raises(ForeignFolder, match="there is no database"):
+            verify(place)
 
 
-def test_verify_rejects_a_damaged_record(tmp_path: Path) -> None:
+def test_verify_rejects_a_damaged_event(tmp_path: Path) -> None:
     lived(tmp_path)
-    (file,) = files_of(tmp_path).values()
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(bytes(content))
-    with pytest.raises(DamagedFile, match=r"record \d+, .* is damaged"):
+    sql(tmp_path, "UPDATE events SET reward = 1 - reward WHERE number = 60")
+    with pytest.raises(DamagedFile, match="event 60 is damaged"):
         verify(tmp_path)

@@ -22,7 +22,7 @@ def test_a_decision_with_feedback_is_counted_once(client: Client, decisions: Dec
         (200, {"counted": True}),
         (200, {"counted": False}),
     ]
-    assert list(history(decisions.folder)) == [(1, decision["action"], 0.5, 2)]
+    assert list(history(decisions.database)) == [(1, decision["action"], 0.5, 2)]
 
 
 def test_each_session_continues_from_its_own_state(client: Client) -> None:
@@ -142,7 +142,7 @@ def test_modes_sizes_and_restarts_are_set_and_logged(client: Client, decisions: 
     answer = client.ask("POST", "/actions")
     assert (answer.status, answer.json) == (201, {"action": 2})
     assert client.ask("POST", "/restart").json == {"restarted": True}
-    again = rebuild(decisions.folder).agent
+    again = rebuild(decisions.database).agent
     assert (again.n_states, again.n_actions, again.since) == (4, 3, decisions.learner.agent.since)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import pytest
 from tests.online.serving import Client, serving
 
-from switchmdp.online import Decisions, history, journal, rebuild
-from switchmdp.storage.log import Log
+from switchmdp.errors import LogFailed
+from switchmdp.online import Decisions, history, rebuild, service
+from switchmdp.online.database import SQLite
 
 
 class Disk:
@@ -56,7 +56,7 @@ def test_requests_that_wait_for_the_disk_share_one_sync(
 def test_requests_are_rejected_when_too_many_wait_for_the_disk(
     decisions: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "MOST_WAITING", 3)
+    monkeypatch.setattr(service, "MOST_WAITING", 3)
     disk = Disk(decisions, monkeypatch)
     with serving(decisions) as client, ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(client.decide, state=0)]
@@ -76,22 +76,23 @@ def test_a_full_disk_is_reported_and_survived(
 ) -> None:
     decision = client.decide(state=0)["id"]
 
-    def full(*given: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(*given: Any, **named: Any) -> None:
+        raise LogFailed(f"{decisions.database} cannot be written: database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Log, "_write", full)
+        patch.setattr(SQLite, "append", full)
         answers = [client.feedback(decision, 1, 1), client.ask("POST", "/decisions", {"state": 0})]
         answers += [client.ask("GET", "/healthz"), client.ask("POST", "/restart")]
         assert [(answer.status, answer.json["error"]) for answer in answers] == [
             (503, "LogFailed")
         ] * 4
-        assert str(decisions.folder) not in answers[2].body.decode()
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+        assert str(decisions.database) not in answers[2].body.decode()
         assert client.ask("GET", "/agent").status == 200
         assert "switchmdp_log_failed 1" in client.ask("GET", "/metrics").body.decode()
-        assert decisions.learner.decided == 1  # nothing enters that can't be kept
+        assert decisions.learner.decided == 1  # no event is accepted that cannot be stored
     assert client.ask("GET", "/healthz").json == {"status": "ok"}
     assert client.feedback(decision, 1, 1).json == {"counted": False}
     assert client.decide(state=1)["state"] == 1
-    assert [row[2:] for row in history(decisions.folder)] == [(1.0, 1)]
-    assert rebuild(decisions.folder).decided == 2
+    assert [row[2:] for row in history(decisions.database)] == [(1.0, 1)]
+    assert rebuild(decisions.database).decided == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
 import json
 import math
 import shutil
@@ -24,31 +23,33 @@ from tests.online.workbench import (
     S,
     bits,
     bits_of,
+    delete_snapshot,
     kill,
     live,
     reopened,
-    spoil,
+    snapshot_in,
+    snapshots_in,
+    spoil_snapshot,
+    sql,
     sw_ucrl,
 )
 
 from switchmdp import storage
 from switchmdp.agents import Agent
 from switchmdp.agents.saving import described
-from switchmdp.errors import DamagedFile, SwitchmdpError
-from switchmdp.online import Decisions, rebuild, snapshots
-from switchmdp.online.beliefs import beliefs
-from switchmdp.online.folder import replay
+from switchmdp.errors import DamagedFile, LogFailed, SwitchmdpError
+from switchmdp.online import Decisions, events_of, rebuild, snapshots
+from switchmdp.online.database import SQLite
 from switchmdp.online.learner import Learner, Settings
-from switchmdp.online.metrics import Metrics
-from switchmdp.storage import save_arrays
-from switchmdp.storage.log import files_of, read
+from switchmdp.online.recovery import replay
+from switchmdp.online.views import Metrics, beliefs
 
 
 @pytest.mark.parametrize("spoilt", [1, 2])
 def test_an_older_snapshot_replaces_a_damaged_one(spoilt: int, lived: tuple[Path, Any]) -> None:
     folder, before = lived
-    for path in [*snapshots.snapshots_of(folder).values()][:spoilt]:
-        spoil(path)
+    for number in snapshots_in(folder)[:spoilt]:
+        spoil_snapshot(folder, number)
     with pytest.warns(UserWarning, match="using an older snapshot") as told:
         decisions = reopened(folder)
     assert len(told) == spoilt
@@ -62,35 +63,35 @@ def test_an_older_snapshot_replaces_a_damaged_one(spoilt: int, lived: tuple[Path
 
 def test_the_initial_snapshot_and_the_log_are_sufficient(lived: tuple[Path, Any]) -> None:
     folder, before = lived
-    for number, path in snapshots.snapshots_of(folder).items():
+    for number in snapshots_in(folder):
         if number:
-            path.unlink()
+            delete_snapshot(folder, number)
     with reopened(folder) as decisions:
         assert bits_of(decisions) == before
 
 
-def test_a_folder_without_a_valid_snapshot_is_rejected(lived: tuple[Path, Any]) -> None:
-    for path in snapshots.snapshots_of(lived[0]).values():
-        spoil(path)
+def test_a_model_without_a_valid_snapshot_is_rejected(lived: tuple[Path, Any]) -> None:
+    for number in snapshots_in(lived[0]):
+        spoil_snapshot(lived[0], number)
     with pytest.raises(DamagedFile):
         reopened(lived[0])
 
 
-def test_a_log_shorter_than_a_snapshot_is_rejected(lived: tuple[Path, Any]) -> None:
+def test_events_that_end_before_a_snapshot_are_rejected(lived: tuple[Path, Any]) -> None:
     with reopened(lived[0]) as decisions:
         live(decisions, 1)
-    path = max(files_of(lived[0]).values())
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DamagedFile, match="the log ends with record"):
+        last = decisions.records
+    sql(lived[0], "DELETE FROM events WHERE number = ?", last)
+    with pytest.raises(DamagedFile, match=f"end with {last - 1}, but {last} were written"):
         reopened(lived[0])
 
 
 def test_only_the_initial_and_the_two_newest_snapshots_are_kept(lived: tuple[Path, Any]) -> None:
-    assert [*snapshots.snapshots_of(lived[0])][-1] == 0
+    assert snapshots_in(lived[0])[-1] == 0
     with reopened(lived[0]) as decisions:
         live(decisions, 1)
-        last = decisions._journal.log.number
-    numbers = [*snapshots.snapshots_of(lived[0])]
+        last = decisions.records
+    numbers = snapshots_in(lived[0])
     assert len(numbers) == 3
     assert numbers[0] == last
 
@@ -98,7 +99,7 @@ def test_only_the_initial_and_the_two_newest_snapshots_are_kept(lived: tuple[Pat
 def test_events_during_the_writing_do_not_change_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on, save = threading.Event(), snapshots.save
+    go_on, save = threading.Event(), SQLite.save_snapshot
     with monkeypatch.context() as patch:
 
         def slow(*given: Any) -> None:
@@ -107,20 +108,21 @@ def test_events_during_the_writing_do_not_change_a_snapshot(
 
         decisions = Decisions(sw_ucrl(), tmp_path, sync=False, snapshot_every=50)
         decisions.set_mode("shadow", [0] * S)
-        patch.setattr(snapshots, "save", slow)
+        patch.setattr(SQLite, "save_snapshot", slow)
         life = Life(0, Clock(), 8)
         life.goes_on(decisions, 300)
-        saver = decisions._journal._saver
+        saver = decisions._saver
         go_on.set()
         assert saver is not None
         saver.join()
         kill(decisions)
-    number = max(snapshots.snapshots_of(tmp_path))
-    assert number == 50
-    assert decisions._journal.log.number > 150
-    again = snapshots.load(tmp_path / f"snapshot-{0:012d}.npz")
-    replay(again, [(n, record) for n, record in read(tmp_path) if n <= number])
-    assert bits(snapshots.load(snapshots.snapshots_of(tmp_path)[number])) == bits(again)
+    assert snapshots_in(tmp_path) == [50, 0]
+    assert decisions.records > 150
+    again = snapshot_in(tmp_path, 0)
+    for number, _ in replay(again, events_of(tmp_path)):
+        if number == 50:
+            break
+    assert bits(snapshot_in(tmp_path, 50)) == bits(again)
 
 
 def all_of(value: Any) -> Any:
@@ -162,7 +164,7 @@ def test_a_snapshot_contains_every_field_of_a_learner(tmp_path: Path) -> None:
     }
     assert as_new == {"planning", "wants_plan"}
     decisions.close()
-    again = snapshots.load(max(snapshots.snapshots_of(tmp_path).items())[1])
+    again = snapshot_in(tmp_path, max(snapshots_in(tmp_path)))
     assert all_of(again) == all_of(learner)
 
 
@@ -210,15 +212,14 @@ def rich(tmp_path: Path) -> tuple[dict[str, Any], Any]:
         return copy.deepcopy(snapshots.parts_of(decisions.learner))
 
 
-def goes_on(path: Path) -> bool:
-    """Whether the snapshot is taken; then all that may happen to a learner must work."""
+def continues(folder: Path, content: bytes) -> bool:
+    """Whether the snapshot is accepted; then all that may happen to a learner must work."""
     try:
-        learner = snapshots.load(path)
+        learner = snapshots.load(content, "snapshot")
     except DamagedFile:
         return False
-    folder = path.with_name(path.stem)
     with Decisions(sw_ucrl(), folder, sync=False) as decisions:
-        decisions._journal.learner = learner
+        decisions.learner = learner
         live(decisions, 12)
         json.dumps(beliefs(decisions), allow_nan=False)
         Metrics().text(decisions, False)
@@ -229,25 +230,23 @@ def goes_on(path: Path) -> bool:
                 decisions.feedback(decisions._id(decision), 1.0, 0)
         decisions.start_over()
         live(decisions, 12)
-    snapshots.load(max(snapshots.snapshots_of(folder).items())[1])
+    snapshot_in(folder, max(snapshots_in(folder)))
     shutil.rmtree(folder)
     return True
 
 
 def hostile_snapshots(folder: Path, parts: tuple[dict[str, Any], Any], share: int) -> Counter[bool]:
-    """Every `share`-th of all snapshots with one hostile value and a good checksum; which went."""
+    """Every `share`-th of all snapshots with one hostile value and a good checksum; how many were
+    rejected and accepted."""
     fields, arrays = parts
     found, rng = Counter[bool](), np.random.default_rng(0)
     begin = int(rng.integers(share))
     cases = [(p, value) for p in leaves(fields) if p[:1] != ("agent",) for value in HOSTILE]
     for i, (place, value) in enumerate(cases[begin::share]):
-        path = folder / f"fields-{i}.npz"
         bad = changed(fields, place, value)
         if not isinstance(bad, dict):
             continue
-        save_with_nan(path, bad, arrays)
-        found[goes_on(path)] += 1
-        path.unlink()
+        found[continues(folder / f"fields-{i}", packed_with_nan(bad, arrays))] += 1
     for name, array in arrays.items():
         if name.startswith("agent."):
             continue
@@ -256,17 +255,15 @@ def hostile_snapshots(folder: Path, parts: tuple[dict[str, Any], Any], share: in
         for i, bad in enumerate(
             (worst, array[:-1], array.astype(np.float32), array.reshape(-1)[:0], array[None])
         ):
-            path = folder / f"array-{i}.npz"
-            save_with_nan(path, fields, arrays | {name: bad})
-            found[goes_on(path)] += 1
-            path.unlink()
+            content = packed_with_nan(fields, arrays | {name: bad})
+            found[continues(folder / f"array-{i}", content)] += 1
     return found
 
 
-def save_with_nan(path: Path, fields: Any, arrays: Any) -> None:
-    """As a snapshot is saved, except that JSON may hold NaN."""
+def packed_with_nan(fields: Any, arrays: Any) -> bytes:
+    """The content of a snapshot whose JSON may contain NaN."""
     with patch.object(storage, "json", SimpleNamespace(dumps=lambda tree, **_: json.dumps(tree))):
-        save_arrays(path, snapshots.KIND, fields, arrays)
+        return snapshots.packed(fields, arrays)
 
 
 @pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
@@ -285,30 +282,22 @@ def test_a_snapshot_without_an_agent_is_rejected(
     memory = fields["agent"]["agent"]["fields"]["memory"]
     bad = changed(fields, ("agent", "agent"), memory)
     inner = {name.replace("agent.memory.", "agent."): array for name, array in arrays.items()}
-    save_arrays(tmp_path / "bad.npz", snapshots.KIND, bad, inner)
     with pytest.raises(DamagedFile):
-        snapshots.load(tmp_path / "bad.npz")
+        snapshots.load(snapshots.packed(bad, inner), "snapshot")
 
 
 def test_a_failed_snapshot_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: Any) -> None:
-        raise OSError(errno.ENOSPC, "full")
+        raise LogFailed("full")
 
     with monkeypatch.context() as patch, Decisions(
         sw_ucrl(), tmp_path, sync=False, snapshot_every=20
     ) as decisions:  # fmt: skip
-        patch.setattr(snapshots, "save", full)
+        patch.setattr(SQLite, "save_snapshot", full)
         live(decisions, 50)
-        assert decisions._journal._saver is not None
-        decisions._journal._saver.join()
-        assert "full" in str(decisions._journal.failure)
-    assert [*snapshots.snapshots_of(tmp_path)] == [0]
+        assert decisions._saver is not None
+        decisions._saver.join()
+        assert "full" in str(decisions.snapshot_failure)
+    assert snapshots_in(tmp_path) == [0]
     with reopened(tmp_path) as again:
         assert bits_of(again) == bits(decisions.learner)
-
-
-def test_incomplete_files_of_a_killed_process_are_removed(lived: tuple[Path, Any]) -> None:
-    (lived[0] / ".snapshot-000000000999.npz.0123456789ab").write_bytes(b"half")
-    with reopened(lived[0]) as decisions:
-        assert bits_of(decisions) == lived[1]
-        assert not list(lived[0].glob(".*"))

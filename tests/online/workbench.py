@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import switchmdp as sm
 from switchmdp.agents import Agent
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import ForgottenDecision, SwitchmdpError
-from switchmdp.online import Decisions
-from switchmdp.online.beliefs import beliefs
+from switchmdp.online import Decisions, events_of
+from switchmdp.online.database import MODEL, database_in, row_of
 from switchmdp.online.learner import Learner
-from switchmdp.online.snapshots import parts_of
+from switchmdp.online.snapshots import load, parts_of
+from switchmdp.online.views import beliefs
 
 S, A = 4, 3
 Make = Callable[[], Agent]
@@ -68,8 +70,8 @@ def live(decisions: Decisions, steps: int, seed: int = 0) -> None:
 
 
 def kill(decisions: Decisions) -> None:
-    """End without the last snapshot and log record, as after `kill -9`."""
-    decisions._journal._over = "was killed"
+    """End without the last snapshot and events, as after `kill -9`."""
+    decisions._over = "was killed"
     decisions.close()
 
 
@@ -78,18 +80,55 @@ def reopened(folder: Path, **given: Any) -> Decisions:
     return Decisions(None, folder, sync=False, **given)
 
 
-def spoil(path: Path) -> None:
-    """Flip one bit of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+def sql(place: Path, statement: str, *values: Any) -> list[Any]:
+    """Run a statement on the database, as an operator could."""
+    with closing(sqlite3.connect(database_in(place))) as connection, connection:
+        return connection.execute(statement, values).fetchall()
+
+
+def snapshots_in(place: Path) -> list[int]:
+    """The numbers of the snapshots, the newest first."""
+    return [number for (number,) in sql(place, "SELECT number FROM snapshots ORDER BY 1 DESC")]
+
+
+def snapshot_in(place: Path, number: int) -> Learner:
+    """The learner in a snapshot."""
+    ((content,),) = sql(place, "SELECT content FROM snapshots WHERE number = ?", number)
+    return load(content, "snapshot")
+
+
+def delete_snapshot(place: Path, number: int) -> None:
+    """Delete a snapshot."""
+    sql(place, "DELETE FROM snapshots WHERE number = ?", number)
+
+
+def spoil_snapshot(place: Path, number: int) -> None:
+    """Flip one bit of a snapshot."""
+    ((content,),) = sql(place, "SELECT content FROM snapshots WHERE number = ?", number)
+    damaged = bytearray(content)
+    damaged[len(damaged) // 2] ^= 1
+    sql(place, "UPDATE snapshots SET content = ? WHERE number = ?", bytes(damaged), number)
+
+
+def change_event(place: Path, number: int, **fields: Any) -> None:
+    """Change fields of a stored event, with the right checksum."""
+    event = dict(events_of(place))[number] | fields
+    sql(place, "DELETE FROM events WHERE number = ?", number)
+    add_event(place, number, event)
+
+
+def add_event(place: Path, number: int, event: Any) -> None:
+    """Add an event behind the service's back."""
+    row = row_of(MODEL, number, event)
+    sql(place, f"INSERT INTO events VALUES ({', '.join('?' * len(row))})", *row)
 
 
 def copied(folder: Path, to: Path) -> Path:
     """Copy the folder as it is on disk now."""
     to.mkdir()
     for path in folder.iterdir():
-        (to / path.name).write_bytes(path.read_bytes())
+        if not path.name.endswith(("-shm", "-lock")):
+            (to / path.name).write_bytes(path.read_bytes())
     return to
 
 

@@ -203,7 +203,7 @@ def _loaded(path: Path, known: Mapping[str, type]) -> Any:
 
 
 def rebuilt(
-    path: Path, fields: Mapping[str, Any], arrays: Arrays, known: Mapping[str, type]
+    path: object, fields: Mapping[str, Any], arrays: Arrays, known: Mapping[str, type]
 ) -> Any:
     """The agent that these fields and arrays of a file describe, checked."""
     version = fields.get("version")

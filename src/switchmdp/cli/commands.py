@@ -111,10 +111,12 @@ RUNNING = (  # the options of every command that runs experiments
 )  # fmt: skip
 
 SERVING = (
-    option("--data", "The folder that holds the decisions; created if it does not exist.",
-           type=PATH, required=True, metavar="FOLDER"),
+    option("--data", "The folder of the database `switchmdp.sqlite`; created if it does not exist.",
+           type=PATH, metavar="FOLDER"),
+    option("--database", "The file of the database (.sqlite or .db), instead of --data.",
+           type=PATH, metavar="FILE"),
     option("--agent", "The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
-           "need the problem or its change points can't be served [the agent in FOLDER].",
+           "need the problem or its change points can't be served [the agent in the database].",
            metavar="NAME"),
     option("--states", "The number of states.", type=click.IntRange(1), metavar="N"),
     option("--actions", "The number of actions.", type=click.IntRange(1), metavar="N"),
@@ -123,13 +125,13 @@ SERVING = (
     option("--delta", "The agent's probability of error [0.05].", type=float, metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
-           "state,action,reward,next_state, or from another folder of decisions. Only for a new "
-           "FOLDER.", type=PATH, metavar="PATH"),
+           "state,action,reward,next_state, or from another database. Only for a new one.",
+           type=PATH, metavar="PATH"),
     option("--replan", "inline: a decision waits while the agent plans; background: the old "
-           "policy decides while the agent plans [as in FOLDER, else inline].",
+           "policy decides while the agent plans [as stored, else inline].",
            type=click.Choice(["inline", "background"]), metavar="HOW"),
     option("--expiry", "How long a decision waits for feedback, counted while the service runs "
-           "[as in FOLDER, else 3600].", type=float, metavar="SECONDS"),
+           "[as stored, else 3600].", type=float, metavar="SECONDS"),
     option("--host", "The address to listen on; other machines can connect only if there is a "
            "token [127.0.0.1].", default="127.0.0.1", metavar="ADDRESS"),
     option("--port", "The port to listen on; 0 picks a free one [8000].",
@@ -166,7 +168,7 @@ def cli() -> None:
 def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], None]], Any]:
     """Add a command: the function "module.name" of this package, with these options.
 
-    The decorated function contributes the command's name and its help text.
+    The decorated function contributes the command's name and its help text. (`import_`: import)
     """
 
     def add(described: Callable[[], None]) -> Any:
@@ -177,7 +179,7 @@ def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], 
         call.__doc__ = described.__doc__
         for add_option in reversed(options):
             call = add_option(call)
-        return cli.command(described.__name__)(call)
+        return cli.command(described.__name__.rstrip("_"))(call)
 
     return add
 
@@ -303,7 +305,7 @@ def leaderboard() -> None:
     """
 
 
-@command("online.serve_folder", *SERVING)
+@command("online.serve_database", *SERVING)
 def serve() -> None:
     """Serve decisions over HTTP, and learn from their outcomes.
 
@@ -357,10 +359,41 @@ def doctor() -> None:
     JSON,
 )  # fmt: skip
 def replay() -> None:
-    """Verify a log of decisions, and evaluate an agent on it.
+    """Verify the events of a service, and evaluate an agent on them.
 
-    LOG is the folder of `serve` or `online.Decisions`. First, the log is applied from its
-    beginning, to check that it gives the same learner, bit for bit. Then the agent predicts the
-    logged steps one by one. Two baselines are shown beside it: an agent that never forgets, and one
-    that remembers only the last visit to each pair.
+    LOG is the database of `serve` or `online.Decisions`, or its folder. First, all events are
+    applied from the beginning, to check that they give the same learner, bit for bit. Then the
+    agent predicts the stored steps one by one. Two baselines are shown beside it: an agent that
+    never forgets, and one that remembers only the last visit to each pair.
+    """
+
+
+@command(
+    "online.import_old_folder",
+    FOLDER,
+    option("--database", "The database to add to [FOLDER/switchmdp.sqlite].", type=PATH,
+           metavar="FILE"),
+    option("--model", "The name of the model in the database [main].", default="main",
+           metavar="NAME"),
+)  # fmt: skip
+def import_() -> None:
+    """Convert a folder of decisions of an earlier version.
+
+    All events are replayed, from the folder and from the database. If the learners are not equal
+    bit for bit, nothing is imported. FOLDER is not changed.
+    """
+
+
+@command(
+    "online.check_database",
+    option("--data", "The folder of the database.", type=PATH, metavar="FOLDER"),
+    option("--database", "The file of the database, instead of --data.", type=PATH,
+           metavar="FILE"),
+    JSON,
+)  # fmt: skip
+def check() -> None:
+    """Check the database of a service, and report what is damaged.
+
+    Checks the file, that no event is missing or altered, and that every snapshot equals the replay
+    of the events. It only reads, so it can run beside the service.
     """

@@ -1,4 +1,4 @@
-"""serve: run the decision service. replay: verify its log, and evaluate other agents on it."""
+"""serve, check and import: the decision service and its database. replay: evaluate other agents."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from switchmdp import online
 from switchmdp.agents.protocol import check_observe
 from switchmdp.cli import Exit, say, say_json, tell, warn
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.online.evaluation import LAST_VISIT, candidates, default_windows, significance
-from switchmdp.online.folder import NAME, Verified
-from switchmdp.online.servable import check_parameters, create, parameters_of
+from switchmdp.online.database import SUFFIXES, database_in, is_new
+from switchmdp.online.evaluation import (
+    LAST_VISIT,
+    candidates,
+    check_parameters,
+    create,
+    default_windows,
+    parameters_of,
+    significance,
+)
 
 COLUMNS = ["state", "action", "reward", "next_state"]
 EVERY = 5.0  # seconds between two lines of progress
@@ -38,22 +45,24 @@ agent would have earned: the log contains only the outcomes of the actions that 
 other actions would have led to other states. Agreement with the log is not an advantage."""
 
 
-def serve_folder(
-    data: Path, *, agent: str | None, states: int | None, actions: int | None, window: int | None,
-    delta: float | None, others: dict[str, Any], host: str, port: int, token_file: Path | None,
-    warm_start: Path | None, rate: float, max_body: int, no_sync: bool, **settings: Any,
+def serve_database(
+    data: Path | None, database: Path | None, *, agent: str | None, states: int | None,
+    actions: int | None, window: int | None, delta: float | None, others: dict[str, Any], host: str,
+    port: int, token_file: Path | None, warm_start: Path | None, rate: float, max_body: int,
+    no_sync: bool, **settings: Any,
 ) -> int:  # fmt: skip
-    """Serve the decisions of a folder until a signal arrives."""
+    """Serve the decisions of a database, or of a folder with one, until a signal arrives."""
     from switchmdp.online.server import address_of, compile_agent, listen, serve
     from switchmdp.online.service import application
 
+    place = _place(data, database)
     token = _token(token_file)
     options = {"window": window, "delta": delta}
     parameters = others | {name: value for name, value in options.items() if value is not None}
     made = None if agent is None else _new_agent(agent, states, actions, parameters)
-    new = not (data / NAME).exists()
+    new = is_new(place)
     if new and made is None:
-        allowed = f"set, with --states and --actions: {data} contains no agent yet"
+        allowed = f"set, with --states and --actions: {place} contains no agent yet"
         raise InvalidParameter("--agent", None, allowed)
     if made is None and (states, actions, parameters) != (None, None, {}):
         allowed = "set together with --states, --actions and parameters of the agent"
@@ -61,15 +70,49 @@ def serve_folder(
     rows = [] if warm_start is None else list(_warm(warm_start, made, new))
     bound = listen(host, port, token)
     settings |= {"sync": not no_sync, "on_alert": _alert}
-    with bound, online.Decisions(made, data, **settings) as decisions:
+    with bound, online.Decisions(made, place, **settings) as decisions:
         if rows:
             tell(f"learned from {decisions.learn_from(rows)} steps of {warm_start}")
         tell("compiling the agent ...")
         compile_agent(decisions)
         app = application(decisions, token=token, rate=rate, max_body=max_body)
         asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
-    tell(f"stopped; all acknowledged events are in {data}")
+    tell(f"stopped; all acknowledged events are in {place}")
     return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
+
+
+def _place(data: Path | None, database: Path | None) -> Path:
+    """The database that the options --data and --database give; exactly one must be set."""
+    if data is not None and database is not None:
+        raise InvalidParameter("--database", str(database), "omitted if --data is set")
+    place = data or database
+    if place is None:
+        raise InvalidParameter("--database", None, "set (or --data, a folder)")
+    return place
+
+
+def check_database(data: Path | None, database: Path | None) -> int:
+    """Check a database, and print what is damaged."""
+    report = online.check(_place(data, database))
+    code = Exit.DAMAGED if any(report.values()) else Exit.FINE
+    say_json("checked", damage=report, exit=code)
+    for part, problems in report.items():
+        say(f"{part}: {'damaged' if problems else 'ok'}")
+        for problem in problems:
+            say(f"  {problem}")
+    return code
+
+
+def import_old_folder(folder: Path, database: Path | None, model: str) -> int:
+    """Convert a folder of an earlier version."""
+    target = database_in(database or folder)
+    verified = online.import_folder(folder, target, model=model)
+    say(f"imported {verified.records} events as the model {model!r} of {target}:")
+    say("  same learner, bit for bit, as in the folder")
+    if verified.differing:
+        say(f"  {verified.differing} replayed actions differ from the log; the log was used")
+    say(f"{folder} is unchanged; its old files are no longer needed")
+    return Exit.FINE
 
 
 def _token(file: Path | None) -> str | None:
@@ -94,8 +137,9 @@ def _new_agent(
 def _warm(source: Path, agent: Any, new: bool) -> Iterator[Step]:
     """Read and check the steps of a warm start."""
     if not new or agent is None:
-        raise InvalidParameter("--warm-start", str(source), "omitted: the folder is not new")
-    rows = online.history(source) if source.is_dir() else _table(source)
+        raise InvalidParameter("--warm-start", str(source), "omitted: the database is not new")
+    is_database = source.is_dir() or source.suffix in SUFFIXES
+    rows = online.history(source) if is_database else _table(source)
     for number, row in enumerate(rows, 1):
         try:
             yield check_observe(agent, *row)
@@ -195,7 +239,7 @@ def _progress(what: str) -> Callable[[int], None]:
     return show
 
 
-def _say_verified(verified: Verified, code: int) -> None:
+def _say_verified(verified: online.Verified, code: int) -> None:
     say_json(
         "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
         differing=verified.differing, exit=code,

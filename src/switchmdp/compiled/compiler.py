@@ -85,7 +85,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
 def _never_called_from_python(function: Any) -> bool:
     """True for our inner functions, our methods, and the functions inside Numba."""
     has_no_wrapper = function.targetoptions.get("no_cpython_wrapper", False)
-    return has_no_wrapper or function.py_func.__module__.partition(".")[0] == "numba"
+    return bool(has_no_wrapper) or function.py_func.__module__.partition(".")[0] == "numba"
 
 
 class _Codegen(JITCPUCodegen):  # type: ignore[misc]  # Numba ships no types

@@ -2,10 +2,18 @@
 
 from switchmdp.online.decisions import Decision, Decisions
 from switchmdp.online.evaluation import Evaluation, evaluate
-from switchmdp.online.folder import Verified, history, rebuild, verify
 from switchmdp.online.monitoring import ChangeSignal, Signal
+from switchmdp.online.recovery import (
+    Verified,
+    check,
+    events_of,
+    history,
+    import_folder,
+    rebuild,
+    verify,
+)
 
 __all__ = [
-    "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "evaluate",
-    "history", "rebuild", "verify",
+    "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "check",
+    "evaluate", "events_of", "history", "import_folder", "rebuild", "verify",
 ]  # fmt: skip

@@ -5,13 +5,23 @@
         ...
         decisions.feedback(decision.id, reward, next_state)
 
-When a call returns, its event is on disk: it was appended to a log (`storage.log`) and synced.
-Snapshots (`snapshots`) make recovery fast. After a crash or `kill -9`, the same lines continue with
-the recovered agent. Nothing acknowledged is lost, and nothing is counted twice. The agent passed to
-`Decisions` must then be the one that the folder was created with.
+When a call returns, its event is in the database (`database`), synced to disk. Snapshots make
+recovery fast. After a crash or `kill -9`, the same lines continue with the recovered agent. Nothing
+acknowledged is lost, and nothing is counted twice. The agent passed to `Decisions` must then be the
+one that the model was created with.
+
+An event is applied first, then stored with its outcome, under one lock. If the disk fails, the call
+raises an error and the event is not acknowledged. The event stays in memory for the next commit, so
+that learner and database agree, and no other event is accepted until that commit has succeeded. If
+an event is interrupted in between, by Ctrl-C for example, they disagree. Then no further event is
+accepted, and the model must be reopened.
+
+An event has two times. `time` is the wall clock, and is only shown. `elapsed` is the number of
+seconds, on a clock that cannot be set, since the previous event in the same process. Expiry uses
+`elapsed`.
 
 Calls may come from many threads. Each holds a lock for microseconds. Threads that wait for the disk
-share a sync.
+share a transaction.
 """
 
 from __future__ import annotations
@@ -19,9 +29,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import secrets
+import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -30,22 +42,34 @@ from typing import Any
 import numpy as np
 
 from switchmdp.agents import Agent
-from switchmdp.errors import (
-    InvalidAction,
-    InvalidParameter,
-    InvalidState,
-    LogFailed,
-    UnknownDecision,
+from switchmdp.agents.policy_agent import PolicyAgent
+from switchmdp.agents.saving import described
+from switchmdp.compiled import fields_of
+from switchmdp.errors import DamagedFile, InvalidParameter, LogFailed, Mismatch, UnknownDecision
+from switchmdp.online.database import MODEL, Event, SQLite, Writer, database_in, is_new
+from switchmdp.online.learner import (
+    REJECTIONS,
+    REPEATED,
+    Learner,
+    Outcome,
+    Settings,
+    checked_settings,
 )
-from switchmdp.online import folder as folders
-from switchmdp.online.folder import as_plain
-from switchmdp.online.journal import Journal
-from switchmdp.online.learner import Event, Learner, Settings, checked_mask, checked_settings
 from switchmdp.online.monitoring import Signal
+from switchmdp.online.recovery import initial, recover
+from switchmdp.online.snapshots import alike, packed, parts_of
+from switchmdp.storage import Arrays
 from switchmdp.validation import check_integer
 
-BATCH = 1000  # rows of history in a record
+BATCH = 1000  # rows of history in an event
+KEY_SIZE, EPOCH_SIZE = 16, 8  # bytes
 DEFAULT_SIGNAL, LONGEST_SIGNAL = 10_000, 100_000
+CLOSED = "is closed"
+
+
+def compute_plan(agent: PolicyAgent) -> None:
+    """Plan in a copy of the agent, in a thread of its own."""
+    agent.plan()
 
 
 @dataclass(frozen=True)
@@ -68,10 +92,10 @@ class Decision:
 
 
 class Decisions:
-    """An agent whose decisions and feedback are stored in a folder.
+    """An agent whose decisions and feedback are stored in a database.
 
-    Settings that are None keep their value in the folder. In a new folder they have the defaults of
-    `Settings`, and the window of the change signal is that of the agent.
+    Settings that are None keep their stored value. A new model has the defaults of `Settings`, and
+    the window of the change signal is that of the agent.
 
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
@@ -84,7 +108,7 @@ class Decisions:
     """
 
     def __init__(
-        self, agent: Any, folder: str | os.PathLike[str], *,
+        self, agent: Any, place: str | os.PathLike[str], *, model: str = MODEL,
         expiry: float | None = None, most_pending: int | None = None,
         most_sessions: int | None = None, replan: str | None = None,
         signal_window: int | None = None, signal_delta: float | None = None,
@@ -92,7 +116,9 @@ class Decisions:
         on_alert: Callable[[Signal], None] | None = None, classes: Iterable[type] = (),
         clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`agent` may be None if the folder exists.
+        """`place` is the file of the database (`.sqlite` or `.db`), or its folder.
+
+        `agent` may be None if the model exists.
 
         `clock` is the wall clock, which is only shown. `timer` measures how long a decision has
         waited: it must not jump.
@@ -101,45 +127,57 @@ class Decisions:
         the agent is passed. With `sync=False`, acknowledged events survive a crash of the process,
         but not of the machine.
         """
-        check_integer("snapshot_every", snapshot_every, 1)
-        classes = {*classes, *(() if agent is None else folders.classes_in(agent))}
-        self.folder, self._on_alert = Path(folder), on_alert
         settings: dict[str, Any] = {
             "expiry": expiry, "most_pending": most_pending, "most_sessions": most_sessions,
             "replan": replan, "signal_window": signal_window, "signal_delta": signal_delta,
         }  # fmt: skip
         given = {name: value for name, value in settings.items() if value is not None}
-        self._claim = folders.Claim(self.folder)
+        self._every = check_integer("snapshot_every", snapshot_every, 1)
+        self.model, self._on_alert = model, on_alert
+        self._clock, self._timer = clock, timer
+        self._epoch = secrets.token_hex(EPOCH_SIZE)
+        self._opened, self._elapsed = timer(), 0.0
+        self._turn, self._ticket = threading.RLock(), 0
+        self._saver: threading.Thread | None = None
+        self._over: str | None = None  # why no further event is accepted
+        self.snapshot_failure: str | None = None  # why the last snapshot could not be written
+        self.database = database_in(place)
+        checked_settings(Settings(**given))
+        if is_new(place):
+            check_new(agent)
+        self._store = SQLite(self.database, sync=sync)
         try:
-            self._claim.tidy()
-            if not folders.exists(self.folder):
-                if not isinstance(agent, Agent):
-                    raise InvalidParameter("agent", agent, "an Agent: the folder is new")
-                window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
-                given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
-                folders.create(self.folder, Learner(agent, checked_settings(Settings(**given))))
-            elif agent is not None:
-                folders.check_same_agent(agent, self.folder, classes)
-            self._key = folders.key_of(self.folder)
-            learner, number = folders.recover(self.folder, classes)
-            wanted = checked_settings(replace(learner.settings, **given))
-            folders.upgrade(self.folder)
-            self._journal = Journal(
-                self._claim, learner, number,
-                sync=sync, snapshot_every=snapshot_every, clock=clock, timer=timer,
-            )  # fmt: skip
-        except BaseException:
-            self._claim.release()
-            raise
-        try:
-            if wanted != learner.settings:
+            wanted = self._load(agent, given, {*classes, *classes_in(agent)})
+            self._writer = Writer(self._store)
+            if wanted != self.learner.settings:
                 self._happen({"event": "settings", "settings": asdict(wanted)})
-            if learner.planning is not None:  # the process that planned has ended: plan again
+            if self.learner.planning is not None:  # the process that planned has ended: plan again
                 self._happen({"event": "swap"})
         except BaseException:
-            with suppress(LogFailed):
-                self.close()
+            self._store.close()
             raise
+
+    def _load(self, agent: Any, given: dict[str, Any], classes: set[type]) -> Settings:
+        """Create or recover the model. Returns its wanted settings."""
+        store, model = self._store, self.model
+        if model not in store.models():
+            check_new(agent)
+            window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
+            given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
+            new = Learner(agent, checked_settings(Settings(**given)))
+            store.create(model, secrets.token_hex(KEY_SIZE), packed(*parts_of(new)))
+        elif agent is not None:
+            first = initial(store, model, classes).agent
+            if not alike(described(agent), described(first)):
+                raise Mismatch(
+                    f"{store.name} was created with another agent ({type(first).__name__}, "
+                    f"{first.n_states} states, {first.n_actions} actions); pass that agent with "
+                    "its parameters, or None, or use another database"
+                )
+        self._key = bytes.fromhex(store.models()[model])
+        self.learner, self.records = recover(store, model, classes)
+        self._saved, self.snapshot_time = next(iter(store.snapshots(model).items()))
+        return checked_settings(replace(self.learner.settings, **given))
 
     def decide(
         self, state: int | None = None, *, session: str = "",
@@ -151,16 +189,16 @@ class Decisions:
         best available action is taken. `taken`: an action that was chosen elsewhere; the agent only
         learns from it.
         """
-        decision, number = self.enter_decision(
+        decision, ticket = self.enter_decision(
             state, session=session, available=available, taken=taken
         )
-        self.commit(number)
+        self.commit(ticket)
         return decision
 
     def feedback(self, decision: str, reward: float, next_state: int) -> bool:
         """Report the outcome of a decision. False if the same feedback was reported before."""
-        counted, number = self.enter_feedback(decision, reward, next_state)
-        self.commit(number)
+        counted, ticket = self.enter_feedback(decision, reward, next_state)
+        self.commit(ticket)
         return counted
 
     def enter_decision(
@@ -171,9 +209,9 @@ class Decisions:
         for name, value in (("state", state), ("available", available), ("taken", taken)):
             if value is not None:
                 event[name] = as_plain(value)
-        outcome, record = self._journal.enter(event)
+        outcome, ticket = self._enter(event)
         name = self._id(outcome.decision)
-        return Decision(name, outcome.action, outcome.state, session, outcome.would), record
+        return Decision(name, outcome.action, outcome.state, session, outcome.would), ticket
 
     def enter_feedback(self, decision: Any, reward: Any, next_state: Any) -> tuple[bool, int]:
         """`feedback` without the commit."""
@@ -181,10 +219,10 @@ class Decisions:
             "event": "feedback", "decision": self._number(decision),
             "reward": as_plain(reward), "next_state": as_plain(next_state),
         }  # fmt: skip
-        (counted, alert), record = self._journal.enter(event)
+        (counted, alert), ticket = self._enter(event)
         if alert is not None and self._on_alert is not None:
             self._on_alert(alert)
-        return counted, record
+        return counted, ticket
 
     def _id(self, number: int) -> str:
         """The id of a decision: it cannot be forged, and is never used twice."""
@@ -201,15 +239,6 @@ class Decisions:
                     return int(number)
                 raise UnknownDecision(f"unknown decision id {decision!r}")
         raise UnknownDecision(f"malformed decision id {decision!r}")
-
-    def commit(self, number: int | None = None) -> None:
-        """Wait until all records up to this one are on disk."""
-        self._journal.commit(number)
-
-    def _happen(self, event: Event) -> Any:
-        outcome, number = self._journal.enter(event)
-        self._journal.commit(number)
-        return outcome
 
     def learn_from(self, rows: Iterable[tuple[int, int, float, int]]) -> int:
         """Learn from steps (state, action, reward, next state), oldest first: a warm start.
@@ -235,68 +264,136 @@ class Decisions:
 
     def add_state(self, available: Collection[int] | None = None) -> int:
         """Add a state with these actions (None: all), and return its number."""
-
-        def grown(agent: Any) -> tuple[Any, int]:
-            row = checked_mask("available", as_plain(available), agent.n_actions, InvalidAction)
-            return np.vstack([agent.pairs.available, row[None, :]]), agent.n_states
-
-        return self._grow(grown)
+        new: int = self._happen({"event": "add_state", "available": as_plain(available)})
+        return new
 
     def add_action(self, states: Collection[int] | None = None) -> int:
         """Add an action in these states (None: all), and return its number."""
-
-        def grown(agent: Any) -> tuple[Any, int]:
-            column = checked_mask("states", as_plain(states), agent.n_states, InvalidState)
-            return np.hstack([agent.pairs.available, column[:, None]]), agent.n_actions
-
-        return self._grow(grown)
-
-    def _grow(self, grown: Callable[[Any], tuple[Any, int]]) -> int:
-        def enter(learner: Learner) -> tuple[int, int]:
-            mask, new = grown(learner.agent)
-            event = {
-                "event": "grow", "n_states": mask.shape[0], "n_actions": mask.shape[1],
-                "available": mask.tolist(),
-            }  # fmt: skip
-            return new, self._journal.enter(event)[1]
-
-        new, number = self.look(enter)  # two threads that add states do so one after the other
-        self.commit(number)
-        return int(new)
+        new: int = self._happen({"event": "add_action", "states": as_plain(states)})
+        return new
 
     def start_over(self) -> None:
         """Forget everything learned, after a known change."""
         self._happen({"event": "restart"})
 
     @property
-    def learner(self) -> Learner:
-        """The learner. Read it, but change it only through the methods of this class."""
-        return self._journal.learner
-
-    @property
-    def records(self) -> int:
-        """The number of records in the log."""
-        return self._journal.log.number
-
-    @property
-    def snapshot_failure(self) -> str | None:
-        """Why the last snapshot could not be written; None if it was."""
-        return self._journal.failure
+    def folder(self) -> Path:
+        """The folder of the database. Deprecated: use `database`, the file."""
+        warnings.warn("Decisions.folder is now .database.parent", DeprecationWarning, stacklevel=2)
+        return self.database.parent
 
     def look(self, at: Callable[[Learner], Any]) -> Any:
         """Return `at(learner)`, called while no event is being applied."""
-        return self._journal.look(at)
+        with self._turn:
+            return at(self.learner)
+
+    def commit(self, ticket: int | None = None) -> None:
+        """Wait until all events up to this ticket (None: all) are on disk."""
+        self._writer.commit(ticket)
+
+    def _happen(self, event: Event) -> Any:
+        outcome, ticket = self._enter(event)
+        self.commit(ticket)
+        return outcome
+
+    def _enter(self, event: Event) -> tuple[Any, int]:
+        """Apply an event. Returns its outcome, and the ticket to `commit` before the answer."""
+        with self._turn:
+            if self._over is not None:
+                raise LogFailed(f"{self.database} {self._over}")
+            self._store.check()
+            if self._writer.stuck:
+                self._writer.commit()
+            outcome, ticket = self._apply(event)
+            if self.learner.wants_plan:
+                self._plan()
+            elif self.records - self._saved >= self._every and self.learner.planning is None:
+                self._snapshot()
+            return outcome, ticket
+
+    def _apply(self, event: Event) -> tuple[Any, int]:
+        elapsed = max(self._elapsed, round(self._timer() - self._opened, 3))
+        event = {
+            **event, "time": round(float(self._clock()), 3),
+            "elapsed": round(elapsed - self._elapsed, 3),
+        }  # fmt: skip
+        if event["event"] == "decide" and self.learner.epoch_of() != self._epoch:
+            event["epoch"] = self._epoch
+        try:
+            outcome = self.learner.apply(event)
+            if outcome == REPEATED:
+                return outcome, self._ticket
+            if isinstance(outcome, Outcome):
+                event |= outcome._asdict()
+            self._ticket = self._writer.append(self.model, self.records + 1, event)
+            self.records += 1
+            self._elapsed = elapsed  # only stored time has passed for the learner
+            return outcome, self._ticket
+        except REJECTIONS:
+            raise
+        except BaseException:
+            self._over = "was interrupted during an event, and must be reopened"
+            raise
+
+    def _plan(self) -> None:
+        """Plan in the background, while the old policy is used."""
+        self._apply({"event": "plan"})
+        copy = self.learner.planning
+
+        def work() -> None:
+            event = "cancel"
+            try:
+                compute_plan(copy)
+                event = "swap"
+            finally:
+                with self._turn:
+                    if self.learner.planning is copy and self._over is None:
+                        self._apply({"event": event})
+
+        threading.Thread(target=work, name="planner", daemon=True).start()
+
+    def _snapshot(self) -> None:
+        """Copy the learner now, and write the copy in a thread."""
+        if self._saver is not None and self._saver.is_alive():
+            return
+        fields, arrays = parts_of(self.learner)
+        copies = {name: array.copy() for name, array in arrays.items()}
+        self._saver = threading.Thread(
+            target=self._save, args=(self.records, self._ticket, fields, copies), name="snapshot"
+        )
+        self._saved = self.records
+        self._saver.start()
+
+    def _save(self, number: int, ticket: int, fields: dict[str, Any], arrays: Arrays) -> None:
+        try:
+            self._writer.commit(ticket)  # a snapshot must not be ahead of the events
+            self._store.save_snapshot(self.model, number, packed(fields, arrays))
+            self.snapshot_failure, self.snapshot_time = None, time.time()
+        except (LogFailed, DamagedFile) as error:  # no event is lost; the next may succeed
+            self.snapshot_failure = str(error)
 
     def close(self) -> None:
-        """Commit everything, write a snapshot, and release the folder."""
+        """Commit everything, write a snapshot, and close the database."""
+        with self._turn:
+            if self._over == CLOSED:
+                return
+            sound = self._over is None and self._store.is_mine
+            if sound and self.learner.planning is not None:
+                self._apply({"event": "cancel"})
+            self._over = self._over or CLOSED
+        if self._saver is not None:
+            self._saver.join()
         try:
-            self._journal.close()
+            if self._store.is_mine:
+                self._writer.commit()
+            if sound and self.records > self._saved:
+                self._save(self.records, self._ticket, *parts_of(self.learner))
         finally:
-            self._claim.release()
+            self._store.close()
 
     def __repr__(self) -> str:
-        folder = str(self.folder)
-        shown = folder if len(folder) <= 60 else f"...{folder[-57:]}"
+        place = str(self.database)
+        shown = place if len(place) <= 60 else f"...{place[-57:]}"
         return f"Decisions({shown!r}, {self.learner!r})"
 
     def __enter__(self) -> Decisions:
@@ -307,3 +404,34 @@ class Decisions:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
+
+
+def check_new(agent: Any) -> None:
+    """Check the agent of a new model."""
+    if not isinstance(agent, Agent):
+        raise InvalidParameter("agent", agent, "an Agent: the model is new")
+
+
+def classes_in(agent: Any) -> set[type]:
+    """The classes that an agent consists of."""
+    classes = set() if agent is None else {type(agent)}
+    for name in fields_of(type(agent)):
+        part = getattr(agent, name, None)
+        if hasattr(part, "__dict__"):
+            classes |= classes_in(part)
+    return classes
+
+
+def as_plain(value: Any) -> Any:
+    """A value for an event, with Python numbers instead of NumPy's, and collections as lists.
+
+    >>> as_plain((np.int64(1), {2}, np.arange(2)))
+    [1, [2], [0, 1]]
+    """
+    if type(value) in (int, float):
+        return value
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [as_plain(part) for part in value]
+    if isinstance(value, np.floating):
+        return float(value)
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

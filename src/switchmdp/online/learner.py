@@ -9,16 +9,16 @@ changes nothing.
     feedback   decision, reward, next state
     history    steps from another source (a warm start)
     mode       who chooses: the agent, a fixed policy, or both (a shadow run)
-    grow       more states or actions
+    add_state  one more state, and its actions
+    add_action one more action, and the states that have it
     restart    forget everything
     settings   new limits
     plan       planning starts in the background, from what is known now
     swap       ... and its policy is followed from now on
     cancel     ... or it is abandoned
 
-Time is the sum of the events' `after`: seconds during which some process had the folder open. The
-wall clock (`at`) is only shown, because it may jump. Logs of earlier versions have no `after`: in
-them, time is the wall clock.
+Time is the sum of the events' `elapsed`: seconds during which some process had the database open.
+The wall clock (`time`) is only shown, because it may jump.
 
 Decisions are numbered. After a backup is restored, a number may be assigned a second time. So each
 process that decides starts an *epoch* with a random name, stored in its first `decide`, and the ids
@@ -60,12 +60,6 @@ from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
-TIMED = (
-    "decide",
-    "feedback",
-    "history",
-    "settings",
-)  # the only events that advanced time in earlier versions
 MOST_ANSWERED = 20_000  # decisions for which repeated feedback is recognised
 REPEATED = (False, None)  # the outcome of repeated feedback, which changes nothing
 REJECTIONS = (  # errors that leave the learner unchanged
@@ -148,32 +142,25 @@ class Learner:
     def apply(self, event: Mapping[str, Any]) -> Any:
         """Apply an event and return its outcome. After a typed error nothing has changed."""
         outcome = getattr(self, f"_{event['event']}")(event)
-        if outcome != REPEATED and ("after" in event or event["event"] in TIMED):
-            self._pass(event)
+        if outcome != REPEATED:
+            self._advance(event)
         return outcome
 
     def _time(self, event: Mapping[str, Any]) -> float:
         """The time of an event, in the time that expiry uses."""
-        if "after" in event:
-            return round(self.now + float(event["after"]), 3)
-        return max(self.now, float(event["at"]))
-
-    def _wall(self, event: Mapping[str, Any]) -> float:
-        """The wall-clock time of an event, for display."""
-        at: float = event["at"]
-        return at if "after" in event else max(self.at, at)
+        return round(self.now + float(event["elapsed"]), 3)
 
     def epoch_of(self, decision: int | None = None) -> str:
-        """The epoch of a decision, or the latest; empty in logs of earlier versions."""
+        """The epoch of a decision, or the latest; empty in events of earlier versions."""
         epochs = self.epochs
         until = len(epochs)
         if decision is not None:
             until = bisect_right(epochs, decision, key=lambda epoch: epoch[0])
         return epochs[until - 1][1] if until else ""
 
-    def _pass(self, event: Mapping[str, Any]) -> None:
+    def _advance(self, event: Mapping[str, Any]) -> None:
         """Advance time, and expire decisions that have waited too long."""
-        self.now, self.at = self._time(event), self._wall(event)
+        self.now, self.at = self._time(event), float(event["time"])
         while self.pending:
             oldest = next(iter(self.pending.values()))
             late = self.now - oldest.at > self.settings.expiry
@@ -247,8 +234,8 @@ class Learner:
         number, reward, next_state = event["decision"], event["reward"], event["next_state"]
         if self._is_known(number, reward, next_state, self._time(event)):
             return REPEATED
-        entry, at = self.pending.pop(number), self._wall(event)
-        alert = self._learn(entry.state, entry.action, float(reward), next_state, at)
+        entry, reward = self.pending.pop(number), float(reward)
+        alert = self._learn(entry.state, entry.action, reward, next_state, float(event["time"]))
         self.answered[number] = (reward, next_state)
         while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
@@ -281,7 +268,7 @@ class Learner:
         """Returns the number of steps learned from."""
         rows = checked_rows(self.agent, event["rows"])
         for row in rows:
-            self._learn(*row, self._wall(event))
+            self._learn(*row, float(event["time"]))
         return len(rows)
 
     def _mode(self, event: Mapping[str, Any]) -> None:
@@ -291,23 +278,33 @@ class Learner:
         fixed = None if mode == "agent" else checked_policy(self.agent, event.get("policy"))
         self.mode, self.policy = mode, fixed
 
-    def _grow(self, event: Mapping[str, Any]) -> None:
+    def _add_state(self, event: Mapping[str, Any]) -> int:
+        """Returns the number of the new state."""
+        agent = self.agent
+        row = checked_mask("available", event.get("available"), agent.n_actions, InvalidAction)
+        return self._grow(np.vstack([agent.pairs.available, row[None, :]]), agent.n_states)
+
+    def _add_action(self, event: Mapping[str, Any]) -> int:
+        """Returns the number of the new action."""
+        agent = self.agent
+        column = checked_mask("states", event.get("states"), agent.n_states, InvalidState)
+        return self._grow(np.hstack([agent.pairs.available, column[:, None]]), agent.n_actions)
+
+    def _grow(self, available: NDArray[np.bool_], new: int) -> int:
         agent, before = self.agent, (self.agent.n_states, self.agent.n_actions)
         if not hasattr(agent, "grow"):
             raise InvalidParameter("agent", agent, "an agent that can grow")
-        mask = event.get("available")
-        agent.grow(
-            event["n_states"], event["n_actions"], None if mask is None else np.asarray(mask)
-        )
+        agent.grow(*available.shape, available)
         self.planning = None
         for name in ("last_step", "last_at"):
             old = getattr(self, name)
-            new = np.zeros((agent.n_states, agent.n_actions), old.dtype)
-            new[: before[0], : before[1]] = old
-            setattr(self, name, new)
+            grown = np.zeros(available.shape, old.dtype)
+            grown[: before[0], : before[1]] = old
+            setattr(self, name, grown)
         if self.policy is not None:
             first = [agent.pairs.at(s)[0] for s in range(before[0], agent.n_states)]
             self.policy = self.policy + first
+        return int(new)
 
     def _restart(self, event: Mapping[str, Any]) -> None:
         if not isinstance(self.agent, PolicyAgent):
@@ -342,7 +339,7 @@ MOST = 10**7
 
 @dataclass(frozen=True)
 class Settings:
-    """Stored in the folder. They can be changed whenever it is opened."""
+    """Limits, stored with the model. They can be changed whenever it is opened."""
 
     expiry: float = 3600.0
     most_pending: int = 100_000

@@ -2,13 +2,26 @@
 
 The JSON Schema of each body is given here. The service checks types before it does anything. The
 decisions check ranges, of a state for example.
+
+A body must be one JSON object with the keys and types of its route. Python's JSON parser is too
+lenient: duplicate keys, NaN and Infinity, and encodings other than UTF-8 are rejected here. `null`
+counts as a missing value.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
+
+from switchmdp.errors import InvalidParameter, MissingExtra
+
+try:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+except ImportError as error:
+    raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
 
 from switchmdp.online.learner import LONGEST_SESSION, MODES
 from switchmdp.version import __version__
@@ -29,7 +42,7 @@ HTTP_ERRORS = {
     422: ("InvalidParameter", "A value is missing, of the wrong type, or out of range."),
     429: ("TooManyRequests", "Too many requests; retry after the seconds in `Retry-After`."),
     500: ("InternalError", "An internal error of the service."),
-    503: ("LogFailed", "The log cannot be written; the request is not acknowledged."),
+    503: ("LogFailed", "The database cannot be written; the request is not acknowledged. Retry."),
 }
 
 
@@ -215,6 +228,94 @@ def _refusal(status: int) -> dict[str, Any]:
         "description": HTTP_ERRORS[status][1],
         "content": {"application/json": {"schema": schema}},
     }
-    if status == 429:
+    if status in (429, 503):
         found["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
     return found
+
+
+KINDS: dict[str, Any] = {"integer": int, "number": (int, float), "string": str, "array": list}
+
+
+async def read_body(request: Request, route: Route, most: int) -> dict[str, Any]:
+    """The values in the body; missing ones are left out."""
+    body = await _bytes(request, most)
+    if not body and not route.required:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "the content type of the body must be application/json")
+    return checked(parsed(body), route)
+
+
+async def _bytes(request: Request, most: int) -> bytes:
+    """The body. A body that is too large is not read to its end."""
+    chunks, size = [], int(request.headers.get("content-length", "0"))
+    if size <= most:
+        size = 0
+        async for chunk in request.stream():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > most:
+                break
+        else:
+            return b"".join(chunks)
+    # Close, because the rest of the body would be read as the next request.
+    raise HTTPException(413, f"the body must have at most {most} bytes", {"Connection": "close"})
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body.
+
+    >>> parsed(b'{"state": 3}')
+    {'state': 3}
+    """
+    try:
+        content = _DECODER.decode(body.decode())
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        raise HTTPException(400, f"the body is not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise HTTPException(400, f"the body must be a JSON object, got {type(content).__name__}")
+    return content
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("duplicate key")
+    return content
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_reject_constant)
+
+
+def checked(given: dict[str, Any], route: Route) -> dict[str, Any]:
+    """Check the keys and types, and that no required key is missing."""
+    unknown = given.keys() - route.fields.keys()
+    if unknown:
+        known = ", ".join(route.fields) or "none"
+        raise HTTPException(400, f"unknown key {min(unknown)!r}; known keys: {known}")
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in route.required:
+        if name not in given:
+            raise InvalidParameter(name, None, f"of type {_described(route.fields[name])}")
+    for name, value in given.items():
+        schema = route.fields[name]
+        if not _fits(value, schema):
+            raise InvalidParameter(name, value, f"of type {_described(schema)}")
+    return given
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    if isinstance(value, bool) or not isinstance(value, KINDS[schema["type"]]):
+        return False
+    return not isinstance(value, list) or all(_fits(item, schema["items"]) for item in value)
+
+
+def _described(schema: Schema) -> str:
+    if schema["type"] == "array":
+        return f"array of {schema['items']['type']}"
+    return str(schema["type"])

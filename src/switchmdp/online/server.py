@@ -38,7 +38,7 @@ try:
 except ImportError as error:
     raise MissingExtra("the service needs uvicorn: pip install 'switchmdp[serve]'") from error
 
-from switchmdp.online.access import TOKEN_ACCEPTED
+from switchmdp.online.service import TOKEN_ACCEPTED
 
 IDLE = 75  # seconds that a connection may wait between two requests
 LAST_ANSWERS = 10  # seconds for open requests when the server stops

@@ -1,20 +1,28 @@
 """The service: decisions over HTTP, as JSON (a Starlette application).
 
 A handler enters its event, which takes microseconds, and then waits for the disk together with all
-other requests (`journal.GroupCommit`): every answer is durable. Errors are typed, and answered as
+other requests (`GroupCommit`): every answer is durable. Errors are typed, and answered as
 `{"error": "InvalidState", "message": "state must be an integer from 0 to 4, got 7"}`.
 
-A body must be one JSON object with the keys and types of its route. Python's JSON parser is too
-lenient: duplicate keys, NaN and Infinity, and encodings other than UTF-8 are rejected here. `null`
-counts as a missing value.
+**Access.** `AccessControl` authenticates, counts and times every request. Without a token the
+service listens on the loopback only. There any web page in a browser on the same machine could
+reach it. Such a page is recognised by its Origin header, or, if it has pointed a host name of its
+own at the loopback, by the Host header.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
+import math
+import re
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from switchmdp.errors import (
     ConflictingFeedback,
@@ -32,19 +40,28 @@ try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Route as StarletteRoute
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
     raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
 
-from switchmdp.online.access import ROUTE, AccessControl, error_response
-from switchmdp.online.beliefs import beliefs
 from switchmdp.online.decisions import Decisions
-from switchmdp.online.journal import GroupCommit
-from switchmdp.online.metrics import Metrics
-from switchmdp.online.page import content_security_policy, page
-from switchmdp.online.routes import HTTP_ERRORS, ROUTES, Route, Schema, document
+from switchmdp.online.routes import HTTP_ERRORS, ROUTES, Route, document, read_body
+from switchmdp.online.views import Metrics, beliefs, content_security_policy, page
 
 MAX_BODY = 64 * 1024
 RATE = 5000.0
+SHORTEST_TOKEN = 16
+MOST_CLIENTS = 10_000
+LONGEST_MESSAGE = 500
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+LOCAL = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
+ROUTE = "switchmdp.route"  # the application stores the route here, for the metrics
+TOKEN_ACCEPTED = "switchmdp.token_accepted"  # a callback of the server
+PUBLIC = frozenset(route.path for route in ROUTES if route.public)
 STATUS: dict[type[SwitchmdpError], int] = {
     UnknownDecision: 404,
     ConflictingFeedback: 409,
@@ -165,8 +182,8 @@ class Service:
         """Whether decisions can be made. Retries the disk if it has failed."""
         try:
             await self._commits.recovered()
-        except LogFailed:  # its message names the folder, and this route needs no token
-            raise LogFailed("the log cannot be written") from None
+        except LogFailed:  # its message names the file, and this route needs no token
+            raise LogFailed("the database cannot be written") from None
         return {"status": "ok"}
 
     async def openapi(self) -> dict[str, Any]:
@@ -178,9 +195,67 @@ class Service:
         return HTMLResponse(page(), headers={"Content-Security-Policy": content_security_policy()})
 
 
+MOST_WAITING = 1000
+
+
+class GroupCommit:
+    """Combines the waits of many requests into few calls of `commit`.
+
+    While one call runs in a thread, other requests wait for the next one together. If a call fails,
+    every request in its group gets the error.
+    """
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        self._commit = commit
+        self._gathering: list[asyncio.Future[None]] = []
+        self._busy = False
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self.failure: BaseException | None = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether too many requests wait for the disk to accept another."""
+        return len(self._gathering) >= MOST_WAITING
+
+    async def recovered(self) -> None:
+        """After a failure, return once the waiting events are on disk, or raise the error again."""
+        if self.failure is not None:
+            await self.done()
+
+    async def done(self) -> None:
+        """Wait until all events entered so far are on disk."""
+        loop = asyncio.get_running_loop()
+        mine = loop.create_future()
+        self._gathering.append(mine)
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._start)  # later, so that other requests can join the group
+        await mine
+
+    def _start(self) -> None:
+        group, self._gathering = self._gathering, []
+        sync = asyncio.get_running_loop().run_in_executor(self._thread, self._commit)
+        sync.add_done_callback(partial(self._finish, group))
+
+    def _finish(self, group: list[asyncio.Future[None]], sync: asyncio.Future[None]) -> None:
+        self.failure = sync.exception()
+        for waiter in group:
+            if waiter.done():  # the request was cancelled
+                continue
+            if self.failure is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(self.failure)
+        if self._gathering:
+            self._start()
+        else:
+            self._busy = False
+
+
 async def _typed_error(request: Request, error: Any) -> Response:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return error_response(status, str(error), type(error).__name__)
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return error_response(status, str(error), type(error).__name__, headers)
 
 
 async def _http_error(request: Request, error: Any) -> Response:
@@ -197,89 +272,99 @@ async def _internal_error(request: Request, error: Any) -> Response:
     return error_response(500, "internal error; see the log of the service")
 
 
-KINDS: dict[str, Any] = {"integer": int, "number": (int, float), "string": str, "array": list}
+def checked_token(token: str) -> str:
+    """Check that a token fits in a header and is hard to guess. The error does not show it."""
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        allowed = f"at least {SHORTEST_TOKEN} ASCII characters without spaces"
+        raise InvalidParameter("token", f"{len(token)} characters", allowed)
+    return token
 
 
-async def read_body(request: Request, route: Route, most: int) -> dict[str, Any]:
-    """The values in the body; missing ones are left out."""
-    body = await _bytes(request, most)
-    if not body and not route.required:
-        return {}
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(415, "the content type of the body must be application/json")
-    return checked(parsed(body), route)
+def error_response(
+    status: int, message: str, name: str | None = None, headers: dict[str, str] | None = None
+) -> Response:
+    """A response that describes an error."""
+    content = {"error": name or HTTP_ERRORS[status][0], "message": message[:LONGEST_MESSAGE]}
+    return Response(json.dumps(content), status, headers, "application/json")
 
 
-async def _bytes(request: Request, most: int) -> bytes:
-    """The body. A body that is too large is not read to its end."""
-    chunks, size = [], int(request.headers.get("content-length", "0"))
-    if size <= most:
-        size = 0
-        async for chunk in request.stream():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > most:
-                break
-        else:
-            return b"".join(chunks)
-    # Close, because the rest of the body would be read as the next request.
-    raise HTTPException(413, f"the body must have at most {most} bytes", {"Connection": "close"})
+class RateLimit:
+    """A token bucket per client: `rate` requests per second, and as many at once.
 
-
-def parsed(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body.
-
-    >>> parsed(b'{"state": 3}')
-    {'state': 3}
+    >>> limit = RateLimit(2, clock=lambda: 0.0)
+    >>> limit.wait("a"), limit.wait("a"), limit.wait("a"), limit.wait("b")
+    (0.0, 0.0, 0.5, 0.0)
     """
-    try:
-        content = _DECODER.decode(body.decode())
-    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise HTTPException(400, f"the body is not valid JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise HTTPException(400, f"the body must be a JSON object, got {type(content).__name__}")
-    return content
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self._clock = rate, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """The seconds that a client has to wait; 0 if its request is accepted."""
+        now, most = self._clock(), max(1.0, self.rate)
+        left, at = self._buckets.pop(client, (most, now))
+        left = min(most, left + (now - at) * self.rate)
+        enough = left >= 1.0
+        self._buckets[client] = (left - enough, now)
+        if len(self._buckets) > MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if enough else (1.0 - left) / self.rate
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError("duplicate key")
-    return content
+class AccessControl:
+    """An ASGI application that wraps another one."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, token: str | None, rate: float) -> None:
+        self._app, self._metrics, self._rate = app, metrics, RateLimit(rate)
+        self._token = None if token is None else checked_token(token).encode()
+        self.needs_token = token is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject the request, or pass it to the application."""
+        began, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        rejection = self._rejection(scope)
+        try:
+            await (rejection or self._app)(scope, receive, sending)
+        finally:
+            if status:  # otherwise the client has disconnected
+                self._metrics.count(scope.get(ROUTE, "other"), status, time.perf_counter() - began)
+
+    def _rejection(self, scope: Scope) -> Response | None:
+        client = scope["client"]
+        wait = self._rate.wait(client[0] if client else "")
+        if wait > 0:
+            again = {"Retry-After": str(math.ceil(wait))}
+            message = f"at most {self._rate.rate:g} requests per second are allowed"
+            return error_response(429, message, headers=again)
+        headers = dict(scope["headers"])
+        if self._token is None:
+            if not _is_local(headers):
+                return error_response(403, "without a token, only this machine may send requests")
+            return None
+        if self._has_token(headers.get(b"authorization", b"")):
+            scope.get(TOKEN_ACCEPTED, lambda: None)()
+        elif scope["path"] not in PUBLIC:
+            message = "missing or wrong header `Authorization: Bearer TOKEN`"
+            return error_response(401, message, headers={"WWW-Authenticate": "Bearer"})
+        return None
+
+    def _has_token(self, authorization: bytes) -> bool:
+        assert self._token is not None
+        scheme, _, token = authorization.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
 
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_reject_constant)
-
-
-def checked(given: dict[str, Any], route: Route) -> dict[str, Any]:
-    """Check the keys and types, and that no required key is missing."""
-    unknown = given.keys() - route.fields.keys()
-    if unknown:
-        known = ", ".join(route.fields) or "none"
-        raise HTTPException(400, f"unknown key {min(unknown)!r}; known keys: {known}")
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in route.required:
-        if name not in given:
-            raise InvalidParameter(name, None, f"of type {_described(route.fields[name])}")
-    for name, value in given.items():
-        schema = route.fields[name]
-        if not _fits(value, schema):
-            raise InvalidParameter(name, value, f"of type {_described(schema)}")
-    return given
-
-
-def _fits(value: Any, schema: Schema) -> bool:
-    if isinstance(value, bool) or not isinstance(value, KINDS[schema["type"]]):
+def _is_local(headers: dict[bytes, bytes]) -> bool:
+    host, origin = headers.get(b"host"), headers.get(b"origin")
+    if host is not None and not LOCAL.fullmatch(host):
         return False
-    return not isinstance(value, list) or all(_fits(item, schema["items"]) for item in value)
-
-
-def _described(schema: Schema) -> str:
-    if schema["type"] == "array":
-        return f"array of {schema['items']['type']}"
-    return str(schema["type"])
+    return origin is None or origin == b"http://" + (host or b"")

@@ -1,19 +1,17 @@
-"""Snapshots of a learner: two generations, so that opening a folder need not replay the whole log.
+"""Snapshots of a learner, so that opening a model need not replay all of its events.
 
-A snapshot is a checksummed file (`storage`), named by the last log record that it includes. Number
-0 is the initial agent. It is never deleted, so that the log can be replayed from the beginning.
-
-A checksum shows that a file was not altered, not that this program wrote it. So all values are
-checked for type and range (`_validate`) when a snapshot is loaded.
+A snapshot has the checksummed format of `storage`. A checksum shows that it was not altered, not
+that this program wrote it. So all values are checked for type and range (`_validate`) when a
+snapshot is loaded.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,26 +31,14 @@ from switchmdp.online.learner import (
     checked_settings,
 )
 from switchmdp.online.monitoring import MOST_BUCKETS, ChangeSignal, Signal
-from switchmdp.storage import PRIVATE, Arrays, load_arrays, save_arrays
+from switchmdp.storage import Arrays, read_arrays, write_arrays
 
 KIND = "decisions"
 PLAIN = (
     "at", "now", "decided", "counted", "expired", "agreed", "shadowed", "mode", "policy",
     "wants_plan", "alarmed",
 )  # fmt: skip
-GENERATIONS = 2
 LARGEST = 2**53
-
-
-def snapshots_of(folder: Path) -> dict[int, Path]:
-    """The snapshots by number, the newest first."""
-    names = {int(p.stem[9:]): p for p in folder.glob("snapshot-*.npz") if p.stem[9:].isdigit()}
-    return dict(sorted(names.items(), reverse=True))
-
-
-def file_of(folder: Path, number: int) -> Path:
-    """The path of a snapshot; number 0 is the initial one."""
-    return folder / f"snapshot-{number:012d}.npz"
 
 
 def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
@@ -74,12 +60,11 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     return fields, arrays | {"last_step": learner.last_step, "last_at": learner.last_at}
 
 
-def save(folder: Path, number: int, fields: dict[str, Any], arrays: Arrays) -> None:
-    """Write a snapshot, and remove outdated ones."""
-    save_arrays(file_of(folder, number), KIND, fields, arrays, PRIVATE)
-    for old in list(snapshots_of(folder))[GENERATIONS:]:
-        if old:
-            file_of(folder, old).unlink(missing_ok=True)
+def packed(fields: dict[str, Any], arrays: Arrays) -> bytes:
+    """The content of a snapshot."""
+    stream = io.BytesIO()
+    write_arrays(stream, KIND, fields, arrays)
+    return stream.getvalue()
 
 
 def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Arrays]) -> bool:
@@ -93,23 +78,28 @@ def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Array
     return same and all(bits(arrays[name]) == bits(more[name]) for name in arrays)
 
 
-def load(path: Path, classes: Iterable[type] = ()) -> Learner:
-    """Load the learner of a snapshot."""
-    fields, arrays = load_arrays(path, KIND)
-    inner = {name[6:]: array for name, array in arrays.items() if name.startswith("agent.")}
+def load(content: bytes, name: object, classes: Iterable[type] = ()) -> Learner:
+    """The learner of a snapshot; `name` describes it in error messages."""
+    fields, arrays = read_arrays(io.BytesIO(content), KIND, name)
+    return restored(fields, arrays, name, classes)
+
+
+def restored(
+    fields: dict[str, Any], arrays: Arrays, name: object, classes: Iterable[type] = ()
+) -> Learner:
+    """The learner of these parts, after all of them were checked."""
+    inner = {key[6:]: array for key, array in arrays.items() if key.startswith("agent.")}
     try:
-        agent = rebuilt(path, fields["agent"], inner, known_classes(classes))
+        agent = rebuilt(name, fields["agent"], inner, known_classes(classes))
         if not isinstance(agent, Agent):
             raise ValueError(f"{type(agent).__name__} is not an agent")
         learner = Learner(agent, checked_settings(Settings(**fields["settings"])))
-        # Earlier versions had only the wall clock, and no epochs.
-        fields = {"now": fields["at"], "epochs": [], **fields}
-        for name in PLAIN:
-            setattr(learner, name, fields[name])
+        for field in PLAIN:
+            setattr(learner, field, fields[field])
         learner.pending = OrderedDict((n, Pending(*entry)) for n, *entry in fields["pending"])
         learner.answered = OrderedDict((n, (r, s)) for n, r, s in fields["answered"])
         learner.sessions = OrderedDict((key, (s, n)) for key, s, n in fields["sessions"])
-        learner.epochs = [(first, name) for first, name in fields["epochs"]]
+        learner.epochs = [(first, epoch) for first, epoch in fields["epochs"]]
         learner.alerts = [Signal(**alert) for alert in fields["alerts"]]
         learner.rewards.size, learner.rewards.buckets = fields["rewards"]
         ring = {"ring": arrays["signal.ring"], "rewards": arrays["signal.rewards"]}
@@ -119,7 +109,7 @@ def load(path: Path, classes: Iterable[type] = ()) -> Learner:
     except WRONG as error:
         if isinstance(error, DamagedFile):
             raise
-        raise DamagedFile(f"{path} is not a valid snapshot: {error!r}") from None
+        raise DamagedFile(f"{name} is not a valid snapshot: {error!r}") from None
     return learner
 
 

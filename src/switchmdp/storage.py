@@ -1,15 +1,15 @@
-"""The only way anything reaches disk: whole or not at all.
+"""Files that are written completely or not at all, and arrays in checksummed npz files.
 
-Writing goes to a temporary name beside the target, is synced, and is renamed into place
-(`replacing`, `save_bytes`). Arrays are kept in npz files, checksummed and free of pickle: a zip of
-plain `.npy` arrays and a `header.json` with the kind of file, the format's version, the caller's
-fields and a SHA-256 over every array's name, type, shape and bytes. The same content gives the same
-bytes. What grows record by record is a log (`storage.log`).
+A file is written under a temporary name in the same folder, synced, and renamed (`replacing`,
+`save_bytes`). Arrays are stored in npz files without pickle: a zip of plain `.npy` arrays and a
+`header.json` with the kind of file, the version of the format, the caller's fields and a SHA-256
+over the name, type, shape and bytes of every array. The same content gives the same bytes. The same
+format can be written to any stream (`write_arrays`), such as a column of a database.
 
-A checksum says that a file is complete, not who wrote it. Before any entry is read, its size and
+A checksum shows that a file is complete, not who wrote it. Before any entry is read, its size and
 number are checked: entries are stored, not compressed, follow each other without gaps or overlaps,
-and fill the file together with their directory. So reading costs what the file weighs, and bytes
-before, between or after the entries are noticed.
+and fill the file together with their directory. So reading costs no more than the size of the file,
+and bytes before, between or after the entries are detected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from switchmdp.errors import DamagedFile
 FORMAT = 1
 MOST_ENTRIES = 10_000
 LARGEST_DIRECTORY = 4 << 20  # bytes of the zip's directory at its end, names included
-PRIVATE = 0o600  # the permissions of a file for its owner alone
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # The records of a zip file that say where its parts are (APPNOTE.TXT 4.3.7, 4.3.14 to 4.3.16).
 _LOCAL = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
@@ -46,10 +45,8 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write in that takes the path's place once the block ends, if nothing was raised.
-
-    `mode` are its permissions, less those that the process's umask takes away.
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to. It replaces the path when the block ends without an error.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +58,7 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Binar
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -71,7 +68,7 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[Binar
     sync_folder(target.parent)
 
 
-def save_bytes(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
+def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file that is either complete or not there.
 
     >>> import tempfile
@@ -80,22 +77,35 @@ def save_bytes(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) 
     ...     Path(folder, "file").read_bytes()
     b'whole'
     """
-    with replacing(path, mode) as file:
+    with replacing(path) as file:
         file.write(content)
 
 
 def save_arrays(
-    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any],
-    mode: int = 0o666,
-) -> None:  # fmt: skip
+    path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
     """Write arrays and JSON fields to a file that is either complete or not there."""
+    with replacing(path) as file:
+        write_arrays(file, kind, fields, arrays)
+
+
+def write_arrays(
+    file: BinaryIO, kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write arrays and JSON fields to a binary stream.
+
+    >>> stream = io.BytesIO()
+    >>> write_arrays(stream, "example", {"n": 1}, {"a": np.arange(2)})
+    >>> read_arrays(stream, "example", "a stream")
+    ({'n': 1}, {'a': array([0, 1])})
+    """
     content = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     if any(array.dtype.hasobject for array in content.values()):
         raise TypeError("arrays of Python objects are never stored")
     header = {
         "kind": kind, "format": FORMAT, "fields": dict(fields), "sha256": _digest(content),
     }  # fmt: skip
-    with replacing(path, mode) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(header, sort_keys=True, allow_nan=False)
         archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name, array in sorted(content.items()):
@@ -105,36 +115,46 @@ def save_arrays(
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Read a file of this kind back: its fields and its arrays, every byte checked."""
+    """Read the fields and arrays of a file of this kind, and check every byte."""
     try:
         with open(path, "rb") as file:
-            start = _start_of_directory(file)
-            with zipfile.ZipFile(file) as archive:
-                _must_fill_the_file(file, archive.infolist(), start)
-                header = json.loads(archive.read("header.json"))
-                if header["kind"] != kind:
-                    raise DamagedFile(f"{path} holds {header['kind']!r}, not {kind!r}")
-                if header["format"] != FORMAT:
-                    raise DamagedFile(f"{path} has format {header['format']!r}, known is {FORMAT}")
-                names = [name for name in archive.namelist() if name != "header.json"]
-                arrays = {_array_name(name): _array(archive.read(name)) for name in names}
-                fields, digest = dict(header["fields"]), header["sha256"]
-    except (FileNotFoundError, PermissionError, DamagedFile):
+            return read_arrays(file, kind, path)
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        raise DamagedFile(f"{path} cannot be read: {error}") from None
+
+
+def read_arrays(file: BinaryIO, kind: str, name: object) -> tuple[dict[str, Any], Arrays]:
+    """`load_arrays` from a binary stream; `name` describes it in error messages."""
+    try:
+        start = _start_of_directory(file)
+        with zipfile.ZipFile(file) as archive:
+            _must_fill_the_file(file, archive.infolist(), start)
+            header = json.loads(archive.read("header.json"))
+            if header["kind"] != kind:
+                raise DamagedFile(f"{name} holds {header['kind']!r}, not {kind!r}")
+            if header["format"] != FORMAT:
+                raise DamagedFile(f"{name} has format {header['format']!r}, known is {FORMAT}")
+            entries = [entry for entry in archive.namelist() if entry != "header.json"]
+            arrays = {_array_name(entry): _array(archive.read(entry)) for entry in entries}
+            fields, digest = dict(header["fields"]), header["sha256"]
+    except DamagedFile:
         raise
     except Exception as error:  # whatever a damaged archive makes its readers raise
-        raise DamagedFile(f"{path} is not a complete {kind!r} file: {error!r}") from None
+        raise DamagedFile(f"{name} is not a complete {kind!r} file: {error!r}") from None
     if digest != _digest(arrays):
-        raise DamagedFile(f"{path}: the arrays do not match their checksum")
+        raise DamagedFile(f"{name}: the arrays do not match their checksum")
     return fields, arrays
 
 
 def _start_of_directory(file: BinaryIO) -> int:
-    """Where the zip's directory starts; it and the record that describes it end the file."""
+    """The position of the zip's directory, which must be at the end of the file."""
     size = file.seek(0, os.SEEK_END)
     end = size - _END.size
     record: tuple[Any, ...] = _END.unpack(_at(file, end, _END))
     if record[0] != b"PK\5\6" or record[-1]:
-        raise ValueError("it does not end like an archive of ours")
+        raise ValueError("it does not end with the directory of an archive")
     entries, length, start = map(int, record[4:7])
     wide = end - _LOCATOR_64.size - _END_64.size
     if wide >= 0 and _at(file, end - _LOCATOR_64.size, _LOCATOR_64).startswith(b"PK\6\7"):
@@ -151,7 +171,7 @@ def _start_of_directory(file: BinaryIO) -> int:
 
 
 def _must_fill_the_file(file: BinaryIO, entries: list[zipfile.ZipInfo], directory: int) -> None:
-    """Refuse entries that are compressed, listed twice, overlap or leave gaps."""
+    """Reject entries that are compressed, listed twice, overlap or leave gaps."""
     if len(entries) > MOST_ENTRIES:
         raise ValueError(f"{len(entries)} entries, at most {MOST_ENTRIES} are read")
     if len({entry.filename for entry in entries}) < len(entries):
@@ -159,7 +179,7 @@ def _must_fill_the_file(file: BinaryIO, entries: list[zipfile.ZipInfo], director
     place = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-            raise DamagedFile(f"{file.name}: {entry.filename} is compressed, which we never do")
+            raise ValueError(f"{entry.filename} is compressed")
         if entry.header_offset != place:
             raise ValueError(f"{entry.filename} does not follow the entry before it")
         _, name, extra = _LOCAL.unpack(_at(file, place, _LOCAL))
@@ -180,7 +200,7 @@ def _array_name(entry: str) -> str:
 
 
 def _array(content: bytes) -> NDArray[Any]:
-    """An array from its file, whose header must promise exactly the bytes that follow."""
+    """An array from its file, whose header must describe exactly the bytes that follow."""
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
@@ -202,7 +222,7 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """See to it that the names in a folder are on disk too."""
+    """Sync the names in a folder to disk."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

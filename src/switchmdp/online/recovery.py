@@ -1,0 +1,372 @@
+"""From a database back to the learner: recovery, replay, verification, and import of old folders.
+
+Every event is in the database, so the events applied to the initial agent must give the live
+learner, bit for bit. `verify` does this, and compares the result with the stored snapshots. `check`
+also looks for damage in the database itself, and reports all of it. Both only read, so they can run
+beside a live process.
+
+Earlier versions stored a model in a folder: `decisions.json` with the key of the ids, a log with a
+checksum in each line (`log-*.jsonl`), and snapshots (`snapshot-*.npz`). `import_folder` converts
+such a folder, and compares the learners of the folder and of the database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from switchmdp.agents.saving import NotKnown
+from switchmdp.errors import DamagedFile, ForeignFolder, Mismatch
+from switchmdp.online.database import (
+    BATCH,
+    MODEL,
+    Event,
+    Row,
+    SQLite,
+    Store,
+    database_in,
+    locked,
+    row_of,
+)
+from switchmdp.online.learner import Learner
+from switchmdp.online.snapshots import alike, load, packed, parts_of, restored
+from switchmdp.storage import load_arrays
+
+Tell = Callable[[int], None]
+Place = str | os.PathLike[str]
+
+
+def load_snapshot(
+    store: Store, model: str, number: int, classes: Iterable[type] = ()
+) -> Learner | None:
+    """The learner in a snapshot; None if there is none with this number."""
+    content = store.snapshot(model, number)
+    name = f"{store.name}: snapshot {number} of the model {model!r}"
+    return None if content is None else load(content, name, classes)
+
+
+def initial(store: Store, model: str, classes: Iterable[type] = ()) -> Learner:
+    """The learner before the first event."""
+    if model not in store.models():
+        raise ForeignFolder(f"{store.name} has no model {model!r}")
+    learner = load_snapshot(store, model, 0, classes)
+    if learner is None:
+        raise DamagedFile(f"{store.name}: the model {model!r} has no initial snapshot")
+    return learner
+
+
+def recover(store: Store, model: str, classes: Iterable[type] = ()) -> tuple[Learner, int]:
+    """The learner after the last event, and the number of that event."""
+    classes, reasons = tuple(classes), []
+    for number in store.snapshots(model):
+        try:
+            learner = load_snapshot(store, model, number, classes)
+            assert learner is not None
+        except NotKnown:
+            raise
+        except DamagedFile as error:
+            reasons.append(str(error))
+            continue
+        for reason in reasons:
+            warnings.warn(f"{reason}; using an older snapshot", stacklevel=3)
+        last = store.last(model)
+        if last < number:
+            raise DamagedFile(
+                f"{store.name}: the events of the model {model!r} end with {last}, but {number} "
+                "were written"
+            )
+        differing = sum(differs for _, differs in replay(learner, store.events(model, number)))
+        if differing:
+            warnings.warn(
+                f"{store.name}: {differing} replayed actions differ from the events (written by "
+                "another version, or on another processor); the stored actions are used",
+                stacklevel=3,
+            )
+        return learner, last
+    raise DamagedFile("; ".join(reasons) or f"{store.name}: the model {model!r} has no snapshot")
+
+
+def replay(learner: Learner, events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, bool]]:
+    """Apply events. Yields their numbers, and whether the replayed action differs."""
+    for number, event in events:
+        try:
+            outcome = learner.apply(event)
+        except Exception as error:
+            raise DamagedFile(f"cannot apply event {number}: {error!r}") from None
+        differs = event["event"] == "decide" and outcome.action != event["action"]
+        if differs:
+            entry = learner.pending[outcome.decision]
+            learner.pending[outcome.decision] = entry._replace(action=event["action"])
+        yield number, differs
+
+
+def _open(place: Place) -> closing[SQLite]:
+    return closing(SQLite(database_in(place), read_only=True))
+
+
+def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> Learner:
+    """The learner that all events give, from the initial agent.
+
+    The result is the learner of the live process, bit for bit.
+    """
+    verified = verify(place, classes, model=model)
+    if verified.differing:
+        raise DamagedFile(f"{place}: {verified.differing} replayed actions differ from the events")
+    return verified.learner
+
+
+def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
+    """The numbered events of a model."""
+    with _open(place) as store:
+        if model not in store.models():
+            raise ForeignFolder(f"{store.name} has no model {model!r}")
+        yield from store.events(model)
+
+
+def history(place: Place, model: str = MODEL) -> Iterator[tuple[int, int, float, int]]:
+    """The steps (state, action, reward, next state) that were learned from, in order.
+
+    Only the events are read; the agent is not needed.
+    """
+    decided: dict[int, tuple[int, int]] = {}
+    for _, event in events_of(place, model):
+        if event["event"] == "decide":
+            decided[event["decision"]] = (event["state"], event["action"])
+        elif event["event"] == "feedback":
+            state, action = decided.pop(event["decision"])
+            yield state, action, event["reward"], event["next_state"]
+        elif event["event"] == "history":
+            for state, action, reward, next_state in event["rows"]:
+                yield state, action, float(reward), next_state
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """The result of replaying the events of a model."""
+
+    records: int
+    snapshot: int  # the newest snapshot that was compared; 0 if there is no later snapshot
+    same: bool
+    differing: int  # decisions whose replayed action differs from the stored one
+    learner: Learner
+    damage: tuple[str, ...]  # snapshots that differ or cannot be read
+
+
+def verify(
+    place: Place, classes: Iterable[type] = (), tell: Tell = lambda records: None,
+    model: str = MODEL,
+) -> Verified:  # fmt: skip
+    """Replay all events from the initial agent, and compare the learner with every snapshot.
+
+    `tell` is called with the number of events so far.
+
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         counted = decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     result = verify(place)
+    >>> result.records, result.snapshot, result.same, result.differing
+    (2, 2, True, 0)
+    """
+    with _open(place) as store:
+        return _verified(store, model, tuple(classes), tell)
+
+
+def _verified(store: Store, model: str, classes: tuple[type, ...], tell: Tell) -> Verified:
+    learner = initial(store, model, classes)
+    numbers = set(store.snapshots(model))
+    last = compared = differing = 0
+    same, damage = True, []
+    for last, differs in replay(learner, store.events(model)):
+        differing += differs
+        if last in numbers:
+            try:
+                kept = load_snapshot(store, model, last, classes)
+            except DamagedFile as error:
+                damage.append(str(error))
+                kept = None
+            if kept is not None:  # a live process may have deleted it
+                compared = last
+                if not alike(parts_of(learner), parts_of(kept)):
+                    same = False
+                    damage.append(f"snapshot {last} of the model {model!r} differs from the replay")
+        tell(last)
+    for number in sorted(numbers):
+        if number > last:
+            damage.append(f"snapshot {number} of the model {model!r} is later than the last event")
+    return Verified(last, compared, same, differing, learner, tuple(damage))
+
+
+Damage = dict[str, list[str]]  # what is damaged, by model, and in the database itself
+
+
+def check(place: Place, classes: Iterable[type] = (), tell: Tell = lambda records: None) -> Damage:
+    """Check a database: its file, its tables, every event and every snapshot of every model.
+
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decision = decisions.decide(0)
+    ...     check(place)
+    {'the database': [], 'model main': []}
+    """
+    with _open(place) as store:
+        of_file: list[str] = []
+        report = {"the database": of_file}
+        try:
+            of_file += store.damage()
+            names = store.models()
+        except DamagedFile as error:
+            of_file.append(str(error))
+            return report
+        for model in names:
+            report[f"model {model}"] = _damage_of(store, model, tuple(classes), tell)
+    return report
+
+
+def _damage_of(store: SQLite, model: str, classes: tuple[type, ...], tell: Tell) -> list[str]:
+    try:
+        damaged = [problem for _, problem in store.scan(model) if problem]
+        if damaged:
+            return [*damaged, "so the events were not replayed"]
+        verified = _verified(store, model, classes, tell)
+    except DamagedFile as error:
+        return [str(error)]
+    if not verified.differing:
+        return list(verified.damage)
+    return [*verified.damage, f"{verified.differing} replayed actions differ from the events"]
+
+
+# Folders of earlier versions.
+
+
+def import_folder(
+    folder: Place, database: Place, *, model: str = MODEL, classes: Iterable[type] = (),
+    tell: Tell = lambda records: None,
+) -> Verified:  # fmt: skip
+    """Convert a folder of an earlier version to a model of a database.
+
+    The learner is replayed twice, from the folder and from the database. Both must be equal, and
+    equal to the newest snapshot in the folder. Otherwise the database stays as it was.
+    """
+    old, classes = Path(folder), tuple(classes)
+    key = _old_key(old)
+    learner = _old_snapshot(old, 0, classes)
+    newest = max(int(path.stem[9:]) for path in old.glob("snapshot-*.npz"))
+    with (
+        locked(old / "lock", old), closing(SQLite(database_in(database))) as store,
+        store.transaction(),
+    ):  # fmt: skip
+        if model in store.models():
+            raise ForeignFolder(f"{store.name} already has a model {model!r}")
+        store.create(model, key, packed(*parts_of(learner)))
+        rows: list[Row] = []
+
+        def converted() -> Iterator[tuple[int, Event]]:
+            for number, record in _old_records(old):
+                event = _converted(learner, record)
+                rows.append(row_of(model, number, event))
+                yield number, event
+
+        last = 0
+        for last, _ in replay(learner, converted()):
+            if last == newest:
+                kept = _old_snapshot(old, newest, classes)
+                if not alike(parts_of(learner), parts_of(kept)):
+                    raise Mismatch(f"{old}: the log gives another learner than snapshot {newest}")
+            if len(rows) >= BATCH:
+                store.append(rows)
+                rows.clear()
+            tell(last)
+        store.append(rows)
+        if last < newest:
+            raise DamagedFile(f"{old}: the log ends with record {last}, but {newest} were written")
+        verified = _verified(store, model, classes, tell)
+        if not alike(parts_of(verified.learner), parts_of(learner)):
+            raise Mismatch(f"{store.name} gives another learner than {old}")
+        if learner.planning is None:
+            store.save_snapshot(model, last, packed(*parts_of(learner)))
+    return verified
+
+
+def _old_key(folder: Path) -> str:
+    path = folder / "decisions.json"
+    if not path.exists():
+        raise ForeignFolder(f"{folder} is not a folder of decisions: it has no {path.name}")
+    try:
+        content = json.loads(path.read_bytes())
+        version, key = content["format"], bytes.fromhex(content["key"]).hex()
+        expected = hashlib.sha256(f"{version} {key}".encode()).hexdigest()
+        if version not in (1, 2) or (version == 2 and content["sha256"] != expected):
+            raise ValueError("it does not match its checksum")
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{path} is damaged: {error!r}") from None
+    if version == 2 and not list(folder.glob("log-*.jsonl")):
+        raise DamagedFile(f"{folder}: the log is missing")
+    return key
+
+
+def _old_snapshot(folder: Path, number: int, classes: tuple[type, ...]) -> Learner:
+    path = folder / f"snapshot-{number:012d}.npz"
+    fields, arrays = load_arrays(path, "decisions")
+    # The first version had only the wall clock, and no epochs.
+    return restored({"now": fields.get("at"), "epochs": [], **fields}, arrays, path, classes)
+
+
+def _old_records(folder: Path) -> Iterator[tuple[int, Event]]:
+    """The records of a log. An incomplete last line was never acknowledged, and is ignored."""
+
+    def is_whole(line: bytes) -> bool:
+        return line[:9] == b"%08x " % zlib.crc32(line[9:])
+
+    files = sorted(folder.glob("log-*.jsonl"))
+    last = 0
+    for path in files:
+        with open(path, "rb") as file:
+            for line in file:
+                content, end = line[:-1], line[-1:]
+                if end != b"\n" and path == files[-1] and not is_whole(content):
+                    return
+                number, _, text = content[9:].partition(b" ")
+                if end != b"\n" or not is_whole(content) or number != b"%d" % (last + 1):
+                    raise DamagedFile(f"{path}: record {last + 1} is damaged or missing")
+                last += 1
+                yield last, json.loads(text)
+
+
+def _converted(learner: Learner, record: dict[str, Any]) -> Event:
+    """The event of an old record that is about to be applied."""
+    event = {k: v for k, v in record.items() if k not in ("at", "after")}
+    time, agent = float(record["at"]), learner.agent
+    if "after" in record:
+        elapsed = float(record["after"])
+    elif event["event"] in ("decide", "feedback", "history", "settings"):
+        # The first version used the wall clock, and ignored it when it was set back.
+        time, elapsed = max(learner.at, time), max(0.0, time - learner.now)
+    else:
+        time, elapsed = learner.at, 0.0
+    event |= {"time": time, "elapsed": elapsed}
+    if event["event"] == "grow":  # had the whole table of available actions
+        size, table = (event.pop("n_states"), event.pop("n_actions")), event.pop("available")
+        if size == (agent.n_states + 1, agent.n_actions):
+            event |= {"event": "add_state", "available": np.flatnonzero(table[-1]).tolist()}
+        elif size == (agent.n_states, agent.n_actions + 1):
+            states = np.flatnonzero(np.array(table)[:, -1]).tolist()
+            event |= {"event": "add_action", "states": states}
+        else:
+            raise DamagedFile(f"growth to {size[0]} states and {size[1]} actions at once")
+    return event

@@ -1,0 +1,86 @@
+"""The database of the service on the command line: serve, check and import."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Call
+from tests.online.workbench import live, sql, sw_ucrl
+
+from switchmdp.online import Decisions, server, verify
+
+GOLDEN = Path(__file__).parents[1] / "online" / "golden"
+SERVE = ("serve", "--port", "0", "--states", "3", "--actions", "2", "--agent", "random")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops as soon as it is ready."""
+
+    def serve(app: Any, bound: Any, ready: Callable[[], None]) -> int:
+        ready()
+        return signal.SIGTERM
+
+    monkeypatch.setattr(server, "serve", serve)
+
+
+def test_serve_takes_a_database_or_a_folder(call: Call) -> None:
+    assert call(*SERVE, "--database", "all.sqlite").code == 143
+    assert call(*SERVE, "--data", "shop").code == 143
+    assert Path("all.sqlite").exists()
+    assert Path("shop", "switchmdp.sqlite").exists()
+    said = call(*SERVE, "--database", "all.sqlite", "--data", "shop")
+    assert (said.code, "--database must be omitted if --data is set" in said.err) == (2, True)
+    said = call(*SERVE)
+    assert (said.code, "--database must be set (or --data, a folder)" in said.err) == (2, True)
+
+
+def test_check_reports_damage_and_its_absence(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False) as decisions:
+        live(decisions, 10)
+    said = call("check", "--database", "shop.sqlite")
+    assert (said.code, said.out) == (0, "the database: ok\nmodel main: ok\n")
+    sql(Path("shop.sqlite"), "UPDATE events SET state = 3 - state WHERE number = 5")
+    said = call("check", "--database", "shop.sqlite")
+    assert said.code == 4
+    assert "model main: damaged\n  event 5 is damaged: it does not match its checksum" in said.out
+    said = call("check", "--database", "shop.sqlite", "--json")
+    report = json.loads(said.out)
+    assert (said.code, report["exit"], report["damage"]["the database"]) == (4, 4, [])
+    assert len(report["damage"]["model main"]) == 2
+
+
+def test_check_needs_a_database(call: Call) -> None:
+    said = call("check", "--database", "nowhere.sqlite")
+    assert (said.code, said.err) == (4, "error: there is no database nowhere.sqlite\n")
+    assert not Path("nowhere.sqlite").exists()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_folder_of_an_earlier_version_is_imported(call: Call, version: int) -> None:
+    with tarfile.open(GOLDEN / f"format-{version}.tar.gz") as archive:
+        archive.extractall("old", filter="data")
+    before = {path.name: path.read_bytes() for path in Path("old").iterdir()}
+    said = call("serve", "--data", "old", "--port", "0")
+    assert said.code == 4
+    assert "convert it with: switchmdp import old --database old/switchmdp.sqlite" in said.err
+    said = call("import", "old", "--database", "all.sqlite", "--model", "shop")
+    assert said.code == 0
+    assert "as the model 'shop' of all.sqlite:\n  same learner, bit for bit" in said.out
+    assert {path.name: path.read_bytes() for path in Path("old").iterdir()} == before
+    assert verify("all.sqlite", model="shop").same
+    assert call("import", "old").code == 0
+    assert call("serve", "--data", "old", "--port", "0").code == 143
+    assert call("import", "old").code == 4  # it has been imported
+
+
+def test_an_import_needs_a_folder_of_an_earlier_version(call: Call) -> None:
+    said = call("import", "nowhere")
+    assert said.code == 4
+    assert "nowhere is not a folder of decisions: it has no decisions.json" in said.err
