@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
 
-from switchmdp.compiled import JIT, jit
+from switchmdp.compiled import JIT, _cached, jit
 from switchmdp.compiled.compiler import OuterFunction, _Library
 
 pytestmark = pytest.mark.skipif(not JIT, reason="without machine code there is no compiler")
@@ -67,6 +68,24 @@ def test_an_outer_function_inside_another_works_in_both_places(optimised: list[s
     assert OuterFunction(outer)(2.0) == 6.0
     assert plus_one(2.0) == 3.0
     assert optimised == ["inner", "outer"]
+
+
+def test_an_outer_function_that_another_loads_from_disk_can_be_called_from_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def triple(x: float) -> float:
+        return 3.0 * x
+
+    monkeypatch.setenv("SWITCHMDP_CACHE", str(tmp_path / "cache"))
+    assert _cached(triple, "_triple", "some sources")(2.0) == 6.0
+    stored = _cached(triple, "_triple", "some sources")
+
+    def outer(x: float) -> Any:
+        return stored(x) + 1.0
+
+    assert OuterFunction(outer)(2.0) == 7.0
+    assert sum(stored.stats.cache_hits.values()) == 1
+    assert stored(3.0) == 9.0
 
 
 def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None:

@@ -64,6 +64,8 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
 
     def _is_inner(self) -> bool:
         """Whether this code is only ever linked into that of an outer function."""
+        if self._shared_module is not None:  # loaded from disk, where only outer functions are
+            return False
         if not any(isinstance(function, OuterFunction) for function in _compiling):
             return False
         function = _compiling[-1]
