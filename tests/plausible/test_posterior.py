@@ -11,7 +11,8 @@ import switchmdp as sm
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
-from switchmdp.plausible import Posterior
+from switchmdp.plausible import Posterior, SparsePosterior, posterior_for
+from switchmdp.plausible.posterior import FULL_UP_TO
 
 
 def counted(n_states: int, n_actions: int, rng: np.random.Generator, steps: int) -> Counts:
@@ -74,7 +75,7 @@ def test_the_policy_is_optimal_in_the_drawn_mdp() -> None:
 
 
 def test_lists_of_successors_draw_alike() -> None:
-    """Above 64 states counts are lists of successors; rows are drawn over all states alike."""
+    """Above 64 states counts are lists of successors; the full draw is over all states alike."""
     counts = Counts(Pairs.of(70, 1))
     nexts = np.array([69, 69, 3], np.uint32)
     counts.add(np.zeros(3, np.uint32), nexts, np.ones(3), 0, 3)
@@ -84,5 +85,11 @@ def test_lists_of_successors_draw_alike() -> None:
 
 
 def test_too_large_a_problem_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="n_states"):
+    with pytest.raises(InvalidParameter, match=r"n_states.*SparsePosterior"):
         Posterior().allocate(Pairs.of(4000, 1))
+
+
+@pytest.mark.parametrize("n_states", [FULL_UP_TO, FULL_UP_TO + 1, np.int64(100), "many", None])
+def test_many_states_get_the_sparse_posterior(n_states: Any) -> None:
+    many = isinstance(n_states, (int, np.integer)) and n_states > FULL_UP_TO
+    assert isinstance(posterior_for(n_states, 0), SparsePosterior if many else Posterior)

@@ -19,7 +19,7 @@ from switchmdp.restarts.bayes_factors import (
     multiply,
     settle,
 )
-from switchmdp.restarts.evidence import KEPT, SHORTEST
+from switchmdp.restarts.evidence import AGES, KEPT, SHORTEST
 
 Steps = tuple[Any, Any, Any]
 
@@ -102,11 +102,11 @@ def test_snapshots_have_the_right_age_for_any_number_of_pairs(
     assert rule.base == max(SHORTEST, n_pairs + n_pairs % 2)
     ages: dict[int, set[int]] = {}
 
-    def weigh(age: int, at: int) -> float:
+    def may_exceed(age: int, at: int, threshold: float) -> bool:
         ages.setdefault(age, set()).add(int(rule.steps - rule.old_steps[age, at]))
-        return 0.0
+        return False
 
-    rule.weigh = weigh  # type: ignore[method-assign]  # only looked at, never alarmed
+    rule.may_exceed = may_exceed  # type: ignore[method-assign]  # only looked at, never alarmed
     n = 50 * rule.base
     pairs = np.arange(n, dtype=np.uint32) % n_pairs
     rule.watch(pairs, np.zeros(n, np.uint32), np.zeros(n), n)
@@ -140,6 +140,25 @@ def test_incremental_marginal_likelihoods_equal_those_of_the_counts(changed: int
             moves = log_moves(counts[0], counts[2:], np.zeros(rule.width))
             assert logs[0] == pytest.approx(log_rewards(counts[0], counts[1]), abs=1e-9)
             assert logs[1] == pytest.approx(moves, abs=1e-9)
+
+
+@pytest.mark.parametrize("changed", [0.0, 0.1, 0.5])
+def test_no_weight_exceeds_its_bound(changed: float) -> None:
+    rng = np.random.default_rng(11)
+    skipped = 0
+    for _ in range(15):
+        rule, (rewards, rows) = detector(), world(rng)
+        rule.watch(*steps_of(rng, 300, rewards, rows), 300)
+        rule.log_emptied()
+        rewards = np.clip(rewards + rng.normal(0.0, changed, 6), 0.0, 1.0)
+        rule.watch(*steps_of(rng, 40, rewards, rows), 40)
+        rule.refresh()
+        for age in range(3):
+            for at in range(KEPT):
+                weight = rule.weigh(age, at)
+                assert rule.may_exceed(age, at, weight)
+                skipped += not rule.may_exceed(age, at, max(weight + 1.0, 10.0))
+    assert skipped > 50
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 64, 1000])
@@ -267,6 +286,13 @@ def test_states_beyond_64_are_put_into_classes() -> None:
     rule.watch(np.zeros(100, np.uint32), nexts, np.zeros(100), 100)
     assert rule.counts.shape == (200, 66)
     np.testing.assert_array_equal(rule.counts[0, 2:], np.bincount(nexts % 64, minlength=64))
+
+
+@pytest.mark.parametrize("n_states", [4000, 10_000, 300_000])
+def test_many_pairs_have_fewer_classes_so_that_snapshots_fit_into_memory(n_states: int) -> None:
+    rule = detector(n_states, 4)
+    assert rule.old_counts.size <= max(2**25, 4 * AGES * KEPT * 4 * n_states)
+    assert rule.width == {4000: 64, 10_000: 30, 300_000: 2}[n_states]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1, "x", None])

@@ -25,7 +25,7 @@ from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
 from switchmdp.compiled import compiled
 from switchmdp.memory import Since
-from switchmdp.plausible import Posterior
+from switchmdp.plausible import posterior_for
 from switchmdp.restarts import Evidence
 
 
@@ -45,6 +45,6 @@ class EvidencePSRL(Episodic):
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Since(), plausible=Posterior(seed), episodes=Rooted(),
+            memory=Since(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
             restarts=Evidence(delta), exploration=Probes(gap, delta),
         )  # fmt: skip

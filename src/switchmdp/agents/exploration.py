@@ -124,28 +124,35 @@ class Probes:
         # `turn` is that of the next round, k + 1.
         looks = self.open.size * (self.turn - 1.0) * self.turn
         threshold = math.log(max(1.0, looks) / self.delta)
-        for pair in range(self.open.size):
-            if self.open[pair] and counts.visits[pair] != self.before[pair, 0]:
-                self.judge(counts, pair, threshold)
-                if self.found != NO_PAIR:
-                    return  # the other open pairs are tried later
+        open_pairs, visits, last, before = self.open, counts.visits, self.last, self.before
+        any_open = False
+        for pair in range(open_pairs.size):
+            if open_pairs[pair]:
+                any_open = True
+                if visits[pair] != before[pair, 0]:
+                    self.judge(counts, pair, threshold)
+                    if self.found != NO_PAIR:
+                        return  # the other open pairs are tried later
         if t >= self.period * self.turn * self.turn:
             while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
                 self.turn += 1
             self.opened = t
-            for pair in range(self.open.size):
+            for pair in range(open_pairs.size):
                 # The visits may have fallen: the memory may forget.
-                stale = 0 < counts.visits[pair] <= self.last[pair]
-                self.open[pair] = stale
-                self.last[pair] = counts.visits[pair]
+                stale = 0 < visits[pair] <= last[pair]
+                open_pairs[pair] = stale
+                last[pair] = visits[pair]
                 if stale:
+                    any_open = True
                     self.read(counts, pair)
-                    self.before[pair, :] = self.now
-        for s in range(choice.size):
-            for pair in range(starts[s], starts[s + 1]):
-                if self.open[pair]:
-                    choice[s], quota[s] = pair, 1
-                    break
+                    for j in range(self.now.size):
+                        before[pair, j] = self.now[j]
+        if any_open:
+            for s in range(choice.size):
+                for pair in range(starts[s], starts[s + 1]):
+                    if open_pairs[pair]:
+                        choice[s], quota[s] = pair, 1
+                        break
 
     def read(self, counts: Any, pair: int) -> None:
         """Read the visits, rewards and successors of a pair."""

@@ -12,7 +12,7 @@ from switchmdp.agents.episodes import Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.memory import Everything
-from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball, Posterior
+from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball, posterior_for
 from switchmdp.restarts import Told
 
 
@@ -101,6 +101,7 @@ class OraclePSRL(Episodic):
         change_points: Any, seed: int = 0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=Posterior(seed), restarts=Told(change_points), episodes=Growing(),
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=posterior_for(n_states, seed),
+            restarts=Told(change_points), episodes=Growing(),
         )  # fmt: skip

@@ -19,7 +19,7 @@ from switchmdp.agents.episodes import Growing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
 from switchmdp.memory import Discounted, Everything, Window
-from switchmdp.plausible import Posterior
+from switchmdp.plausible import posterior_for
 from switchmdp.restarts import GLR, Never
 from switchmdp.validation import check_integer
 
@@ -39,7 +39,7 @@ class PSRL(Episodic):
         memory: Any = Everything() if window is None else Window(window)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
-            plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
+            plausible=posterior_for(n_states, seed), restarts=Never(), episodes=Growing(),
         )  # fmt: skip
 
 
@@ -74,7 +74,8 @@ class FadingPSRL(Episodic):
         fading = Discounted(1.0 - 1.0 / check_integer("steps", steps, 2))
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=fading, plausible=Posterior(seed), restarts=Never(), episodes=Growing(),
+            memory=fading, plausible=posterior_for(n_states, seed),
+            restarts=Never(), episodes=Growing(),
         )  # fmt: skip
 
 
@@ -92,5 +93,6 @@ class GLRPSRL(Episodic):
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Everything(), plausible=Posterior(seed), restarts=GLR(delta), episodes=Growing(),
+            memory=Everything(), plausible=posterior_for(n_states, seed),
+            restarts=GLR(delta), episodes=Growing(),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Range, Shape, compiled
+from switchmdp.compiled import Range, Shape, compiled, index
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import Counts
 from switchmdp.validation import check_integer
@@ -58,14 +58,24 @@ class Since:
 
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Count the n steps of a log."""
-        at, room = self.at, self.room
-        for i in range(n):
-            self.pairs[at], self.nexts[at], self.rewards[at] = pairs[i], nexts[i], rewards[i]
-            at += 1
-            if at == room:
-                at = 0
-        self.at, self.size, self.total = at, min(room, self.size + n), self.total + n
+        done = 0
+        while done < n:  # one contiguous part of the ring after the other
+            part = min(n - done, self.room - self.at)
+            self.write(pairs, nexts, rewards, done, self.at, part)
+            done += part
+            self.at += part
+            if self.at == self.room:
+                self.at = 0
+        self.size, self.total = min(self.room, self.size + n), self.total + n
         self.counts.add(pairs, nexts, rewards, 0, n)
+
+    def write(self, pairs: Any, nexts: Any, rewards: Any, first: int, at: int, n: int) -> None:
+        """Copy n steps of a log, from position `first` on, to the ring's positions from `at` on."""
+        ring_pairs, ring_nexts, ring_rewards = self.pairs, self.nexts, self.rewards
+        for i in range(n):
+            ring_pairs[index(at + i)] = pairs[index(first + i)]
+            ring_nexts[index(at + i)] = nexts[index(first + i)]
+            ring_rewards[index(at + i)] = rewards[index(first + i)]
 
     def keep(self, steps: int, suspects: Any) -> int:
         """Forget all but the last stored steps of these pairs; returns how many steps are kept."""
@@ -86,8 +96,9 @@ class Since:
 
     def choose(self, steps: int, suspects: Any) -> int:
         """Set each suspected pair's first kept step by the rule above; returns the oldest age."""
-        before, rank = self.first.copy(), np.zeros(self.first.size, np.int64)
+        before, rank = np.empty(self.first.size, np.int64), np.zeros(self.first.size, np.int64)
         for pair in range(suspects.size):
+            before[pair] = self.first[pair]
             if suspects[pair]:
                 self.first[pair] = self.total
         met, worth, oldest = 0, 0.0, 0

@@ -8,10 +8,11 @@ from switchmdp.plausible.intervals import Bernstein
 from switchmdp.plausible.kl_ball import KLBall
 from switchmdp.plausible.l1 import L1Ball
 from switchmdp.plausible.laplace import BernsteinLaplace
-from switchmdp.plausible.posterior import Posterior
+from switchmdp.plausible.posterior import Posterior, posterior_for
+from switchmdp.plausible.sparse_posterior import SparsePosterior
 from switchmdp.plausible.widened import SpanBall, Varied, Widened
 
 __all__ = [
-    "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall", "Varied",
-    "Widened",
+    "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall",
+    "SparsePosterior", "Varied", "Widened", "posterior_for",
 ]  # fmt: skip

@@ -8,6 +8,10 @@ r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at
 
 In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
 or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
+
+Rows over all states cost O(S²A) per draw, and policy iteration O(S³). With more than `FULL_UP_TO`
+states agents therefore take `SparsePosterior` (`posterior_for`), which costs O(observed
+transitions). Below that the full draw is as fast.
 """
 
 from __future__ import annotations
@@ -23,11 +27,24 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.iteration import iterate_policies
+from switchmdp.plausible.sparse_posterior import SparsePosterior
 from switchmdp.randomness import beta, gamma, stream
 from switchmdp.validation import check_integer
 
 MOST = 10**7  # pairs times states
+FULL_UP_TO = 32  # states
 PRECISION = 1e-9
+
+
+def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
+    """The posterior for a problem with this many states.
+
+    >>> type(posterior_for(5, 0)).__name__, type(posterior_for(500, 0)).__name__
+    ('Posterior', 'SparsePosterior')
+    """
+    # What is no integer is refused by the agent, which checks it next.
+    many = isinstance(n_states, (int, np.integer)) and n_states > FULL_UP_TO
+    return SparsePosterior(seed) if many else Posterior(seed)
 
 
 def _rows(names: Names) -> NDArray[np.int64]:
@@ -73,7 +90,8 @@ class Posterior:
         """Make room for these pairs."""
         size, n_states = pairs.n_pairs * pairs.n_states, pairs.n_states
         if size > MOST:
-            raise InvalidParameter("n_states * n_states * n_actions", size, f"at most {MOST}")
+            allowed = f"at most {MOST}; SparsePosterior has no such limit"
+            raise InvalidParameter("n_states * n_states * n_actions", size, allowed)
         make_scratch(self, pairs)
         self.mean = np.zeros(pairs.n_pairs)
         self.probabilities = np.zeros(size)

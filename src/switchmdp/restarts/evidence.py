@@ -20,7 +20,8 @@ pairs only.
 
 The ages are m = b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots of the
 counts are kept, taken every m/2 steps: that costs O(1) pairs a step, amortised, whatever n.
-Successors of problems with more than 64 states are put together in 64 classes, by their number.
+Successors of problems with more than 64 states are put together in 64 classes, by their number; in
+fewer, but at least two, if all snapshots would have more than 2²⁵ entries (268 MB).
 
 With the counts go log m(rewards) and log m(successors) of `bayes_factors`, from which Bayes
 factors are made. The second is carried from step to step by Laplace's rule, as m is a product:
@@ -28,6 +29,10 @@ factors are made. The second is carried from step to step by Laplace's rule, as 
     m(n + 1 successors) = m(n successors) · (1 + P_j) / (S + n)    where the next successor is j.
 
 Evidence is looked for b, 2b, 4b, … steps ago, and the likeliest moment may be b/2 steps ago.
+
+**Bound.** Every factor 1 - q + q b is at most max(1, b), so that Λ(m) is at most the sum of the
+positive log b of all pairs and both kinds. Without a change this sum is nearly always below the
+threshold. Then there is no alarm, and the exponentials and logarithms of Λ are not computed.
 """
 
 from __future__ import annotations
@@ -45,6 +50,7 @@ from switchmdp.compiled import (
     Scratch,
     Shape,
     compiled,
+    index,
     make_scratch,
     require,
 )
@@ -53,6 +59,8 @@ from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import all_marked
 from switchmdp.restarts.bayes_factors import (
     SHARES,
+    log_factorial,
+    log_gamma,
     log_mean,
     log_moves,
     log_rewards,
@@ -70,6 +78,8 @@ SHORTEST, AGES, KEPT = 32, 13, 2
 KINDS = 2  # rewards and successors
 TINY = 1e-100
 NOISE = 1e-6  # sums of rewards are rounded
+MARGIN = 1e-6  # far above the rounding errors of Λ and of its bound
+ENTRIES = 2**25  # of all snapshots
 
 
 def base_of(n_pairs: int) -> int:
@@ -79,6 +89,16 @@ def base_of(n_pairs: int) -> int:
     (32, 46)
     """
     return max(SHORTEST, -(-n_pairs // KEPT) * KEPT)
+
+
+def classes_for(pairs: Pairs) -> int:
+    """The number of classes of successors.
+
+    >>> classes_for(Pairs.of(5, 3)), classes_for(Pairs.of(200, 3)), classes_for(Pairs.of(10_000, 4))
+    (5, 64, 30)
+    """
+    most = ENTRIES // (AGES * KEPT * pairs.n_pairs) - 2
+    return min(pairs.n_states, WIDEST, max(2, most))
 
 
 def _base(names: Names) -> int:
@@ -102,7 +122,7 @@ def lies_between(counts: NDArray[np.float64], most: NDArray[np.float64] | float)
 class Snapshots:
     """The counts of all pairs, now and in snapshots."""
 
-    width: Annotated[int, Equals(f"min(states, {WIDEST})")]
+    width: Annotated[int, Range(1, f"min(states, {WIDEST})")]
     base: Annotated[int, Equals(_base)]
     steps: Annotated[int, Range(0, below=2**53)]
     counts: Annotated[NDArray[np.float64], Shape("pairs", "2 + width"), Range(-1.0, 2.0**53)]
@@ -119,7 +139,7 @@ class Snapshots:
 
     def make_room(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
-        n, self.width = pairs.n_pairs, min(pairs.n_states, WIDEST)
+        n, self.width = pairs.n_pairs, classes_for(pairs)
         self.base = base_of(n)
         self.counts = np.zeros((n, 2 + self.width))  # visits, rewards, successors
         self.logs = np.zeros((n, KINDS))  # log m of all rewards, and of all successors
@@ -143,55 +163,48 @@ class Snapshots:
         """A mask of the snapshots that have been taken."""
         return np.arange(KEPT) < self.shots[:, None]
 
-    def count(self, pair: int, successor: int, reward: float) -> None:
-        """Count one step."""
-        counts, column = self.counts, 2 + successor % self.width
-        self.news[pair] *= (counts[pair, column] + 1.0) / (counts[pair, 0] + self.width)
-        counts[pair, 0] += 1.0
-        counts[pair, 1] += reward
-        counts[pair, column] += 1.0
-        self.stale[pair] = True
-        if self.news[pair] < TINY:
-            self.carry(pair)
-        self.steps += 1
+    def count(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
+        """Count the steps first..last-1 of a log."""
+        counts, news, stale, logs, width = self.counts, self.news, self.stale, self.logs, self.width
+        for i in range(first, last):
+            pair, successor = index(pairs[index(i)]), np.int64(nexts[index(i)])
+            # A division costs more than the rest of this loop.
+            group = successor if successor < width else successor % width
+            column = index(2 + group)
+            product = news[pair] * ((counts[pair, column] + 1.0) / (counts[pair, index(0)] + width))
+            counts[pair, index(0)] += 1.0
+            counts[pair, index(1)] += rewards[index(i)]
+            counts[pair, column] += 1.0
+            stale[pair] = True
+            if product < TINY:
+                logs[pair, index(1)] += math.log(product)
+                product = 1.0
+            news[pair] = product
+        self.steps += last - first
 
     def take(self, age: int) -> None:
         """Take a snapshot, in the place of the oldest of this age."""
-        at = self.shots[age] % KEPT
-        self.old_counts[age, at, :, :] = self.counts
-        self.old_logs[age, at, :, :] = self.logs
+        counts, logs, old_counts, old_logs = self.counts, self.logs, self.old_counts, self.old_logs
+        a, at = index(age), index(self.shots[age] % KEPT)
+        for pair in range(counts.shape[0]):
+            for column in range(counts.shape[1]):
+                old_counts[a, at, index(pair), index(column)] = counts[index(pair), index(column)]
+            for kind in range(KINDS):
+                old_logs[a, at, index(pair), index(kind)] = logs[index(pair), index(kind)]
         self.old_steps[age, at] = self.steps
         self.shots[age] += 1
 
     def refresh(self) -> None:
         """log m of the pairs visited since the last look."""
-        counts, logs, stale = self.counts, self.logs, self.stale
-        for pair in range(stale.size):
+        counts, logs, stale, news = self.counts, self.logs, self.stale, self.news
+        for i in range(stale.size):
+            pair = index(i)
             if stale[pair]:
-                logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
-                self.carry(pair)
+                logs[pair, index(0)] = log_rewards(counts[pair, index(0)], counts[pair, index(1)])
+                # log m of the successors, by Laplace's rule
+                logs[pair, index(1)] += math.log(news[pair])
+                news[pair] = 1.0
                 stale[pair] = False
-
-    def carry(self, pair: int) -> None:
-        """Bring log m of a pair's successors up to date, by Laplace's rule."""
-        self.logs[pair, 1] += math.log(self.news[pair])
-        self.news[pair] = 1.0
-
-    def forget(self, pair: int, past: Any) -> None:
-        """Subtract the past of a pair from the counts and from all snapshots."""
-        self.counts[pair, :] -= past
-        self.logs[pair, 0] = log_rewards(self.counts[pair, 0], self.counts[pair, 1])
-        self.logs[pair, 1] = log_moves(self.counts[pair, 0], self.counts[pair, 2:], self.none)
-        self.news[pair] = 1.0
-        for age in range(AGES):
-            for at in range(min(self.shots[age], KEPT)):
-                old, logs = self.old_counts[age, at, pair], self.old_logs[age, at, pair]
-                if old[0] <= past[0]:
-                    old[:] = 0.0
-                else:
-                    old[:] -= past
-                logs[0] = log_rewards(old[0], old[1])
-                logs[1] = log_moves(old[0], old[2:], self.none)
 
 
 @compiled
@@ -246,13 +259,15 @@ class Evidence(Snapshots):
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Read the new steps of a log."""
-        stretch = self.base // KEPT
-        for i in range(self.seen, n):
-            self.count(pairs[i], nexts[i], rewards[i])
+        stretch, i = self.base // KEPT, self.seen
+        while i < n:
+            last = min(n, i + stretch - self.steps % stretch)
+            self.count(pairs, nexts, rewards, i, last)
             if self.keeps >= 0:
-                self.keeps += 1  # steps after an alarm are kept
+                self.keeps += last - i  # steps after an alarm are kept
             elif self.steps % stretch == 0:
                 self.look()
+            i = last
         self.clock += n - self.seen
         self.seen = n
 
@@ -268,9 +283,40 @@ class Evidence(Snapshots):
             if self.steps % ((self.base << age) // KEPT) != 0:
                 break  # the older ones are not due either
             oldest, complete = self.shots[age] % KEPT, self.shots[age] >= KEPT
-            if self.keeps < 0 and complete and self.weigh(age, oldest) > threshold:
+            worth_weighing = self.keeps < 0 and complete and self.may_exceed(age, oldest, threshold)
+            if worth_weighing and self.weigh(age, oldest) > threshold:
                 self.accuse()
             self.take(age)
+
+    def may_exceed(self, age: int, at: int, threshold: float) -> bool:
+        """Whether the bound of Λ of a change at that snapshot exceeds the threshold."""
+        counts, logs, old_counts, old_logs = self.counts, self.logs, self.old_counts, self.old_logs
+        width, limit, bound = self.width, threshold - MARGIN, 0.0
+        log_start, a, c = log_gamma(float(width)), index(age), index(at)
+        for i in range(counts.shape[0]):
+            pair = index(i)
+            before = old_counts[a, c, pair, index(0)]
+            since = counts[pair, index(0)] - before
+            if since == 0.0 or before == 0.0:
+                continue
+            earned = counts[pair, index(1)] - old_counts[a, c, pair, index(1)]
+            log_b = log_rewards(since, earned)
+            log_b += old_logs[a, c, pair, index(0)] - logs[pair, index(0)]
+            bound += max(0.0, log_b)
+            log_b = log_start - log_gamma(width + since)
+            log_b += old_logs[a, c, pair, index(1)] - logs[pair, index(1)]
+            left = since
+            for j in range(2, 2 + width):
+                moved = counts[pair, index(j)] - old_counts[a, c, pair, index(j)]
+                if moved > 0.0:
+                    log_b += log_factorial(moved)
+                    left -= moved
+                    if left <= 0.0:
+                        break
+            bound += max(0.0, log_b)
+            if bound > limit:
+                return True
+        return False
 
     def weigh(self, age: int, at: int) -> float:
         """Λ of a change at that snapshot; `factors` and `sums` are left as they were for it."""
@@ -312,7 +358,10 @@ class Evidence(Snapshots):
                         best, best_age, best_at = found, age, at
         self.weigh(best_age, best_at)
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        self.past[:, :] = self.old_counts[best_age, best_at]
+        past, old_counts = self.past, self.old_counts
+        for pair in range(past.shape[0]):
+            for column in range(past.shape[1]):
+                past[pair, column] = old_counts[best_age, best_at, pair, column]
         of_rewards, of_moves = share(self.sums[0]), share(self.sums[1])
         least, likeliest = 1.0, 0
         for pair in range(self.accused.size):
@@ -322,6 +371,26 @@ class Evidence(Snapshots):
             if self.past[pair, 0] > 0.0 and same < least:
                 least, likeliest = same, pair
         self.accused[likeliest] = True
+
+    def forget(self, pair: int) -> None:
+        """Subtract the past of a pair from the counts and from all snapshots."""
+        counts, logs, past = self.counts, self.logs, self.past
+        for column in range(past.shape[1]):
+            counts[pair, column] -= past[pair, column]
+        logs[pair, 0] = log_rewards(counts[pair, 0], counts[pair, 1])
+        logs[pair, 1] = log_moves(counts[pair, 0], counts[pair, 2:], self.none)
+        self.news[pair] = 1.0
+        for age in range(AGES):
+            for at in range(min(self.shots[age], KEPT)):
+                old, old_logs = self.old_counts[age, at, pair], self.old_logs[age, at, pair]
+                if old[0] <= past[pair, 0]:
+                    for column in range(old.size):
+                        old[column] = 0.0
+                else:
+                    for column in range(old.size):
+                        old[column] -= past[pair, column]
+                old_logs[0] = log_rewards(old[0], old[1])
+                old_logs[1] = log_moves(old[0], old[2:], self.none)
 
     def alarmed(self) -> bool:
         """Whether an alarm is pending."""
@@ -338,9 +407,16 @@ class Evidence(Snapshots):
         """The agent forgets these pairs: their past after an alarm, otherwise everything."""
         if all_marked(suspects):
             self.steps = self.keeps if self.heard else 0
-            self.shots[:] = 0
+            for age in range(AGES):
+                self.shots[age] = 0
+        past, counts = self.past, self.counts
         for pair in range(suspects.size):
             if suspects[pair]:
-                self.forget(pair, self.past[pair] if self.heard else self.counts[pair].copy())
-        self.past[:, :] = 0.0
+                if not self.heard:
+                    for column in range(past.shape[1]):
+                        past[pair, column] = counts[pair, column]
+                self.forget(pair)
+        for pair in range(past.shape[0]):
+            for column in range(past.shape[1]):
+                past[pair, column] = 0.0
         self.keeps, self.heard = -1, False
