@@ -18,6 +18,7 @@ from scipy.sparse import csc_array, csr_array
 from switchmdp.errors import InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.planning import Plan, gain, large, optimal_gain, policy_gain
+from switchmdp.planning.iteration import LIMIT
 from switchmdp.problems import random_sparse_mdp, riverswim
 
 Spy = Callable[[str], list[Any]]
@@ -116,13 +117,18 @@ def test_small_cycles_are_solved_by_policy_iteration(n_states: int, spy: Spy) ->
 
 
 @pytest.mark.parametrize(
-    ("n_states", "last_resort"), [(300, "iterate_policies"), (2500, "iterate_large_policies")]
+    ("n_states", "first", "last_resort"),
+    [
+        (300, "iterate_values", "iterate_policies"),
+        (2500, "iterate_large_values", "iterate_by_components"),
+    ],
 )
 @pytest.mark.parametrize("shape", [cycle, two_rings])
 def test_large_rings_are_solved_by_policy_iteration(
-    shape: Callable[[NDArray[np.float64]], MDP], n_states: int, last_resort: str, spy: Spy
-) -> None:
-    tried, resorted = spy("iterate_values"), spy(last_resort)
+    shape: Callable[[NDArray[np.float64]], MDP], n_states: int, first: str, last_resort: str,
+    spy: Spy,
+) -> None:  # fmt: skip
+    tried, resorted = spy(first), spy(last_resort)
     rewards = np.random.default_rng(n_states).random((n_states, 2))
     expected = mean_of_best(rewards)
     if shape is two_rings:
@@ -135,14 +141,18 @@ def test_large_rings_are_solved_by_policy_iteration(
     assert abs(policy_gain(shape(rewards), plan.policy) - float(expected)).max() <= 1e-9
 
 
-@pytest.mark.parametrize("n_states", [65, 2500])
-def test_large_mdps_that_mix_are_solved_by_value_iteration(n_states: int, spy: Spy) -> None:
-    tried = spy("iterate_values")
-    resorts = spy("iterate_policies"), spy("iterate_large_policies")
+@pytest.mark.parametrize(
+    ("n_states", "way"), [(65, "iterate_values"), (2500, "iterate_large_values")]
+)
+def test_large_mdps_that_mix_are_solved_by_value_iteration(
+    n_states: int, way: str, spy: Spy
+) -> None:
+    tried = spy(way)
+    resorts = [spy("iterate_policies"), spy("iterate_by_components"), spy("iterate_large_policies")]
     mdp = random_sparse_mdp(n_states, 3, 5, seed=n_states)
     plan = optimal_gain(mdp)
     assert len(tried) == 1
-    assert resorts == ([], [])
+    assert resorts == [[], [], []]
     own = policy_gain(mdp, plan.policy)
     assert plan.lower - 1e-12 <= own.min() <= own.max() <= plan.upper + 1e-12
     model = mdp.model
@@ -212,6 +222,7 @@ def test_factors_that_rounding_makes_singular_raise_the_typed_error(
 ) -> None:
     assert large._factorised(csc_array([[1.0, 1.0], [1.0, 1.0]])) is None
     monkeypatch.setattr(gain, "DENSE", 0)
+    monkeypatch.setattr(gain, "iterate_by_components", lambda *_: (0.0, 1.0, LIMIT))
     monkeypatch.setattr(large, "_factorised", lambda matrix: None)
     rewards = np.random.default_rng(0).random((100, 1))
     with pytest.raises(PrecisionNotReached) as caught:

@@ -23,7 +23,7 @@ from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.exploration import AsPlanned
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import Range, compiled, require
+from switchmdp.compiled import Range, compiled, index, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
 from switchmdp.restarts import NEVER, Cubic, Evidence, Never, Periodic, Told
@@ -220,9 +220,10 @@ class Episodic(PolicyAgent):
         counts, choice, quota = self.memory.counts, self.choice, self.quota
         t = self.clock - self.since + 1
         self.plausible.plan(self.starts, counts, t, choice)
+        visits, episodes = counts.visits, self.episodes
         for s in range(quota.size):
-            quota[s] = max(1, self.episodes.quota(counts.visits[choice[s]]))
-        self.end_at = self.episodes.end(self.clock, self.since)
+            quota[index(s)] = max(1, episodes.quota(visits[index(choice[index(s)])]))
+        self.end_at = episodes.end(self.clock, self.since)
         self.exploration.adjust(self.starts, counts, t, choice, quota)
 
     def worth(self, state: int, action: int) -> float:

@@ -6,7 +6,8 @@ Start with `gain`, `diameter` and `optimism`, which have the public functions.
   expected reward in T steps if all changes are known
 - `iteration`: policy and value iteration in doubles, and the certificate of a gain
 - `evaluation`: gain and bias of one policy by state reduction, for policy iteration
-- `large`: the same with sparse factorisation, for too many states for a dense matrix
+- `large_values`: value iteration, and policy iteration on trees, for many states
+- `large`: policy iteration with sparse factorisation, for many states where those fail
 - `wide_iteration`: policy iteration where the bias exceeds what doubles can certify, with `wide`:
   arithmetic that neither overflows nor underflows, and evaluation of a policy with it
 - `diameter`: expected hitting times and the diameter

@@ -33,12 +33,14 @@ from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.iteration import (
     DONE,
+    LIMIT,
     ROUNDING,
     iterate_policies,
     iterate_values,
     solve_in_turn,
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
+from switchmdp.planning.large_values import QUICK, iterate_by_components, iterate_large_values
 from switchmdp.planning.wide_iteration import iterate_wide_policies
 from switchmdp.validation import check_integer, check_positive
 
@@ -103,21 +105,36 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
 
 
 def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, float, int]:
+    if mdp.n_states > DENSE:
+        return _solve_large(mdp, choice, bias, tolerance)
     n_states, stored = mdp.n_states, len(mdp.model.successors)
+    solved: tuple[float, float, int]
     if n_states > SMALL:
         # Policy iteration costs about S³: value iteration may cost as much before it gives way.
-        budget = n_states**3 // stored if n_states <= DENSE else SWEEPS_FOR_LARGE
-        result = iterate_values(mdp.model, choice, bias, tolerance, max(32, budget))
-        if result[2] == DONE:
-            return result  # type: ignore[no-any-return]  # machine code has no types
-    if n_states <= DENSE:
-        first = choice.copy()
-        solved: tuple[float, float, int] = iterate_policies(mdp.model, choice, bias, tolerance)
-        if solved[2] != DONE:
-            choice[:] = first
-            solved = iterate_wide_policies(mdp.model, choice, bias, tolerance)
+        budget = max(32, n_states**3 // stored)
+        solved = iterate_values(mdp.model, choice, bias, tolerance, budget)
+        if solved[2] == DONE:
+            return solved
+    first = choice.copy()
+    solved = iterate_policies(mdp.model, choice, bias, tolerance)
+    if solved[2] != DONE:
+        choice[:] = first
+        solved = iterate_wide_policies(mdp.model, choice, bias, tolerance)
+    return solved
+
+
+def _solve_large(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, float, int]:
+    """The quickest method first, and the one that copes with most last."""
+    model = mdp.model
+    solved: tuple[float, float, int]
+    solved = iterate_large_values(model, choice, bias, tolerance, QUICK, False)
+    if solved[2] == LIMIT:
+        solved = iterate_by_components(model, choice, bias, tolerance)
+    if solved[2] == LIMIT:
+        solved = iterate_large_values(model, choice, bias, tolerance, SWEEPS_FOR_LARGE, True)
+    if solved[2] == DONE:
         return solved
-    return iterate_large_policies(mdp.model, choice, bias, tolerance)
+    return iterate_large_policies(model, choice, bias, tolerance)
 
 
 def _not_reached(

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import entry, jit
+from switchmdp.compiled import entry, index, jit
 from switchmdp.planning.evaluation import evaluate, route_to_class
 from switchmdp.planning.wide import UNIT
 
@@ -44,14 +44,14 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
     lower, upper = np.inf, -np.inf
     switched = 0
     for s in range(starts.size - 1):
-        low, high = -np.inf, -np.inf
-        kept, best, best_value, best_error = choice[s], -1, -np.inf, 0.0
+        low, high, here = -np.inf, -np.inf, bias[index(s)]
+        kept, best, best_value, best_error = choice[index(s)], -1, -np.inf, 0.0
         kept_high = -np.inf
-        for pair in range(starts[s], starts[s + 1]):
-            y = row[pair]
+        for pair in range(starts[index(s)], starts[index(s + 1)]):
+            y = index(row[index(pair)])
             value, size = 0.0, mean[y]
-            for k in range(start[y], stop[y]):
-                term = probabilities[k] * (bias[successors[k]] - bias[s])
+            for k in range(index(start[y]), index(stop[y])):
+                term = probabilities[k] * (bias[index(successors[k])] - here)
                 value += term
                 size += abs(term)
             value += mean[y]
@@ -68,7 +68,7 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
         lower = min(lower, low)
         upper = max(upper, high)
         if best != kept and (not keep_unless_better or best_value - best_error > kept_high):
-            choice[s] = best
+            choice[index(s)] = best
             switched += 1
     return lower, upper, switched
 

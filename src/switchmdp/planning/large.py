@@ -1,6 +1,6 @@
 """Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
 
-Used only if value iteration gives up: for long chains and rings, whose factors stay sparse. Unlike
+Used only if `large_values` gives up: for long chains, whose factors stay sparse. Unlike
 state reduction this subtracts, so each solve is refined, and the results are checked: biases by
 `certify`, the gain of a closed class by its distance to r + Ph - h, and the probabilities to end in
 each class by their sum, which is 1.

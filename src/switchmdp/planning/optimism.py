@@ -49,6 +49,7 @@ from switchmdp.compiled import (
     call_machine_code,
     compiled,
     freeze,
+    index,
     thaw,
 )
 from switchmdp.compiled.declarations import Names
@@ -105,6 +106,13 @@ class Optimism:
                 row = first + pair
                 for k in range(offset[row], offset[row] + used[row]):
                     estimates[k] = count[k] / visits[row]
+
+    def stop_at_once(self) -> None:
+        """What `iterate` leaves where the first sweep adds 1 in every state."""
+        value = self.value
+        for s in range(value.size):
+            value[index(s)] = 0.0
+        self.lower, self.upper, self.sweeps = 1.0, 1.0, 1
 
     def iterate(
         self, starts: Any, offset: Any, used: Any, target: Any, full: bool,

@@ -20,7 +20,15 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Equals, Probability, Scratch, Shape, compiled, make_scratch
+from switchmdp.compiled import (
+    Equals,
+    Probability,
+    Scratch,
+    Shape,
+    compiled,
+    index,
+    make_scratch,
+)
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.inner_maximum import optimistic_row
 from switchmdp.planning.optimism import Optimism
@@ -77,8 +85,34 @@ class L1Set:
 
     def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
         """Plan where pair x has the counts of row first + x."""
+        # With many states most pairs are hardly known for long, and this is most of the time.
+        if not counts.full and self.all_states_may_earn_one(starts, counts, first, t, choice):
+            self.optimism.stop_at_once()
+            return
         self.bound(counts, first, t)
         self.solve(starts, counts, first, t, choice)
+
+    def all_states_may_earn_one(
+        self, starts: Any, counts: Any, first: int, t: int, choice: Any
+    ) -> bool:
+        """Whether each state has an action with r̃ = 1; the lowest of them goes into `choice`.
+
+        Then one sweep suffices, all values are equal after it, and this is its policy.
+        """
+        visits = counts.visits
+        w_r, c_r = self.reward_widening(), self.reward_scale(t)
+        for s in range(choice.size):
+            pick = -1
+            for pair in range(starts[index(s)], starts[index(s + 1)]):
+                n = visits[index(first + pair)]
+                # The first test says the same without a division: the radius alone is 1.
+                if n <= c_r or counts.mean(first + pair) + (w_r + math.sqrt(c_r / n)) >= 1.0:
+                    pick = pair
+                    break
+            if pick < 0:
+                return False
+            choice[index(s)] = pick
+        return True
 
     def bound(self, counts: Any, first: int, t: int) -> None:
         """r̃ and the radii of all pairs."""
