@@ -35,8 +35,8 @@ from switchmdp.compiled import (
 from switchmdp.concurrency import exclusive
 
 PATIENT_SECONDS = 1.0
-ADVANCE, PLAN_IF_DUE, PROBE, PLAN, ABSORB = 1, 2, 4, 8, 16
-PREPARE = ADVANCE | PLAN_IF_DUE | PROBE
+ADVANCE, PLAN_IF_DUE, PROBE, PLAN, ABSORB, OWN_METHOD = 1, 2, 4, 8, 16, 32
+PREPARE = ADVANCE | PLAN_IF_DUE | PROBE | OWN_METHOD  # interpreted: the agent's method `prepare`
 ARGUMENTS, RESULTS = ["what", "state"], ["replaced", "due", "patience"]
 
 
@@ -160,8 +160,8 @@ def _has_own_prepare(agent: Any) -> bool:
 
 
 def _interpreted(agent: Any, what: int, state: int) -> Outcome:
-    if what == PREPARE:
-        agent.prepare(state)  # which may be its own
+    if what & OWN_METHOD:
+        agent.prepare(state)
         return Outcome(False, False)
     replaced, due = interpreted(do)(agent, what, state)
     return Outcome(bool(replaced), bool(due))
