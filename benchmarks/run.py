@@ -22,6 +22,7 @@ import engine
 import fused_loop
 import large
 import load
+import play
 import speed
 import startup
 import switchmdp
@@ -38,6 +39,8 @@ def main() -> int:
         "the loop": fused_loop.ratios,
         "steps": lambda: agents.speeds(options.rivals),
         "detectors": agents.detectors,
+        "agents called from Python": play.calls,
+        "Gymnasium": play.environments,
         "extended value iteration": speed.extended_value_iteration,
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,

@@ -154,8 +154,7 @@ if hasattr(os, "register_at_fork"):
 _users: dict[int, tuple[int]] = {}  # the id of each agent at work -> the thread it works for
 
 
-@contextmanager
-def exclusive(agent: Any) -> Iterator[None]:
+class exclusive:  # noqa: N801  # read as a verb: with exclusive(agent)
     """Keep other threads out of an agent; its own thread may enter again.
 
     Raises:
@@ -167,15 +166,22 @@ def exclusive(agent: Any) -> Iterator[None]:
     ...     agent.act(0) in (0, 1)
     True
     """
-    entry = (threading.get_ident(),)
-    holder = _users.setdefault(id(agent), entry)  # one step, which no thread can come between
-    if holder[0] != entry[0]:
-        raise SharedAgent(
-            "another thread is using this agent: give each thread its own agent "
-            "(copy.deepcopy makes one), or hold a lock around its calls"
-        )
-    try:
-        yield
-    finally:
-        if holder is entry:
-            _users.pop(id(agent), None)
+
+    __slots__ = ("_agent", "_entry", "_holder")
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+
+    def __enter__(self) -> None:
+        self._entry = entry = (threading.get_ident(),)
+        # One step, which no thread can come between.
+        self._holder = holder = _users.setdefault(id(self._agent), entry)
+        if holder[0] != entry[0]:
+            raise SharedAgent(
+                "another thread is using this agent: give each thread its own agent "
+                "(copy.deepcopy makes one), or hold a lock around its calls"
+            )
+
+    def __exit__(self, *error: object) -> None:
+        if self._holder is self._entry:
+            _users.pop(id(self._agent), None)

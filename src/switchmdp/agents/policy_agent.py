@@ -36,8 +36,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import JIT, call_machine_code, compiled, freeze, is_compiled, thaw
+from switchmdp.agents import turns
+from switchmdp.agents.protocol import Agent, check_act, check_observe
+from switchmdp.compiled import compiled, door
 from switchmdp.concurrency import exclusive
 from switchmdp.mdp.pairs import find_pair
 
@@ -50,6 +51,53 @@ class Choice(NamedTuple):
     action: int
     plan_due: bool  # a new plan is due; the action is from the old one
     replaced: bool  # the policy was replaced; a plan that is being computed is void
+
+
+def act_from_python(self: Any, state: int) -> int:
+    """As `prepare`, and the policy's action; asks the agent only if something may be due."""
+    with exclusive(self):
+        if type(state) is not int or not 0 <= state < self.n_states:
+            (state,) = check_act(self, state)
+        if self.quota[state] == 0 or not turns.is_calm(self):
+            turns.take_turn(self, turns.PREPARE, state)
+        return int(self.actions[self.choice[state]])
+
+
+def observe_from_python(self: Any, state: int, action: int, reward: float, next_state: int) -> None:
+    """As `PolicyAgent.observe`."""
+    with exclusive(self):
+        n = self.n_states
+        if (
+            type(state) is not int or type(action) is not int or type(next_state) is not int
+            or type(reward) is not float
+            or not (0 <= state < n and 0 <= next_state < n and 0.0 <= reward <= 1.0)
+        ):  # fmt: skip
+            state, action, reward, next_state = check_observe(
+                self, state, action, reward, next_state
+            )
+        pair = self.choice[state]
+        if self.actions[pair] != action:
+            check_observe(self, state, action, reward, next_state)
+            pair = find_pair(self.starts, self.actions, state, action)
+        elif self.quota[state] > 0:
+            self.quota[state] -= 1
+        if self.logged == self.log_pair.size:
+            turns.take_turn(self, turns.ABSORB)
+        self.log_step(pair, reward, next_state)
+
+
+def start_over_from_python(self: Any) -> tuple[()]:
+    """Before `start_over`."""
+    turns.end_calm(self)
+    return ()
+
+
+def grow_from_python(
+    self: Any, n_states: Any, n_actions: Any, available: Any = None
+) -> tuple[Any, Any, Any]:
+    """Before `grow`, which checks its arguments itself."""
+    turns.end_calm(self)
+    return n_states, n_actions, available
 
 
 @compiled
@@ -65,6 +113,9 @@ class PolicyAgent(Agent):
     """
 
     follows_policy: ClassVar[bool] = True
+    __doors__: ClassVar[dict[str, Any]] = {
+        **Agent.__doors__, "start_over": start_over_from_python, "grow": grow_from_python,
+    }  # fmt: skip
 
     plausible: Any
     clock: int
@@ -140,11 +191,13 @@ class PolicyAgent(Agent):
         self.started = self.clock
         self.episode_count += 1
 
+    @door(act_from_python)
     def act(self, state: int) -> int:
         """The policy's action. Plans first if a plan is due."""
         self.prepare(state)
         return int(self.actions[self.choice[state]])
 
+    @door(observe_from_python)
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
         """Log a step. The agent also learns from actions that its policy did not choose."""
         pair = find_pair(self.starts, self.actions, state, action)
@@ -177,11 +230,11 @@ class PolicyAgent(Agent):
         >>> agent.episode
         1
         """
-        self._call_machine_code(True)
+        turns.take_turn(self, turns.PLAN, at_once=True)
 
     def update_memory(self) -> None:
         """Call `absorb`, as machine code if possible."""
-        self._call_machine_code(False)
+        turns.take_turn(self, turns.ABSORB, at_once=True)
 
     def decide(
         self, state: int, available: Sequence[int] | None = None, *, replan: bool = True
@@ -190,13 +243,12 @@ class PolicyAgent(Agent):
 
         Unless `replan`, a plan that is due is left to the caller, except for the first one.
         """
-        replaced, due = self.advance(), self.plan_is_due(state)
-        if due and (replan or self.episode_count == 0):
-            self.plan()
-            due = False
-        elif replaced and not due:
-            self.resume_policy()
-        self.probe_if_due(state)
+        replan = replan or self.episode_count == 0
+        if turns.is_calm(self) and not (replan and self.quota[state] == 0):
+            replaced, due = False, bool(self.quota[state] == 0)
+        else:
+            what = turns.ADVANCE | turns.PROBE | (turns.PLAN_IF_DUE if replan else 0)
+            replaced, due = turns.take_turn(self, what, state)
         action = int(self.actions[self.choice[state]])
         if available is not None and action not in available:
             action = max(sorted(available), key=lambda other: self.worth(state, other))
@@ -217,9 +269,9 @@ class PolicyAgent(Agent):
         # After a plan at this very step, `advance` was called already. If planning has raised an
         # alarm, the restart comes after the step, as in a simulation.
         planned_now = self.episode_count > 0 and self.started == self.clock
-        restarted = not planned_now and self.restart_if_due()
+        restarted = not planned_now and not turns.is_calm(self) and self._restart()
         if self.logged == self.log_pair.size:
-            self.update_memory()
+            turns.take_turn(self, turns.ABSORB)
         pair = int(find_pair(self.starts, self.actions, state, action))
         self.log_step(pair, reward, next_state)
         return restarted
@@ -230,19 +282,11 @@ class PolicyAgent(Agent):
         self.plausible = planned.plausible
         self.resume_policy()
 
-    def _call_machine_code(self, planning: bool) -> None:
-        """Run `start_episode` or `absorb`, as machine code if possible.
-
-        Called step by step from Python, an agent's methods are interpreted. That is fast enough for
-        all but these two.
-        """
-        with exclusive(self):
-            if JIT and is_compiled(self):
-                call_machine_code(_plan_or_absorb, self, planning)
-            elif planning:
-                self.start_episode()
-            else:
-                self.absorb()
+    def _restart(self) -> bool:
+        """`restart_if_due`, as machine code where that is all there is to advance."""
+        if type(self).advance is PolicyAgent.advance:
+            return turns.take_turn(self, turns.ADVANCE).replaced
+        return self.restart_if_due()
 
     @property
     def t(self) -> int:
@@ -285,13 +329,3 @@ def follows_policy(agent: Any) -> TypeGuard[PolicyAgent]:
     (True, False)
     """
     return bool(getattr(type(agent), "follows_policy", False))
-
-
-def _plan_or_absorb(state: Any, planning: bool) -> Any:
-    """One function for both, because planning also absorbs the log: it is compiled once."""
-    agent = thaw(state)
-    if planning:
-        agent.start_episode()
-    else:
-        agent.absorb()
-    return freeze(agent), 0

@@ -4,6 +4,7 @@
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
+- `caller(function, instance)`: the same for many short calls.
 
 With `NUMBA_DISABLE_JIT=1` everything runs as plain Python.
 """
@@ -11,6 +12,7 @@ With `NUMBA_DISABLE_JIT=1` everything runs as plain Python.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import types as python_types
 from collections.abc import Callable
@@ -19,6 +21,13 @@ from typing import Any, TypeVar, cast
 import numba
 
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.calls import (
+    Caller,
+    Layout,
+    interpreting,
+    is_interpreting,
+    make_function,
+)
 from switchmdp.compiled.compiler import InnerFunction, OuterFunction
 from switchmdp.compiled.declarations import (
     FINITE,
@@ -54,11 +63,13 @@ from switchmdp.compiled.structs import (
 from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "FINITE", "JIT", "ArrayOf", "Equals", "Increasing", "Permutation", "Probability",
-    "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "classes_in", "classes_of",
-    "compile_for", "compiled", "complete", "declarations", "entry", "fields_of", "freeze",
-    "index", "inlined", "interpreted", "is_compiled", "is_on_disk", "jit", "machine",
-    "make_scratch", "pack", "require", "specialised", "state_fields", "thaw", "unpack", "validate",
+    "FINITE", "JIT", "ArrayOf", "Caller", "Equals", "Increasing", "Permutation", "Probability",
+    "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "caller", "class_tree",
+    "classes_in", "classes_of", "compile_for", "compiled", "complete", "declarations", "door",
+    "entry", "fields_of", "freeze", "index", "inlined", "interpreted", "interpreting",
+    "is_compiled", "is_interpreting", "is_loaded", "is_on_disk", "jit", "machine",
+    "make_scratch", "pack", "require", "specialised", "state_fields", "thaw", "unpack",
+    "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -67,6 +78,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 _machines: dict[Any, Callable[..., Any]] = {}
+_layouts: dict[Any, tuple[Layout, Any]] = {}
 _classes: list[type] = []
 
 
@@ -105,7 +117,8 @@ def compiled(cls: C) -> C:
     class. The methods stay within what Numba compiles, use no `super()`, and are called by
     interpreted code unchanged. A class may have `__doors__`, {method: check}: calls from Python
     then pass through the check, which returns clean arguments or raises, and only one thread at a
-    time may call (`concurrency.exclusive`). Calls from machine code skip both.
+    time may call (`concurrency.exclusive`). Calls from machine code skip both. A method that has
+    a door of its own (`door`) is left as it is.
     """
     if JIT:
         register(cls)
@@ -113,9 +126,30 @@ def compiled(cls: C) -> C:
     if not any("__repr__" in vars(base) for base in cls.__mro__[:-1]):
         cls.__repr__ = one_line  # type: ignore[assignment]  # for instances, not the class
     for name, check in getattr(cls, "__doors__", {}).items():
-        if name in vars(cls):
+        if name in vars(cls) and not hasattr(vars(cls)[name], "__wrapped__"):
             setattr(cls, name, _behind_door(vars(cls)[name], check))
     return cls
+
+
+def door(from_python: Callable[..., Any]) -> Callable[[F], F]:
+    """Give a method another implementation for calls from Python.
+
+    Machine code runs the method itself. The other one must have the same effect, check its
+    arguments, and keep other threads out.
+
+    >>> def from_text(number):
+    ...     return 2 * int(number)
+    >>> @door(from_text)
+    ... def twice(number):
+    ...     return 2 * number
+    >>> twice("21"), inspect.unwrap(twice)(21)
+    (42, 42)
+    """
+
+    def put(verb: F) -> F:
+        return cast("F", functools.wraps(verb)(from_python))
+
+    return put
 
 
 def classes_of(package: str) -> dict[str, type]:
@@ -188,6 +222,39 @@ def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: A
         state, result = dispatcher(pack(instance), *arguments)
         unpack(instance, state)
     return result
+
+
+def caller(
+    function: Callable[..., Any], instance: Any, arguments: list[str], results: list[str]
+) -> Caller:
+    """`function(instance, *arguments)` as machine code on this instance, for many short calls.
+
+    The function is compiled by `jit`, and returns a tuple of the results. An instance whose
+    components were exchanged needs a new caller (`Caller.fits`).
+    """
+    layout, dispatcher = _layout(function, instance, arguments, results)
+    return Caller(dispatcher, layout, results, instance)
+
+
+def _layout(
+    function: Callable[..., Any], instance: Any, arguments: list[str], results: list[str]
+) -> tuple[Layout, Any]:
+    key = (function, class_tree(instance))
+    if key not in _layouts:
+        layout, classes = Layout(instance), tuple(classes_in(instance))
+        flat, digest = make_function(function, layout, arguments, results)
+        plain = interpreted(function)
+        sources = _sources([c.__module__ for c in classes] + [plain.__module__], *classes)
+        if sources is not None:
+            sources = hashlib.sha256(f"{sources}{digest}".encode()).hexdigest()
+        _layouts[key] = layout, _cached(flat, _label(plain, instance), sources)
+    return _layouts[key]
+
+
+def is_loaded(function: Callable[..., Any], instance: Any) -> bool:
+    """Whether this process has the machine code that a `caller` needs."""
+    key = (function, class_tree(instance))
+    return key in _layouts and bool(_layouts[key][1].overloads)
 
 
 def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:

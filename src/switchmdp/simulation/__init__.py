@@ -208,7 +208,8 @@ class _InterpretedRunner:
         pass
 
     def __call__(self, *arguments: Any) -> Position:
-        with np.errstate(over="ignore"):  # the random words wrap around on purpose
+        # The random words wrap around on purpose.
+        with compiled.interpreting(), np.errstate(over="ignore"):
             return _position(loop.run(self._agent, *arguments)[1])
 
 

@@ -1,0 +1,235 @@
+"""Machine code that Python calls again and again on one instance, at about 10 µs a call.
+
+`call_machine_code` packs an instance into nested tuples, lets Numba find out their type, and holds
+signals back: 100 µs and more, which is little for a simulation, but not for one decision. A
+`Caller` remembers where the fields of its instance are. It passes them one by one, because Numba
+recognises plain arguments at once, and checks only what may have changed since the last call.
+
+**Signals.** A handler that raises between the machine code and the lines that store its results
+would leave the instance half updated. Python runs handlers between bytecodes only. So the call and
+the stores are a single bytecode: iterators written in C drive both (`Caller.__call__`). To return
+an array, Numba runs Python code that looks up the class of arrays; `Returned` arrays do without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain, starmap
+from operator import getitem, is_, setitem
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import box, intrinsic, register_model
+from numba.np import numpy_support
+
+from switchmdp.compiled.structs import _LEAVES, _PLAIN, _packed, thaw
+
+_SCALARS = {bool: bool, int: int, float: float}
+
+
+class Returned(types.Array):  # type: ignore[misc]  # Numba ships no types
+    """An array that becomes a Python object without any Python code."""
+
+
+register_model(Returned)(models.ArrayModel)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # Numba ships no types
+def as_returned(typingctx: Any, array: Any) -> Any:
+    """In machine code: the array, marked to be returned."""
+    name = f"Returned({array.name})"
+    kind = Returned(array.dtype, array.ndim, array.layout, name=name, aligned=array.aligned)
+    return kind(array), lambda context, builder, sig, args: impl_ret_borrowed(
+        context, builder, kind, args[0]
+    )
+
+
+@box(Returned)  # type: ignore[untyped-decorator]  # Numba ships no types
+def _box_returned(kind: Any, value: Any, c: Any) -> Any:
+    """As for other arrays, but the class `ndarray` is a constant instead of a pickle."""
+    number, api = ir.IntType(32), c.pyapi
+    dtype, array_class = (
+        c.env_manager.read_const(c.env_manager.add_const(constant))
+        for constant in (numpy_support.as_dtype(kind.dtype), np.ndarray)
+    )
+    signature = ir.FunctionType(api.pyobj, [api.voidptr, api.pyobj, number, number, api.pyobj])
+    adapt = api._get_function(signature, name="NRT_adapt_ndarray_to_python_acqref")
+    pointer = c.builder.bitcast(cgutils.alloca_once_value(c.builder, value), api.voidptr)
+    ndim, writable = number(kind.ndim), number(1)
+    result = c.builder.call(adapt, [pointer, array_class, ndim, writable, dtype])
+    c.context.nrt.decref(c.builder, kind, value)
+    return result
+
+
+_here = threading.local()
+
+
+@contextmanager
+def interpreting() -> Iterator[None]:
+    """In the block this thread runs agents interpreted, even where there is machine code.
+
+    >>> with interpreting():
+    ...     is_interpreting()
+    True
+    """
+    before = is_interpreting()
+    _here.interpreting = True
+    try:
+        yield
+    finally:
+        _here.interpreting = before
+
+
+def is_interpreting() -> bool:
+    """Whether this thread is in such a block."""
+    return getattr(_here, "interpreting", False)
+
+
+class Layout:
+    """Where the fields of a tree of compiled classes are: the same for all instances of a tree.
+
+    Components are numbered, the instance itself is 0. Arrays come first, then numbers.
+    """
+
+    def __init__(self, instance: Any) -> None:
+        self.components: list[tuple[int, str]] = [(-1, "")]  # (number of its owner, field)
+        self.arrays: list[tuple[int, str]] = []
+        self.numbers: list[tuple[int, str]] = []
+        self.kinds: dict[tuple[int, str], Any] = {}
+        self._classes: list[Any] = []
+        self._below: dict[tuple[int, str], int] = {}
+        self._walk(instance, 0)
+
+    def _walk(self, instance: Any, number: int) -> None:
+        cls = type(instance)
+        self._classes.append(cls)
+        for name, kind in cls.__fields__.items():
+            value, at = instance.__dict__[name], (number, name)
+            if type(value) in _LEAVES or isinstance(value, _PLAIN):
+                self.kinds[at] = kind
+                (self.numbers if kind in _SCALARS else self.arrays).append(at)
+            else:
+                self._below[at] = below = len(self.components)
+                self.components.append(at)
+                self._walk(value, below)
+
+    def source(self, name: str, arguments: list[str], results: list[str]) -> str:
+        """A function of all fields and of the arguments.
+
+        It calls `function(instance, *arguments)`, which returns a tuple of the results, and returns
+        all fields and the results.
+        """
+        leaves = {at: f"f{i}" for i, at in enumerate([*self.arrays, *self.numbers])}
+
+        def packed(number: int) -> str:
+            items = [packed(self._below[at]) if (at := (number, field)) in self._below
+                     else leaves[at] for field in self._classes[number].__fields__]  # fmt: skip
+            return f"state{number}({''.join(item + ', ' for item in items)})"
+
+        owners = [f"    c{i} = c{owner}.{field}"
+                  for i, (owner, field) in enumerate(self.components) if i > 0]  # fmt: skip
+        fields = [f"as_returned(c{number}.{field})" for number, field in self.arrays]
+        fields += [f"c{number}.{field}" for number, field in self.numbers]
+        return "\n".join([
+            f"def {name}({', '.join([*leaves.values(), *arguments])}):",
+            f"    c0 = thaw({packed(0)})",
+            f"    {', '.join(results)} = function({', '.join(['c0', *arguments])})",
+            *owners,
+            f"    return ({', '.join([*fields, *results])})",
+        ])  # fmt: skip
+
+    def scope(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """The names that the source uses."""
+        states = {f"state{i}": cls.__state__ for i, cls in enumerate(self._classes)}
+        # Without the name of a module, the file on disk would have to hold all that is named here.
+        module = getattr(function, "py_func", function).__module__
+        names = {"thaw": thaw, "function": function, "as_returned": as_returned}
+        return {"__name__": module, **names, **states}
+
+
+class Caller:
+    """`function(instance, *arguments)` as machine code on one instance, which it changes.
+
+    `results` holds what the function returned.
+    """
+
+    def __init__(self, dispatcher: Any, layout: Layout, results: list[str], instance: Any) -> None:
+        self._dispatcher, self._layout = dispatcher, layout
+        self.results: dict[str, Any] = dict.fromkeys(results)
+        self._find(instance)
+
+    def fits(self) -> bool:
+        """Whether the instance still holds the components with which it began."""
+        return all(map(is_, map(getitem, self._owners, self._slots), self._components))
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run the machine code, and update the instance. It must fit."""
+        if not all(map(is_, map(getitem, self._array_owners, self._array_names), self._arrays)):
+            self._check_arrays()
+        numbers = tuple(map(getitem, self._number_owners, self._number_names))
+        if tuple(map(type, numbers)) != self._types:
+            numbers = self._coerced(numbers)
+        given = ((*self._arrays, *numbers, *arguments),)
+        returned = chain.from_iterable(starmap(self._dispatcher, given))
+        deque(map(setitem, self._targets, self._names, returned), maxlen=0)
+
+    def compile(self, *arguments: Any) -> None:
+        """Compile, unless that was done before; changes nothing, so it may be interrupted."""
+        if not self._dispatcher.overloads:
+            numbers = self._coerced(tuple(map(getitem, self._number_owners, self._number_names)))
+            given = (*self._arrays, *numbers, *arguments)
+            self._dispatcher.compile(tuple(map(self._dispatcher.typeof_pyval, given)))
+
+    def _find(self, instance: Any) -> None:
+        layout, parts = self._layout, [instance]
+        for owner, name in layout.components[1:]:
+            parts.append(parts[owner].__dict__[name])
+        held = [part.__dict__ for part in parts]
+        below = layout.components[1:]
+        self._components = parts[1:]
+        self._owners, self._slots = [held[i] for i, _ in below], [name for _, name in below]
+        self._array_owners = [held[i] for i, _ in layout.arrays]
+        self._array_names = [name for _, name in layout.arrays]
+        self._number_owners = [held[i] for i, _ in layout.numbers]
+        self._number_names = [name for _, name in layout.numbers]
+        self._types = tuple(layout.kinds[at] for at in layout.numbers)
+        self._targets = [*self._array_owners, *self._number_owners]
+        self._targets += [self.results] * len(self.results)
+        self._names = [*self._array_names, *self._number_names, *self.results]
+        self._arrays: list[Any] = [None] * len(layout.arrays)
+        self._check_arrays()
+
+    def _check_arrays(self) -> None:
+        """Arrays that are new must have the type of their annotation, and be C-contiguous."""
+        for i, at in enumerate(self._layout.arrays):
+            value = self._array_owners[i][self._array_names[i]]
+            if value is not self._arrays[i]:
+                kind = getattr(self._layout.kinds[at], "dtype", None)
+                usual = type(value) is np.ndarray and value.flags.carray
+                if not usual or (kind is not None and value.dtype != kind):
+                    value = _packed(value, self._layout.kinds[at])
+                    self._array_owners[i][self._array_names[i]] = value
+                self._arrays[i] = value
+
+    def _coerced(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(_packed(n, kind) for n, kind in zip(numbers, self._types, strict=True))
+
+
+def make_function(
+    function: Callable[..., Any], layout: Layout, arguments: list[str], results: list[str]
+) -> tuple[Callable[..., Any], str]:
+    """The function of all fields, and a digest of its source."""
+    name = str(getattr(function, "py_func", function).__name__)
+    text = layout.source(name, arguments, results)
+    scope = layout.scope(function)
+    exec(text, scope)
+    return scope[name], hashlib.sha256(text.encode()).hexdigest()
