@@ -66,18 +66,18 @@ class Instances:
 
     def draw(self, tau: int) -> None:
         """Find the first τ, from here on, at which an instance starts, and which orders do."""
-        n, rho, starting, words, found = self.n, self.rho, self.starting, self.words, False
+        n, rho, starting, words, any_starts = self.n, self.rho, self.starting, self.words, False
         for m in range(starting.size):
             starting[m] = False
-        while tau < 1 << n and not found:
+        while tau < 1 << n and not any_starts:
             top = 0
             while top < n and tau & (1 << top) == 0:
                 top += 1
             for m in range(top, -1, -1):
                 if uniform(words) < rho[n] / rho[m]:
-                    starting[m] = found = True
+                    starting[m] = any_starts = True
             tau += 1
-        self.next_start = self.begin + tau - 1 if found else self.begin + (1 << self.n)
+        self.next_start = self.begin + tau - 1 if any_starts else self.begin + (1 << self.n)
 
     def start(self) -> None:
         """Start the instances that are due, and draw the next."""

@@ -175,10 +175,10 @@ def _own_folder() -> Iterator[int | None]:
 
 
 def _must_be_ours(handle: int, path: Path) -> None:
-    found = os.fstat(handle)
-    if found.st_uid != os.getuid():
+    status = os.fstat(handle)
+    if status.st_uid != os.getuid():
         raise NotOurs(f"{path} belongs to another user")
-    if stat.S_IMODE(found.st_mode) & 0o022:
+    if stat.S_IMODE(status.st_mode) & 0o022:
         raise NotOurs(f"others may write to {path}; to forbid it: chmod go-w {path}")
 
 

@@ -281,12 +281,12 @@ def unpack(instance: Any, state: Any) -> None:
 
 def classes_in(instance: Any) -> list[type]:
     """The instance's class and those of the components it holds, and all their bases."""
-    found = [cls for cls in type(instance).__mro__ if cls is not object]
+    classes = [cls for cls in type(instance).__mro__ if cls is not object]
     for name in type(instance).__fields__:
         value = getattr(instance, name)
         if is_compiled(value):
-            found += classes_in(value)
-    return found
+            classes += classes_in(value)
+    return classes
 
 
 class Specialised(Protocol):

@@ -39,13 +39,6 @@ from switchmdp.planning.gain import optimal_gains
 from switchmdp.problems import PROBLEMS
 from switchmdp.validation import check_index, is_number
 
-# For problems whose size has no default.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "random-sparse": {"n_states": 100, "n_actions": 4, "successors": 5},
-    "ring-with-shortcuts": {"n_states": 100},
-}
-
-
 # Problems as environments ------------------------------------------------------------------------
 
 
@@ -148,7 +141,7 @@ def make_env(
     """
     if problem not in PROBLEMS:
         raise InvalidParameter("problem", problem, f"one of {', '.join(map(repr, PROBLEMS))}")
-    made = PROBLEMS[problem](**{**DEFAULTS.get(problem, {}), **parameters})
+    made = PROBLEMS[problem](**parameters)
     return SwitchingEnv(made, expose_truth=expose_truth, initial_state=initial_state,
                         render_mode=render_mode)  # fmt: skip
 

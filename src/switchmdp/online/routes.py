@@ -197,15 +197,15 @@ def refusals(route: Route) -> tuple[int, ...]:
 
 def _operation(route: Route) -> dict[str, Any]:
     good = {"description": "Success.", "content": {route.media: {"schema": route.answer}}}
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "responses": {str(route.status): good} | {str(s): _refusal(s) for s in refusals(route)},
     }
     if route.public:
-        found["security"] = []
+        operation["security"] = []
     if "{id}" in route.path:
-        found["parameters"] = [
+        operation["parameters"] = [
             {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
         ]
     if route.fields:
@@ -215,22 +215,22 @@ def _operation(route: Route) -> dict[str, Any]:
             "required": list(route.required),
             "additionalProperties": False,
         }
-        found["requestBody"] = {
+        operation["requestBody"] = {
             "required": bool(route.required),
             "content": {"application/json": {"schema": schema}},
         }
-    return found
+    return operation
 
 
 def _refusal(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Error"}
-    found: dict[str, Any] = {
+    response: dict[str, Any] = {
         "description": HTTP_ERRORS[status][1],
         "content": {"application/json": {"schema": schema}},
     }
     if status in (429, 503):
-        found["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
-    return found
+        response["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
+    return response
 
 
 KINDS: dict[str, Any] = {"integer": int, "number": (int, float), "string": str, "array": list}

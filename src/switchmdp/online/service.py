@@ -103,10 +103,10 @@ def _endpoint(
     async def endpoint(request: Request) -> Response:
         request.scope[ROUTE] = route.path
         given = await read_body(request, route, max_body) if route.method == "POST" else {}
-        found = await answer(**request.path_params, **given)
-        if isinstance(found, Response):
-            return found
-        return Response(json.dumps(found, allow_nan=False), route.status, None, route.media)
+        result = await answer(**request.path_params, **given)
+        if isinstance(result, Response):
+            return result
+        return Response(json.dumps(result, allow_nan=False), route.status, None, route.media)
 
     return endpoint
 

@@ -334,15 +334,15 @@ class Metrics:
 
 def _of_the_learner(learner: Learner) -> list[tuple[str, str, str, float]]:
     agent, latest = learner.agent, learner.signal.latest
-    memory, found = getattr(agent, "memory", None), []
+    memory, window = getattr(agent, "memory", None), []
     if isinstance(memory, Window):
         fill = min(1.0, (memory.size + agent.logged) / memory.window)
-        found = [
+        window = [
             ("window_steps", "gauge", "The agent's window.", float(memory.window)),
             ("window_fill", "gauge", "Share of the window that is filled.", fill),
         ]
     return [
-        *found,
+        *window,
         ("decisions_total", "counter", "Decisions made.", learner.decided),
         ("feedback_learned_total", "counter", "Steps learned from.", learner.counted),
         ("decisions_expired_total", "counter", "Decisions without feedback.", learner.expired),

@@ -116,8 +116,9 @@ def random_switching(
 
 
 def random_sparse_mdp(
-    n_states: int, n_actions: int, successors: int, *, seed: int = 0, law: RewardLaw | None = None
-) -> MDP:
+    n_states: int = 100, n_actions: int = 4, successors: int = 5, *,
+    seed: int = 0, law: RewardLaw | None = None,
+) -> MDP:  # fmt: skip
     """Each pair has this many random successors, one of them on a ring, so that all connect.
 
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states

@@ -101,7 +101,7 @@ def riverswim_flips(
 
 
 def ring_with_shortcuts(
-    n_states: int, *, seed: int = 0, slip: float = 0.1, law: RewardLaw | None = None
+    n_states: int = 100, *, seed: int = 0, slip: float = 0.1, law: RewardLaw | None = None
 ) -> MDP:
     """A ring of any size with four actions: on, back, and two shortcuts per state.
 
