@@ -38,7 +38,7 @@ reproduce: $(READY)
 	$(VENV)/bin/switchmdp reproduce --out results/figure-1
 
 test: $(READY)
-	$(RUN) -m pytest -m "not soak" -n auto --dist worksteal
+	$(RUN) -m pytest -m "not soak" -n auto --dist loadgroup
 
 check: $(READY)
 	$(RUN) -m ruff check .

@@ -20,6 +20,8 @@ from switchmdp.agents.registry import servable_agents, unavailable_information
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+# All tests here read the result of one long process, so one worker runs them.
+pytestmark = pytest.mark.xdist_group("every servable agent")
 ROOT = Path(__file__).parents[2]
 INTERPRETED = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
