@@ -21,6 +21,7 @@ import agents
 import engine
 import large
 import load
+import posterior
 import speed
 import startup
 import switchmdp
@@ -36,6 +37,7 @@ def main() -> int:
         "start": startup.waits,
         "steps": lambda: agents.speeds(options.rivals),
         "detectors": agents.detectors,
+        "posterior sampling": posterior.lines,
         "extended value iteration": speed.extended_value_iteration,
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,
