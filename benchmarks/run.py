@@ -23,6 +23,7 @@ import fused_loop
 import large
 import load
 import play
+import posterior
 import speed
 import startup
 import switchmdp
@@ -41,6 +42,7 @@ def main() -> int:
         "detectors": agents.detectors,
         "agents called from Python": play.calls,
         "Gymnasium": play.environments,
+        "posterior sampling": posterior.lines,
         "extended value iteration": speed.extended_value_iteration,
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,

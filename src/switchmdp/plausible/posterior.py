@@ -21,14 +21,24 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import FINITE, RandomWords, Range, Scratch, Shape, compiled, make_scratch
+from switchmdp.compiled import (
+    FINITE,
+    RandomWords,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    index,
+    jit,
+    make_scratch,
+)
 from switchmdp.compiled.declarations import Names
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.iteration import iterate_policies
 from switchmdp.plausible.sparse_posterior import SparsePosterior
-from switchmdp.randomness import beta, gamma, stream
+from switchmdp.randomness import load_words, next_gamma, store_words, stream
 from switchmdp.validation import check_integer
 
 MOST = 10**7  # pairs times states
@@ -62,6 +72,38 @@ def _stops(names: Names) -> NDArray[np.int64]:
 
 def _successors(names: Names) -> NDArray[np.uint32]:
     return np.tile(np.arange(names["states"], dtype=np.uint32), names["pairs"])
+
+
+@jit
+def draw_full_rows(
+    words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
+    mean: Any, probabilities: Any,
+) -> None:  # fmt: skip
+    """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first.
+
+    One function for all draws: it keeps the state of the random stream in registers.
+    """
+    state = load_words(words)
+    for pair in range(mean.size):
+        n, rewards = visits[pair], mean[pair]
+        # As `randomness.beta`, without its case for shapes below 1.
+        x, state = next_gamma(state, 1.0 + rewards)
+        y, state = next_gamma(state, 1.0 + n - rewards)
+        mean[pair] = x / (x + y)
+        first, last = pair * n_states, (pair + 1) * n_states
+        for k in range(first, last):
+            probabilities[index(k)] = 1.0
+        if n > 0:  # with decayed weights a pair may count as never visited
+            for k in range(offset[pair], offset[pair] + used[pair]):
+                probabilities[index(first + np.int64(target[index(k)]))] += count[index(k)]
+        total = 0.0
+        for k in range(first, last):
+            x, state = next_gamma(state, probabilities[index(k)])
+            probabilities[index(k)] = x
+            total += x
+        for k in range(first, last):
+            probabilities[index(k)] /= total
+    store_words(words, state)
 
 
 @compiled
@@ -109,23 +151,13 @@ class Posterior:
 
     def draw(self, counts: Any) -> None:
         """One MDP from the posterior."""
-        words, mean, probabilities = self.words, self.mean, self.probabilities
+        mean, visits = self.mean, counts.visits
         for pair in range(mean.size):
-            n = counts.visits[pair]
-            rewards = counts.mean(pair) * n
-            mean[pair] = beta(words, 1.0 + rewards, 1.0 + n - rewards)
-            first, last = self.start[pair], self.stop[pair]
-            for k in range(first, last):
-                probabilities[k] = 1.0
-            if n > 0:  # with decayed weights a pair may count as never visited
-                for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
-                    probabilities[first + counts.target[k]] += counts.count[k]
-            total = 0.0
-            for k in range(first, last):
-                probabilities[k] = gamma(words, probabilities[k])
-                total += probabilities[k]
-            for k in range(first, last):
-                probabilities[k] /= total
+            mean[pair] = counts.mean(pair) * visits[pair]
+        draw_full_rows(
+            self.words, visits, counts.offset, counts.used, counts.target, counts.count,
+            self.bias.size, mean, self.probabilities,
+        )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:
         """r + p·h of a pair in the MDP that was drawn."""

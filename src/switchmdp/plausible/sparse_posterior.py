@@ -25,8 +25,7 @@ about S visits to a pair to outweigh the prior.
 
 Planning costs O(pairs + observed transitions) per sweep (`planning.spread_rows`) and starts at the
 values of the last plan, which the next draw changes less and less. It stops at a gain within
-0.1 / √t of the best: Σ_t 0.1 / √t = 0.2 √T over T steps, below the √T that TSDE's bound has room
-for (Ouyang et al. 2017, Section 5, allow 1/k in episode k).
+0.1 / √t of the best, which costs at most about Σ_t 0.1 / √t = 0.2 √T over T steps.
 """
 
 from __future__ import annotations
@@ -37,14 +36,70 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import FINITE, RandomWords, Range, Scratch, Shape, compiled, make_scratch
+from switchmdp.compiled import (
+    FINITE,
+    RandomWords,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    index,
+    jit,
+    make_scratch,
+)
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.spread_rows import MOST_SWEEPS, iterate_spread_values
-from switchmdp.randomness import gamma, gamma_of_count, stream, uniform
+from switchmdp.randomness import (
+    load_words,
+    next_gamma,
+    next_gamma_of_count,
+    next_uniform,
+    store_words,
+    stream,
+)
 from switchmdp.validation import check_integer
 
 PRECISION = 0.1  # divided by √t
 NEARLY = 1e-9  # by which a sum of whole rewards may miss a whole number
+
+
+@jit
+def draw_sparse_rows(
+    words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
+    mean: Any, first: Any, successors: Any, excess: Any, elsewhere: Any,
+) -> None:  # fmt: skip
+    """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first."""
+    state, last = load_words(words), 0
+    for pair in range(mean.size):
+        first[pair] = last
+        n, rewards = visits[pair], mean[pair]
+        if n <= 0:
+            mean[pair], state = next_uniform(state)
+            elsewhere[pair] = 1.0 / n_states
+            continue
+        whole = math.floor(rewards + 0.5)
+        if abs(rewards - whole) < NEARLY:  # a mean times n is rounded
+            rewards = float(whole)
+        x, state = next_gamma_of_count(state, 1.0 + rewards)
+        y, state = next_gamma_of_count(state, 1.0 + max(0.0, n - rewards))
+        mean[pair] = x / (x + y)
+        total = 0.0
+        for k in range(offset[pair], offset[pair] + used[pair]):
+            if count[index(k)] > 0:
+                x, state = next_gamma_of_count(state, 1.0 + count[index(k)])
+                successors[index(last)], excess[index(last)] = target[index(k)], x
+                total += x
+                last += 1
+        others, each = n_states - (last - first[pair]), 0.0
+        if others > 0:
+            x, state = next_gamma(state, float(others))
+            total += x
+            each = x / total / others
+        elsewhere[pair] = each
+        for k in range(first[pair], last):
+            excess[index(k)] = excess[index(k)] / total - each
+    first[mean.size] = last
+    store_words(words, state)
 
 
 @compiled
@@ -107,41 +162,14 @@ class SparsePosterior:
 
     def draw(self, counts: Any) -> None:
         """One MDP from the posterior."""
-        visits, offset, used = counts.visits, counts.offset, counts.used
-        target, count = counts.target, counts.count
-        self.reserve(used)
-        words, mean, first, elsewhere = self.words, self.mean, self.first, self.elsewhere
-        successors, excess, n_states = self.successors, self.excess, self.bias.size
-        last = 0
+        self.reserve(counts.used)
+        mean, visits = self.mean, counts.visits
         for pair in range(mean.size):
-            first[pair] = last
-            n = visits[pair]
-            if n <= 0:
-                mean[pair], elsewhere[pair] = uniform(words), 1.0 / n_states
-                continue
-            rewards = counts.mean(pair) * n
-            whole = math.floor(rewards + 0.5)
-            if abs(rewards - whole) < NEARLY:  # a mean times n is rounded
-                rewards = float(whole)
-            x = gamma_of_count(words, 1.0 + rewards)
-            mean[pair] = x / (x + gamma_of_count(words, 1.0 + max(0.0, n - rewards)))
-            total = 0.0
-            for k in range(offset[pair], offset[pair] + used[pair]):
-                if count[k] > 0:
-                    successors[last] = target[k]
-                    excess[last] = gamma_of_count(words, 1.0 + count[k])
-                    total += excess[last]
-                    last += 1
-            others = n_states - (last - first[pair])
-            each = 0.0
-            if others > 0:
-                rest = gamma(words, float(others))
-                total += rest
-                each = rest / total / others
-            elsewhere[pair] = each
-            for k in range(first[pair], last):
-                excess[k] = excess[k] / total - each
-        first[mean.size] = last
+            mean[pair] = counts.mean(pair) * visits[pair]
+        draw_sparse_rows(
+            self.words, visits, counts.offset, counts.used, counts.target, counts.count,
+            self.bias.size, mean, self.first, self.successors, self.excess, self.elsewhere,
+        )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:
         """r + p·h of a pair in the MDP that was drawn."""

@@ -185,12 +185,17 @@ class Snapshots:
     def take(self, age: int) -> None:
         """Take a snapshot, in the place of the oldest of this age."""
         counts, logs, old_counts, old_logs = self.counts, self.logs, self.old_counts, self.old_logs
-        a, at = index(age), index(self.shots[age] % KEPT)
-        for pair in range(counts.shape[0]):
+        a, at, held = index(age), index(self.shots[age] % KEPT), self.shots[age] >= KEPT
+        for i in range(counts.shape[0]):
+            pair = index(i)
+            # A pair that was not visited since is the same. (What was never taken, or was given up
+            # by a restart, may hold anything.)
+            if held and old_counts[a, at, pair, index(0)] == counts[pair, index(0)]:
+                continue
             for column in range(counts.shape[1]):
-                old_counts[a, at, index(pair), index(column)] = counts[index(pair), index(column)]
+                old_counts[a, at, pair, index(column)] = counts[pair, index(column)]
             for kind in range(KINDS):
-                old_logs[a, at, index(pair), index(kind)] = logs[index(pair), index(kind)]
+                old_logs[a, at, pair, index(kind)] = logs[pair, index(kind)]
         self.old_steps[age, at] = self.steps
         self.shots[age] += 1
 

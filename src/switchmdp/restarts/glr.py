@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from switchmdp.compiled import FINITE, Probability, compiled, jit
+from switchmdp.compiled import FINITE, Probability, compiled, index, jit
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.splits import Splits, kept_at
 from switchmdp.validation import check_probability
@@ -93,16 +93,21 @@ class GLR(Splits):
     ) -> bool:  # fmt: skip
         """Whether a stream of the pair seems to have changed one of the ages ago."""
         both, tick, columns = float(n), n >> shift, self.columns
-        for column in range(columns):
-            total = now[here + column]
-            scale = SURELY * limit * total * (both - total) / both
-            suspect = False
-            for age in range(first, last + 1):
-                since = float(age << shift)
-                before = both - since
-                gap = total * before - past[kept_at(block, tick - age, columns) + column] * both
-                suspect |= gap * gap > scale * before * since
-            if suspect:
+        suspect = False
+        for age in range(first, last + 1):
+            since = float(age << shift)
+            before = both - since
+            there, scale = (
+                kept_at(block, tick - age, columns),
+                SURELY * limit * before * since / both,
+            )
+            for column in range(columns):
+                total = now[index(here + column)]
+                gap = total * before - past[index(there + column)] * both
+                suspect |= gap * gap > scale * total * (both - total)
+        if suspect:
+            for column in range(columns):
+                total = now[here + column]
                 for age in range(first, last + 1):
                     since = float(age << shift)
                     a = past[kept_at(block, tick - age, columns) + column]

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Range, Shape, compiled, jit, require
+from switchmdp.compiled import Range, Shape, compiled, index, jit, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.restarts.schedules import NEVER, mark_all
@@ -153,7 +153,7 @@ class Splits:
             found = found or self.differ(now, past, here, block, n, shift, first, last, limit)
             there = kept_at(block, tick, columns)
             for column in range(columns):
-                past[there + column] = now[here + column]
+                past[index(there + column)] = now[index(here + column)]
         return found
 
     def log_emptied(self) -> None:
@@ -170,9 +170,13 @@ class Splits:
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets pairs: the detector restarts for all pairs."""
-        self.visits[:] = 0
-        self.now[:] = 0.0
-        self.past[:] = 0.0
+        visits, now, past = self.visits, self.now, self.past
+        for pair in range(visits.size):
+            visits[pair] = 0
+        for k in range(now.size):
+            now[k] = 0.0
+        for k in range(past.size):
+            past[k] = 0.0
         self.steps, self.found, self.alarm = 0, False, False
 
     def grow(self, pairs: Pairs, place: Any) -> None:
