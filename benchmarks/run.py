@@ -46,7 +46,7 @@ def main() -> int:
         "extended value iteration": speed.extended_value_iteration,
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,
-        "large": large.ring,
+        "large": large.problems,
         "the paper's experiment": engine.figure_1,
         "the service": load.service,
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,19 @@ def relative_value_iteration(matrix: Any, rewards: Any, tolerance: float) -> flo
         h = best - best[0]
 
 
+def best_of_both(
+    one: Callable[[], Any], other: Callable[[], Any], rounds: int = 25
+) -> tuple[float, float]:
+    """The best times of two calls, made in turn, so that both see the same machine."""
+    best = [np.inf, np.inf]
+    for _ in range(rounds):
+        for i, call in enumerate((one, other)):
+            began = time.perf_counter()
+            call()
+            best[i] = min(best[i], time.perf_counter() - began)
+    return best[0], best[1]
+
+
 def gain(rivals: str | None) -> list[Row]:
     """The optimal gain at S=10 000, A=4, 10 successors, to 1e-6, certified in our case."""
     mdp = sm.problems.random_sparse_mdp(10_000, 4, 10, seed=0)
@@ -72,12 +87,15 @@ def gain(rivals: str | None) -> list[Row]:
     matrix = csr_array(
         (model.probabilities, model.successors.astype(np.int32), indptr), (40_000, 10_000)
     )
-    plain = median_seconds(lambda: relative_value_iteration(matrix, mdp.rewards, 1e-6))
-    ours = median_seconds(lambda: sm.optimal_gain(mdp, tolerance=1e-6))
+    rewards = mdp.rewards
+    plain, ours = best_of_both(
+        lambda: relative_value_iteration(matrix, rewards, 1e-6),
+        lambda: sm.optimal_gain(mdp, tolerance=1e-6),
+    )
     certified = sm.optimal_gain(mdp, tolerance=1e-6)
     title = "optimal_gain, S=10 000 A=4, 10 successors, 1e-6"
     rows = [
-        at_most(title, ours, plain),
+        at_most(title, ours, 0.5 * plain),
         Row("  SciPy CSR relative value iteration, not certified", f"{plain * 1e3:.2f} ms",
             f"we: {plain / ours:.2f} x as fast"),
     ]  # fmt: skip
@@ -91,9 +109,9 @@ def gain(rivals: str | None) -> list[Row]:
                 continue
             off = abs(rival["gain"] - certified.gain)
             ratio = f"we: {rival['seconds'] / ours:.2f} x as fast"
-            rows.append(
-                Row(f"{label}, off by {off:.0e}", f"{rival['seconds'] * 1e3:.2f} ms", ratio)
-            )
+            measured = f"{rival['seconds'] * 1e3:.2f} ms"
+            faster = ours < rival["seconds"]
+            rows.append(Row(f"{label}, off by {off:.0e}", measured, ratio, faster))
     for rival in run_rival(rivals, "two_cycle.py", "--timeout", "5"):
         label = f"  the two-cycle (gain 1/2): {rival['package']}"
         said = rival.get("gain")

@@ -20,7 +20,7 @@ class Predecessors(NamedTuple):
     """State s can be reached by pairs[offsets[s]:offsets[s+1]]; `states` are those of all pairs."""
 
     offsets: NDArray[np.int64]
-    pairs: NDArray[np.int64]
+    pairs: NDArray[np.uint32]  # one for each transition: half of what 64 bits would take
     states: NDArray[np.int64]
 
 
@@ -40,7 +40,7 @@ def predecessors(model: Any) -> Any:
             offsets[successors[k] + 1] += 1
     for s in range(n_states):
         offsets[s + 1] += offsets[s]
-    pairs = np.empty(offsets[n_states], np.int64)
+    pairs = np.empty(offsets[n_states], np.uint32)
     fill = offsets[:n_states].copy()
     for pair in range(row.size):
         for k in range(start[row[pair]], stop[row[pair]]):

@@ -122,8 +122,10 @@ def _from_sparse(matrix: Any, pairs: Pairs) -> Rows:
         )
     pair_of = np.full(expected[0], -1)
     pair_of[pairs.states * pairs.n_actions + pairs.actions] = np.arange(pairs.n_pairs)
-    row = pair_of[entries.row]
-    return _compress(row[row >= 0], entries.col[row >= 0], entries.data[row >= 0], pairs)
+    row, column, value = pair_of[entries.row], entries.col, entries.data
+    if pairs.n_pairs < expected[0]:
+        row, column, value = row[row >= 0], column[row >= 0], value[row >= 0]
+    return _compress(row, column, value, pairs)
 
 
 def _from_matrices(matrices: Any, pairs: Pairs) -> Rows:
@@ -219,6 +221,8 @@ def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]
 def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
     """Sort by row and column, check, and add up duplicates."""
     value = _must_be_probabilities(row, column, np.asarray(value, np.float64), pairs)
+    if _is_sorted(row, column):  # as a rule; large problems then need half the memory
+        return _listed(row, column, value, pairs)
     order = np.lexsort((column, row))
     row, column, value = row[order], column[order], value[order]
     if len(row):
@@ -226,6 +230,13 @@ def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
         value = np.bincount(np.cumsum(~repeated) - 1, weights=value)
         row, column = row[~repeated], column[~repeated]
     return _listed(row, column, value, pairs)
+
+
+def _is_sorted(row: Any, column: Any) -> bool:
+    """Whether entries are in order and none occurs twice."""
+    onward = row[1:] > row[:-1]
+    onward |= (row[1:] == row[:-1]) & (column[1:] > column[:-1])
+    return bool(onward.all())
 
 
 def _listed(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
@@ -255,7 +266,8 @@ def _checked(rows: Rows, pairs: Pairs) -> Rows:
     if len(bad):
         where = place(pairs, bad[0])
         raise InvalidMDP(f"{where}: probabilities sum to {sums[bad[0]]:.12g}, not to 1")
-    probabilities = probabilities / sums[owner]
+    divisors = sums[owner]
+    probabilities = np.divide(probabilities, divisors, out=divisors)
     keep = probabilities > 0.0
     if not keep.all():
         kept = np.bincount(owner[keep], minlength=pairs.n_pairs)

@@ -10,7 +10,7 @@ Start with `gain`, `diameter` and `optimism`, which have the public functions.
 - `large`: policy iteration with sparse factorisation, for many states where those fail
 - `wide_iteration`: policy iteration where the bias exceeds what doubles can certify, with `wide`:
   arithmetic that neither overflows nor underflows, and evaluation of a policy with it
-- `diameter`: expected hitting times and the diameter
+- `diameter`: expected hitting times and the diameter, with `large_diameter` for many states
 - `optimism`: extended value iteration, for optimistic agents
 - `inner_maximum`: its inner step, the best row in an L1 ball, in intervals or in a KL ball
 - `hardness`: diameters, spans, gaps and variations of a problem

@@ -4,10 +4,13 @@ For each goal s' the least expected hitting times solve h(s) = 1 + min_a Σ p h,
 
 **Few states**: policy iteration, evaluated by state reduction (`evaluation`).
 
-**Many states**: value iteration, an improving sweep and then some sweeps over its policy. The slow
+**More states**: value iteration, an improving sweep and then some sweeps over its policy. The slow
 mode is that all states wait for the same rare event: then h is too small by a common factor, and if
 m <= Th - h <= M, h/(1 - (m+M)/2) is close to the solution at once. If this scaling makes it worse,
 it is switched off. If value iteration still does not converge, policy iteration takes over.
+
+**More than 2000 states**: value iteration for several goals at once, and precisely only for those
+that decide (`large_diameter`).
 
 **Certificate**. Let v(s,a) = Σ p (h(s) - h'), which is 1 for h* and its best actions. For any h > 0
 off the goal,
@@ -34,6 +37,7 @@ from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.graph import lead_to, predecessors
 from switchmdp.planning.evaluation import chain, reduce_chain
+from switchmdp.planning.large_diameter import BEYOND, hitting_times_that_decide
 from switchmdp.planning.wide import LARGEST, UNIT
 from switchmdp.planning.wide_iteration import SLACK, wide_hitting_time, widening
 from switchmdp.validation import check_probability
@@ -43,7 +47,6 @@ DENSE = 2000
 MAX_ROUNDS = 400
 POLICY_SWEEPS = 6
 MAX_ITERATIONS = 1000
-BEYOND = 1e300  # larger hitting times are left to numbers with more range
 
 
 @jit
@@ -296,9 +299,10 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
         return Diameter(0.0, 0.0, 0.0)
     if not is_communicating(mdp):
         return Diameter(np.inf, np.inf, np.inf)
-    few, dense = mdp.n_states <= FEW, mdp.n_states <= DENSE
-    results = largest_hitting_times(mdp.model, few, dense, tolerance)
-    if dense:
+    if mdp.n_states > DENSE:
+        results = hitting_times_that_decide(mdp.model, tolerance)
+    else:
+        results = largest_hitting_times(mdp.model, mdp.n_states <= FEW, True, tolerance)
         _solve_again(mdp, results, tolerance)
     value, lower, upper = results.max(axis=0).tolist()
     if not upper - lower <= tolerance * lower:
