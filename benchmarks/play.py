@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -29,15 +30,12 @@ STEPS = 100_000
 PATIENCE = 150.0  # seconds for one environment
 
 
-def calls() -> list[Row]:
+def calls() -> Iterator[Row]:
     """Every agent at S=20, and EvidencePSRL at S=50."""
-    rows = [
-        at_most(f"act + observe, {name}, S=20 A=4", seconds_per_step(name, 20), 15e-6)
-        for name in AGENTS
-    ]
+    for name in AGENTS:
+        yield at_most(f"act + observe, {name}, S=20 A=4", seconds_per_step(name, 20), 15e-6)
     name = "evidence-psrl"
-    rows.append(at_most(f"act + observe, {name}, S=50 A=4", seconds_per_step(name, 50), 40e-6))
-    return rows
+    yield at_most(f"act + observe, {name}, S=50 A=4", seconds_per_step(name, 50), 40e-6)
 
 
 def seconds_per_step(name: str, n_states: int) -> float:
@@ -90,9 +88,8 @@ class TextbookQLearning:
         self.q[state, action] += 0.1 * (target - self.q[state, action])
 
 
-def environments() -> list[Row]:
+def environments() -> Iterator[Row]:
     """The time of EvidencePSRL, and what each agent earns."""
-    rows = []
     for label, name, reward_range, limit in (
         ("Taxi", "Taxi", (-10.0, 20.0), 60.0),
         ("CliffWalking", "CliffWalking", (-100.0, 0.0), 10.0),
@@ -109,8 +106,7 @@ def environments() -> list[Row]:
             if rival == "evidence-psrl" and limit is not None:
                 met = played == STEPS and seconds <= limit
                 row = Row(row.what, row.measured, f"<= {show(limit)}", met)
-            rows.append(row)
-    return rows
+            yield row
 
 
 def _env(name: str, *, changing: bool) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numba
 import numpy as np
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--rivals", help="the Python that has the other packages")
     parser.add_argument("--only", help="just the sections whose title contains this")
     options = parser.parse_args()
-    sections: dict[str, Callable[[], list[Row]]] = {
+    sections: dict[str, Callable[[], Iterable[Row]]] = {
         "start": startup.waits,
         "the loop": fused_loop.ratios,
         "steps": lambda: agents.speeds(options.rivals),
