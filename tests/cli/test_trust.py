@@ -124,3 +124,11 @@ def test_reading_an_untrusted_folder_runs_none_of_its_code(
 
 def test_the_suggested_command_includes_the_trust_option(call: Any, theirs: Path) -> None:
     assert "to resume: switchmdp resume out --trust" in call("status", theirs).out
+
+
+def test_a_configuration_that_names_the_standard_library_does_not_replace_its_modules(
+    call: Any,
+) -> None:
+    before = sys.modules["os"]
+    assert call("run", "shell.toml", "--out", "out", *PLAIN, "--trust").code == 2
+    assert sys.modules["os"] is before

@@ -359,7 +359,7 @@ def doctor() -> None:
     JSON,
 )  # fmt: skip
 def replay() -> None:
-    """Verify the events of a service, and evaluate an agent on them.
+    """Verify stored decisions, and evaluate an agent on them.
 
     LOG is the database of `serve` or `online.Decisions`, or its folder. First, all events are
     applied from the beginning, to check that they give the same learner, bit for bit. Then the

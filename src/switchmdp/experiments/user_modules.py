@@ -104,7 +104,11 @@ def _import(name: str, folder: Path | None) -> ModuleType:
         _added[:] = [first] if first in _added or first not in sys.path else []
         sys.path[:] = [first, *others]
     importlib.invalidate_caches()
-    now = {m: (file, hashlib.sha256(text).hexdigest()) for m, file, text in _files(name, folder)}
+    now = {
+        module: (file, hashlib.sha256(text).hexdigest())
+        for module, file, text in _files(name, folder)
+        if not _is_standard(file)  # a second copy of `os` would surprise everyone else
+    }
     deleted = name in _loaded and name not in now
     if deleted or any(m in sys.modules and _loaded.get(m) != file for m, file in now.items()):
         for other in (name, *now):
@@ -112,6 +116,14 @@ def _import(name: str, folder: Path | None) -> ModuleType:
     module = importlib.import_module(name)
     _loaded.update(now)
     return module
+
+
+def _is_standard(file: Path) -> bool:
+    """Whether a file belongs to the standard library, below which packages may be installed."""
+    standard, *installed = (
+        Path(sysconfig.get_path(place)).resolve() for place in ("stdlib", "purelib", "platlib")
+    )
+    return standard in file.parents and not {*installed} & {*file.parents}
 
 
 def search_path() -> list[str]:
