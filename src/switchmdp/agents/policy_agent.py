@@ -36,8 +36,18 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents import turns
 from switchmdp.agents.protocol import Agent, check_act, check_observe
+from switchmdp.agents.python_calls import (
+    ABSORB,
+    ADVANCE,
+    PLAN,
+    PLAN_IF_DUE,
+    PREPARE,
+    PROBE,
+    end_calm,
+    is_calm,
+    run_tasks,
+)
 from switchmdp.compiled import compiled, door
 from switchmdp.concurrency import exclusive
 from switchmdp.mdp.pairs import find_pair
@@ -58,8 +68,10 @@ def act_from_python(self: Any, state: int) -> int:
     with exclusive(self):
         if type(state) is not int or not 0 <= state < self.n_states:
             (state,) = check_act(self, state)
-        if self.quota[state] == 0 or not turns.is_calm(self):
-            turns.take_turn(self, turns.PREPARE, state)
+        if type(self).prepare is not PolicyAgent.prepare:
+            self.prepare(state)
+        elif self.quota[state] == 0 or not is_calm(self):
+            run_tasks(self, PREPARE, state)
         return int(self.actions[self.choice[state]])
 
 
@@ -82,13 +94,13 @@ def observe_from_python(self: Any, state: int, action: int, reward: float, next_
         elif self.quota[state] > 0:
             self.quota[state] -= 1
         if self.logged == self.log_pair.size:
-            turns.take_turn(self, turns.ABSORB)
+            run_tasks(self, ABSORB)
         self.log_step(pair, reward, next_state)
 
 
 def start_over_from_python(self: Any) -> tuple[()]:
     """Before `start_over`."""
-    turns.end_calm(self)
+    end_calm(self)
     return ()
 
 
@@ -96,7 +108,7 @@ def grow_from_python(
     self: Any, n_states: Any, n_actions: Any, available: Any = None
 ) -> tuple[Any, Any, Any]:
     """Before `grow`, which checks its arguments itself."""
-    turns.end_calm(self)
+    end_calm(self)
     return n_states, n_actions, available
 
 
@@ -177,14 +189,29 @@ class PolicyAgent(Agent):
 
     def prepare(self, state: int) -> None:
         """Make sure that the policy can be followed in this state for at least one step."""
-        replaced = self.advance()
-        if self.plan_is_due(state):
+        self.do_tasks(PREPARE, state)
+
+    def do_tasks(self, tasks: int, state: int) -> tuple[bool, bool]:
+        """Do the tasks, a sum of those in `python_calls`.
+
+        Returns whether the policy was replaced (not counting a new plan) and whether a plan is
+        still due in this state.
+        """
+        replaced, due = False, False
+        if tasks & ADVANCE != 0:
+            replaced = self.advance()
+        if tasks & PROBE != 0:
+            due = self.plan_is_due(state)
+        if tasks & PLAN != 0 or (due and tasks & PLAN_IF_DUE != 0):
             self.start_episode()
-        elif replaced:
+            due = False
+        elif replaced and not due and tasks & PROBE != 0:
             self.resume_policy()
-        elif self.logged == self.log_pair.size:
+        elif tasks & ABSORB != 0 or self.logged == self.log_pair.size:
             self.absorb()
-        self.probe_if_due(state)
+        if tasks & PROBE != 0:
+            self.probe_if_due(state)
+        return replaced, due
 
     def resume_policy(self) -> None:
         """Count an episode that continues an earlier policy."""
@@ -230,11 +257,11 @@ class PolicyAgent(Agent):
         >>> agent.episode
         1
         """
-        turns.take_turn(self, turns.PLAN, at_once=True)
+        run_tasks(self, PLAN, at_once=True)
 
     def update_memory(self) -> None:
         """Call `absorb`, as machine code if possible."""
-        turns.take_turn(self, turns.ABSORB, at_once=True)
+        run_tasks(self, ABSORB, at_once=True)
 
     def decide(
         self, state: int, available: Sequence[int] | None = None, *, replan: bool = True
@@ -244,11 +271,11 @@ class PolicyAgent(Agent):
         Unless `replan`, a plan that is due is left to the caller, except for the first one.
         """
         replan = replan or self.episode_count == 0
-        if turns.is_calm(self) and not (replan and self.quota[state] == 0):
+        if is_calm(self) and not (replan and self.quota[state] == 0):
             replaced, due = False, bool(self.quota[state] == 0)
         else:
-            what = turns.ADVANCE | turns.PROBE | (turns.PLAN_IF_DUE if replan else 0)
-            replaced, due = turns.take_turn(self, what, state)
+            tasks = ADVANCE | PROBE | (PLAN_IF_DUE if replan else 0)
+            replaced, due = run_tasks(self, tasks, state)
         action = int(self.actions[self.choice[state]])
         if available is not None and action not in available:
             action = max(sorted(available), key=lambda other: self.worth(state, other))
@@ -269,9 +296,9 @@ class PolicyAgent(Agent):
         # After a plan at this very step, `advance` was called already. If planning has raised an
         # alarm, the restart comes after the step, as in a simulation.
         planned_now = self.episode_count > 0 and self.started == self.clock
-        restarted = not planned_now and not turns.is_calm(self) and self._restart()
+        restarted = not planned_now and not is_calm(self) and self._restart()
         if self.logged == self.log_pair.size:
-            turns.take_turn(self, turns.ABSORB)
+            run_tasks(self, ABSORB)
         pair = int(find_pair(self.starts, self.actions, state, action))
         self.log_step(pair, reward, next_state)
         return restarted
@@ -285,7 +312,7 @@ class PolicyAgent(Agent):
     def _restart(self) -> bool:
         """`restart_if_due`, as machine code where that is all there is to advance."""
         if type(self).advance is PolicyAgent.advance:
-            return turns.take_turn(self, turns.ADVANCE).replaced
+            return run_tasks(self, ADVANCE).replaced
         return self.restart_if_due()
 
     @property

@@ -102,7 +102,7 @@ def inlined(function: F) -> F:
 def entry(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
-    return cast("F", _cached(function, label, _sources([function.__module__], function)))
+    return cast("F", _cached(function, label, _sources(function)))
 
 
 def interpreted(function: F) -> F:
@@ -191,24 +191,22 @@ def machine(function: F, instance: Any) -> F:
     """
     key = (function, class_tree(instance))
     if key not in _machines:
-        classes = tuple(classes_in(instance))
         plain = interpreted(function)
         copy = python_types.FunctionType(
             plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__
         )
-        label = _label(plain, instance)
-        modules = [c.__module__ for c in classes] + [plain.__module__]
-        _machines[key] = _cached(copy, label, _sources(modules, *classes))
+        _machines[key] = _cached(copy, _label(plain, instance), _sources(plain, instance))
     return cast("F", _machines[key])
 
 
-def _sources(modules: list[str], *parts: Any) -> str | None:
-    """The digest of what the code of these classes and functions depends on; None: don't cache.
+def _sources(plain: Callable[..., Any], instance: Any = None) -> str | None:
+    """The digest of what a function, or its code for an instance, depends on; None: don't cache.
 
-    Those defined inside a function may differ although they share a name.
+    Classes and functions defined inside a function may differ although they share a name.
     """
+    parts: list[Any] = [plain] if instance is None else [plain, *classes_in(instance)]
     local = any("<locals>" in part.__qualname__ for part in parts)
-    return None if local else digest_for(modules)
+    return None if local else digest_for([part.__module__ for part in parts])
 
 
 def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:
@@ -241,10 +239,9 @@ def _layout(
 ) -> tuple[Layout, Any]:
     key = (function, class_tree(instance))
     if key not in _layouts:
-        layout, classes = Layout(instance), tuple(classes_in(instance))
+        layout, plain = Layout(instance), interpreted(function)
         flat, digest = make_function(function, layout, arguments, results)
-        plain = interpreted(function)
-        sources = _sources([c.__module__ for c in classes] + [plain.__module__], *classes)
+        sources = _sources(plain, instance)
         if sources is not None:
             sources = hashlib.sha256(f"{sources}{digest}".encode()).hexdigest()
         _layouts[key] = layout, _cached(flat, _label(plain, instance), sources)

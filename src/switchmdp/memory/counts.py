@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Equals, Range, Shape, compiled, index, jit, require
+from switchmdp.compiled import Equals, Range, Shape, compiled, index, inlined, jit, require
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
 from switchmdp.mdp.pairs import Pairs
 
@@ -39,6 +39,28 @@ def low_part(reward: float) -> int:
     """l of r = h·2⁻³¹ + l·2⁻⁶², to the nearest."""
     scaled = reward * HIGH
     return int((scaled - int(scaled)) * HIGH + 0.5)
+
+
+@inlined
+def add_reward(high: Any, low: Any, pair: int, reward: float, sign: int) -> None:
+    """Add a reward to the sums of its pair, or subtract it (sign = -1)."""
+    scaled = reward * HIGH
+    whole = int(scaled)
+    high[pair] += sign * whole
+    if scaled != whole:  # skipped for rewards of 0 and 1, whose low part is 0
+        low[pair] += sign * low_part(reward)
+
+
+@inlined
+def copy_steps(
+    pairs: Any, nexts: Any, rewards: Any, first: int,
+    ring_pairs: Any, ring_nexts: Any, ring_rewards: Any, at: int, n: int,
+) -> None:  # fmt: skip
+    """Copy n steps of a log, from position `first` on, into a ring, from position `at` on."""
+    for i in range(n):
+        ring_pairs[index(at + i)] = pairs[index(first + i)]
+        ring_nexts[index(at + i)] = nexts[index(first + i)]
+        ring_rewards[index(at + i)] = rewards[index(first + i)]
 
 
 @jit
@@ -238,19 +260,15 @@ class Counts(Slots):
         if self.full:
             offset, count = self.offset, self.count
             for i in range(first, last):
-                pair, scaled = index(pairs[index(i)]), rewards[index(i)] * HIGH
-                whole = int(scaled)
+                pair = index(pairs[index(i)])
                 visits[pair] += 1
-                high[pair] += whole
-                if scaled != whole:  # which no reward of 0 or 1 is
-                    low[pair] += low_part(rewards[index(i)])
+                add_reward(high, low, pair, rewards[index(i)], 1)
                 count[index(offset[pair] + nexts[index(i)])] += 1
         else:
             for i in range(first, last):
                 pair = index(pairs[index(i)])
                 visits[pair] += 1
-                high[pair] += high_part(rewards[index(i)])
-                low[pair] += low_part(rewards[index(i)])
+                add_reward(high, low, pair, rewards[index(i)], 1)
                 slot = self.slot_of(pairs[i], nexts[i])
                 nexts[i] = slot
                 self.count[self.offset[pairs[i]] + slot] += 1
@@ -260,12 +278,9 @@ class Counts(Slots):
         visits, high, low = self.visits, self.high, self.low
         offset, count = self.offset, self.count
         for i in range(first, last):
-            pair, scaled = index(pairs[index(i)]), rewards[index(i)] * HIGH
-            whole = int(scaled)
+            pair = index(pairs[index(i)])
             visits[pair] -= 1
-            high[pair] -= whole
-            if scaled != whole:
-                low[pair] -= low_part(rewards[index(i)])
+            add_reward(high, low, pair, rewards[index(i)], -1)
             count[index(offset[pair] + slots[index(i)])] -= 1
 
     def moved(self, pairs: Pairs, place: Any) -> Counts:

@@ -20,9 +20,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Range, Shape, compiled, index
+from switchmdp.compiled import Range, Shape, compiled
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory.counts import Counts
+from switchmdp.memory.counts import Counts, copy_steps
 from switchmdp.validation import check_integer
 
 MOST = 4
@@ -61,21 +61,15 @@ class Since:
         done = 0
         while done < n:  # one contiguous part of the ring after the other
             part = min(n - done, self.room - self.at)
-            self.write(pairs, nexts, rewards, done, self.at, part)
+            copy_steps(
+                pairs, nexts, rewards, done, self.pairs, self.nexts, self.rewards, self.at, part
+            )
             done += part
             self.at += part
             if self.at == self.room:
                 self.at = 0
         self.size, self.total = min(self.room, self.size + n), self.total + n
         self.counts.add(pairs, nexts, rewards, 0, n)
-
-    def write(self, pairs: Any, nexts: Any, rewards: Any, first: int, at: int, n: int) -> None:
-        """Copy n steps of a log, from position `first` on, to the ring's positions from `at` on."""
-        ring_pairs, ring_nexts, ring_rewards = self.pairs, self.nexts, self.rewards
-        for i in range(n):
-            ring_pairs[index(at + i)] = pairs[index(first + i)]
-            ring_nexts[index(at + i)] = nexts[index(first + i)]
-            ring_rewards[index(at + i)] = rewards[index(first + i)]
 
     def keep(self, steps: int, suspects: Any) -> int:
         """Forget all but the last stored steps of these pairs; returns how many steps are kept."""

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Range, Shape, compiled, index, require
+from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory.counts import Counts, exact_sums, reward_parts
+from switchmdp.memory.counts import Counts, copy_steps, exact_sums, reward_parts
 from switchmdp.validation import check_integer
 
 FIRST_RING = 1024
@@ -109,18 +109,12 @@ class Window:
         room, at = self.pairs.size, self.head + self.size
         if at >= room:
             at -= room
-        until_end = min(n - done, room - at)
-        self.write(pairs, nexts, rewards, done, at, until_end)
-        self.write(pairs, nexts, rewards, done + until_end, 0, n - done - until_end)
         self.size += n - done
-
-    def write(self, pairs: Any, nexts: Any, rewards: Any, first: int, at: int, n: int) -> None:
-        """Copy n steps of a log, from position `first` on, to the ring's positions from `at` on."""
         ring_pairs, ring_slots, ring_rewards = self.pairs, self.slots, self.rewards
-        for i in range(n):
-            ring_pairs[index(at + i)] = pairs[index(first + i)]
-            ring_slots[index(at + i)] = nexts[index(first + i)]
-            ring_rewards[index(at + i)] = rewards[index(first + i)]
+        while done < n:  # one contiguous part of the ring after the other
+            part = min(n - done, room - at)
+            copy_steps(pairs, nexts, rewards, done, ring_pairs, ring_slots, ring_rewards, at, part)
+            done, at = done + part, 0
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; pair x is now place[x]. The steps are counted again."""

@@ -13,7 +13,7 @@ import pytest
 from tests.every_agent import new_agent
 
 import switchmdp as sm
-from switchmdp.agents import AGENTS, turns
+from switchmdp.agents import AGENTS, python_calls
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.compiled import JIT, interpreting
 from switchmdp.concurrency import delayed_signals
@@ -29,21 +29,21 @@ needs_machine_code = pytest.mark.skipif(not JIT, reason="machine code is switche
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile at the first call."""
-    monkeypatch.setattr(turns, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(python_calls, "PATIENT_SECONDS", 0.0)
 
 
 @pytest.fixture
 def without_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no agent had been compiled yet."""
-    monkeypatch.setattr(turns, "is_on_disk", lambda function, agent: False)
-    monkeypatch.setattr(turns, "is_loaded", lambda function, agent: False)
-    monkeypatch.setattr(turns, "_on_disk", {})
-    monkeypatch.setattr(turns, "_seconds", {})
+    monkeypatch.setattr(python_calls, "is_on_disk", lambda function, agent: False)
+    monkeypatch.setattr(python_calls, "is_loaded", lambda function, agent: False)
+    monkeypatch.setattr(python_calls, "_on_disk", {})
+    monkeypatch.setattr(python_calls, "_seconds", {})
 
 
 def code_of(agent: Any) -> Any:
-    found = turns._turns.get(id(agent))
-    return None if found is None else found.code
+    known = python_calls._states.get(id(agent))
+    return None if known is None else known.code
 
 
 def problem_with_two_changes() -> sm.SwitchingMDP:
@@ -127,7 +127,7 @@ def test_a_short_run_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPa
     for step in range(60):
         agent.observe(step % 3, agent.act(step % 3), 0.5, (step + 1) % 3)
     assert code_of(agent) is None
-    monkeypatch.setattr(turns, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(python_calls, "PATIENT_SECONDS", 0.0)
     for step in range(60):
         agent.observe(step % 3, agent.act(step % 3), 0.5, (step + 1) % 3)
     assert code_of(agent) is not None
@@ -210,7 +210,7 @@ def test_a_signal_never_separates_machine_code_from_what_it_stores() -> None:
             try:
                 signal.setitimer(signal.ITIMER_REAL, 2e-5 * (1 + rung % 7))
                 for _ in range(5):
-                    turns.take_turn(agent, turns.ABSORB)
+                    python_calls.run_tasks(agent, python_calls.ABSORB)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Ring:
                 rung += 1
@@ -228,6 +228,6 @@ def test_nothing_is_kept_of_an_agent_that_is_gone() -> None:
     agent = sm.agents.SWUCRL(3, 2, window=50)
     agent.act(0)
     key = id(agent)
-    assert key in turns._turns
+    assert key in python_calls._states
     del agent
-    assert key not in turns._turns
+    assert key not in python_calls._states
