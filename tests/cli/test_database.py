@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,47 @@ def test_check_needs_a_database(call: Call) -> None:
     said = call("check", "--database", "nowhere.sqlite")
     assert (said.code, said.err) == (4, "error: there is no database nowhere.sqlite\n")
     assert not Path("nowhere.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a database of switchmdp"),
+        (b"a letter, not a database", "cannot be opened: file is not a database"),
+    ],
+)
+def test_check_rejects_other_files(call: Call, content: bytes, message: str) -> None:
+    Path("letter.sqlite").write_bytes(content)
+    said = call("check", "--database", "letter.sqlite")
+    assert (said.code, said.err) == (4, f"error: letter.sqlite {message}\n")
+    assert Path("letter.sqlite").read_bytes() == content
+
+
+def test_serve_does_not_change_the_database_of_another_program(call: Call) -> None:
+    file = Path("theirs.sqlite")
+    sql(file, "CREATE TABLE notes (text)")
+    file.chmod(0o644)
+    before = file.read_bytes()
+    said = call(*SERVE, "--database", file)
+    assert (said.code, said.err) == (4, f"error: {file} is not a database of switchmdp\n")
+    assert (file.stat().st_mode & 0o777, file.read_bytes()) == (0o644, before)
+
+
+def test_a_database_that_cannot_be_opened_is_not_called_damaged(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False):
+        pass
+    Path("shop.sqlite-shm").symlink_to("missing/file")  # cannot be created, as if read-only
+    said = call("check", "--database", "shop.sqlite")
+    assert said.code == 2
+    assert "shop.sqlite cannot be opened (this needs write access to its folder" in said.err
+    Path("shop.sqlite-shm").unlink()
+    with closing(sqlite3.connect("shop.sqlite")) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        said = call("check", "--database", "shop.sqlite")
+    assert (said.code, said.err) == (
+        2, "error: shop.sqlite cannot be opened: database is locked\n",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -61,7 +61,7 @@ def test_every_servable_agent_can_be_served_and_continued(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("arguments", "message"),
     [
         (GO_ON, "--agent must be set"),
         ((*GO_ON, "--agent", "ucrl2"), "--states must be set together with --agent"),
@@ -82,11 +82,11 @@ def test_every_servable_agent_can_be_served_and_continued(
     ],
 )
 def test_invalid_options_are_reported_before_anything_is_created(
-    call: Call, asked: tuple[str, ...], told: str
+    call: Call, arguments: tuple[str, ...], message: str
 ) -> None:
-    said = call(*asked)
+    said = call(*arguments)
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert message in said.err
     assert not Path("data").exists()
 
 
@@ -153,8 +153,10 @@ def test_a_warm_start_from_another_database(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "code", "told"),
+    ("table", "code", "message"),
     [
+        ("state\udcff", 4, "steps.csv is not a CSV file in UTF-8: 'utf-8' codec can't decode"),
+        (TABLE + f"{'1' * 200_000},1,1,1\n", 4, "steps.csv is not a CSV file in UTF-8: field"),
         ("", 4, "the first line of steps.csv must be state,action,reward,next_state"),
         ("a,b\n1,2\n", 4, "the first line of steps.csv must be"),
         (TABLE + "1,1,x,1\n", 4, "steps.csv, line 4: not a step: ['1', '1', 'x', '1']"),
@@ -165,12 +167,12 @@ def test_a_warm_start_from_another_database(call: Call, tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_table_creates_no_database(
-    call: Call, tmp_path: Path, table: str, code: int, told: str
+    call: Call, tmp_path: Path, table: str, code: int, message: str
 ) -> None:
-    (tmp_path / "steps.csv").write_text(table, "utf-8")
+    (tmp_path / "steps.csv").write_text(table, "utf-8", errors="surrogateescape")
     said = call(*SW, "--warm-start", "steps.csv")
     assert said.code == code
-    assert told in said.err
+    assert message in said.err
     assert not (tmp_path / "data").exists()
 
 

@@ -14,7 +14,8 @@ from switchmdp.agents.saving import described
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Everything
 from switchmdp.online import evaluate
-from switchmdp.online.evaluation import BLOCK, LastVisit, Step, difference
+from switchmdp.online.evaluation import BLOCK, LastVisit, difference
+from switchmdp.online.learner import Step
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never, Periodic
 

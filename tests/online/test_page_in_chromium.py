@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import pytest
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 from tests.browser import ask, complaints, one
@@ -171,26 +173,33 @@ def test_the_page_reconnects_by_itself(browser: Chrome, serve: Open, decisions: 
     until_counted(browser, 0)
     service.stop()
     until_says(browser, "#status-text", "cannot be reached since")
+    live(decisions, 5)
     service.start()
-    until_says(browser, "#status-text", "live")
-    complaints(browser)
+    until_counted(browser, 5)
+    assert text(browser, "#status-text") == "live"
+    assert all("ERR_" in complaint for complaint in complaints(browser))
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (503, "{}", "The service returned an error (503) since "),
+        (200, "no JSON", "The answer of the service is not valid since "),
+        (200, "[]", "The answer of the service is not valid since "),
+    ],
+)
 def test_the_page_reports_errors_and_invalid_answers(
-    browser: Chrome, serve: Open, decisions: Decisions
+    browser: Chrome, serve: Open, decisions: Decisions, status: int, body: str, message: str
 ) -> None:
     serve(decisions)
     until_counted(browser, 0)
-    for status, body, words in (
-        (503, "{}", "returned an error (503)"),
-        (200, "no JSON", "answer of the service is not valid"),
-        (200, "[]", "answer of the service is not valid"),
-    ):
-        browser.execute_script(
-            "window.fetch = async () => new Response(arguments[1], { status: arguments[0] })",
-            status, body,
-        )  # fmt: skip
-        until_says(browser, "#status-text", words)
+    browser.execute_script(
+        "window.fetch = async () => new Response(arguments[1], { status: arguments[0] })",
+        status, body,
+    )  # fmt: skip
+    wait(browser, one(browser, "#retry").is_displayed)
+    assert text(browser, "#status-text").startswith(message)
+    assert fact(browser, "Feedback counted") == "0", "what was known is still shown"
 
 
 def test_a_hidden_page_sends_no_requests(
@@ -198,9 +207,32 @@ def test_a_hidden_page_sends_no_requests(
 ) -> None:
     serve(decisions)
     until_counted(browser, 0)
-    for hidden in ("true", "false"):
-        browser.execute_script(
-            f"Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }});"
-            "document.dispatchEvent(new Event('visibilitychange'))"
-        )
-        until_says(browser, "#status-text", "paused" if hidden == "true" else "live")
+    browser.execute_script(
+        "const send = window.fetch; window.sent = 0;"
+        "window.fetch = (...request) => { window.sent++; return send(...request); }"
+    )
+    wait(browser, lambda: ask(browser, "window.sent") >= 2)  # a visible page does
+    set_hidden(browser, hidden=True)
+    sent = ask(browser, "window.sent")
+    time.sleep(2.5)  # more than two intervals
+    assert ask(browser, "window.sent") == sent
+    set_hidden(browser, hidden=False)
+    live(decisions, 5)
+    until_counted(browser, 5)
+    assert ask(browser, "window.sent") > sent
+
+
+def test_a_hidden_page_is_paused(browser: Chrome, serve: Open, decisions: Decisions) -> None:
+    serve(decisions)
+    until_counted(browser, 0)
+    browser.execute_script("window.fetch = () => new Promise(() => {})")  # never answers
+    set_hidden(browser, hidden=True)
+    assert text(browser, "#status-text") == "paused"
+
+
+def set_hidden(browser: Chrome, *, hidden: bool) -> None:
+    browser.execute_script(
+        "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        hidden,
+    )

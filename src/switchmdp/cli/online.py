@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import inspect
 import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from switchmdp import online
-from switchmdp.agents.protocol import check_observe
 from switchmdp.cli import Exit, say, say_json, tell, warn
-from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.online.database import SUFFIXES, database_in, is_new
+from switchmdp.errors import InvalidParameter
+from switchmdp.online.database import database_in, is_new
 from switchmdp.online.evaluation import (
     LAST_VISIT,
     candidates,
-    check_parameters,
     create,
     default_windows,
     parameters_of,
     significance,
+    varied_parameter,
 )
 
-COLUMNS = ["state", "action", "reward", "next_state"]
 EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed
-VARIED = ("window", "period")  # required parameters for which several values are tried
 LOSSES = ("squared_errors", "log_losses")
-Step = tuple[int, int, float, int]
 Rows = Mapping[str, online.Evaluation]  # by label
 Marks = Mapping[str, str]  # how the errors of each row compare with the smallest
 
@@ -67,12 +61,14 @@ def serve_database(
     if made is None and (states, actions, parameters) != (None, None, {}):
         allowed = "set together with --states, --actions and parameters of the agent"
         raise InvalidParameter("--agent", None, allowed)
-    rows = [] if warm_start is None else list(_warm(warm_start, made, new))
+    if warm_start is not None and not new:
+        raise InvalidParameter("--warm-start", str(warm_start), "omitted: the database is not new")
+    steps = [] if warm_start is None else list(online.read_steps(warm_start, made))
     bound = listen(host, port, token)
     settings |= {"sync": not no_sync, "on_alert": _alert}
     with bound, online.Decisions(made, place, **settings) as decisions:
-        if rows:
-            tell(f"learned from {decisions.learn_from(rows)} steps of {warm_start}")
+        if steps:
+            tell(f"learned from {decisions.learn_from(steps)} steps of {warm_start}")
         tell("compiling the agent ...")
         compile_agent(decisions)
         app = application(decisions, token=token, rate=rate, max_body=max_body)
@@ -134,33 +130,6 @@ def _new_agent(
     return create(name, states, actions, parameters)
 
 
-def _warm(source: Path, agent: Any, new: bool) -> Iterator[Step]:
-    """Read and check the steps of a warm start."""
-    if not new or agent is None:
-        raise InvalidParameter("--warm-start", str(source), "omitted: the database is not new")
-    is_database = source.is_dir() or source.suffix in SUFFIXES
-    rows = online.history(source) if is_database else _table(source)
-    for number, row in enumerate(rows, 1):
-        try:
-            yield check_observe(agent, *row)
-        except InvalidParameter as error:
-            field = f"{source}, step {number}: {error.field}"
-            raise type(error)(field, error.value, error.allowed) from None
-
-
-def _table(source: Path) -> Iterator[tuple[Any, ...]]:
-    with open(source, newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
-        if next(lines, None) != COLUMNS:
-            raise DamagedFile(f"the first line of {source} must be {','.join(COLUMNS)}")
-        for line in lines:
-            try:
-                state, action, reward, next_state = line
-                yield int(state), int(action), float(reward), int(next_state)
-            except ValueError:
-                raise DamagedFile(f"{source}, line {lines.line_num}: not a step: {line}") from None
-
-
 def _alert(change: online.Signal) -> None:
     to = change.next_state
     what = "the mean reward" if to is None else f"the share of moves to state {to}"
@@ -183,7 +152,7 @@ def replay_log(
     `others` are parameters with one value, `options` those that may have several.
     """
     fixed = dict(others) if delta is None else {**others, "delta": delta}
-    key = _varied(agent, options, fixed)
+    varied = varied_parameter(agent, options, fixed)
     verified = online.verify(log, tell=_progress("records replayed"))
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
     _say_verified(verified, code)
@@ -193,36 +162,15 @@ def replay_log(
         say(message)
         say_json("note", message=message)
         return code
-    values = dict.fromkeys(options.get(key) or default_windows(len(steps)))
+    values = options.get(varied) or default_windows(len(steps))
     rows = {}
-    for label, one in candidates(agent, verified.learner.agent, fixed, key, values).items():
+    for label, one in candidates(agent, verified.learner.agent, fixed, varied, values).items():
         progress = _progress(f"of {len(steps)}: {label}")
         rows[label] = online.evaluate(steps, one, plan=label != LAST_VISIT, tell=progress)
     marks = [significance(rows, losses) for losses in LOSSES]
     _say_table(rows, *marks)
     _say_json(rows, *marks)
     return code
-
-
-def _varied(name: str, options: Mapping[str, tuple[int, ...]], fixed: Mapping[str, Any]) -> str:
-    """The parameter of the agent that takes several values; empty if there is none.
-
-    It is the option with values, or else a window or period that the agent requires.
-    """
-    takes = parameters_of(name)
-    given = {key: values for key, values in options.items() if values}
-    for key, values in given.items():
-        if key not in takes:
-            raise InvalidParameter(f"--{key}", values, f"omitted: {name} has no such parameter")
-        if key in fixed:
-            raise InvalidParameter(f"--set {key}", fixed[key], f"omitted if --{key} is set")
-        if key != next(iter(given)):
-            raise InvalidParameter(f"--{key}", values, f"omitted if --{next(iter(given))} is set")
-    required = [key for key, kind in takes.items() if kind.default is inspect.Parameter.empty]
-    missing = [key for key in VARIED if key in required and key not in fixed]
-    chosen = [*given, *missing][:1]
-    check_parameters(name, [*fixed, *chosen])
-    return "".join(chosen)
 
 
 def _progress(what: str) -> Callable[[int], None]:

@@ -1,4 +1,4 @@
-"""Agents in production: decisions that survive a crash, and the service before them."""
+"""Agents in production: decisions that survive a crash, and the service in front of them."""
 
 from switchmdp.online.decisions import Decision, Decisions
 from switchmdp.online.evaluation import Evaluation, evaluate
@@ -9,11 +9,13 @@ from switchmdp.online.recovery import (
     events_of,
     history,
     import_folder,
+    read_steps,
     rebuild,
     verify,
 )
 
 __all__ = [
     "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "check",
-    "evaluate", "events_of", "history", "import_folder", "rebuild", "verify",
+    "evaluate", "events_of", "history", "import_folder", "read_steps",
+    "rebuild", "verify",
 ]  # fmt: skip

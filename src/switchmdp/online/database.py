@@ -59,7 +59,8 @@ GENERATIONS = 2  # of snapshots, besides the initial one
 PAGES = 1000
 BATCH = 5000  # events read at once
 INSERTED = 100  # events in one statement
-TEMPORARY = ("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_BUSY")  # errors that are not damage
+# Errors that are not damage. The last two: SQLite cannot create the file `-shm`, even to read.
+TEMPORARY = ("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 # Errors after which nothing more is written.
 FATAL = ("FSYNC", "CONSTRAINT", "CORRUPT", "NOTADB")
 
@@ -190,7 +191,7 @@ class SQLite:
             self._prepare(sync, read_only)
         except sqlite3.Error as error:
             self._resources.close()
-            raise DamagedFile(f"{self.path} cannot be opened: {error}") from None
+            raise self._failed("opened", error) from None
         except BaseException:
             self._resources.close()
             raise
@@ -206,16 +207,17 @@ class SQLite:
         self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         self._resources.enter_context(locked(Path(f"{self.path}-lock"), self.path))
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
-        for path in (self.path, *(Path(f"{self.path}-{end}") for end in ("wal", "shm", "lock"))):
-            _make_private(path)
 
     def _prepare(self, sync: bool, read_only: bool) -> None:
         execute = self._connection.execute
         new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not read_only
         if not new and execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise ForeignFolder(f"{self.path} is not a database of switchmdp")
-        if not read_only and execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise sqlite3.OperationalError("its file system does not support the WAL mode")
+        if not read_only:
+            for end in ("", "-wal", "-shm", "-lock"):  # only now: files of others are not changed
+                _make_private(Path(f"{self.path}{end}"))
+            if execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                raise sqlite3.OperationalError("its file system does not support the WAL mode")
         if new:
             self._connection.executescript(
                 f"BEGIN; PRAGMA application_id = {APPLICATION}; {SCHEMA}"
@@ -313,9 +315,16 @@ class SQLite:
             try:
                 return self._connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
-                temporary = getattr(error, "sqlite_errorname", "").startswith(TEMPORARY)
-                kind = LogFailed if temporary else DamagedFile
-                raise kind(f"{self.path} cannot be read: {error}") from None
+                raise self._failed("read", error) from None
+
+    def _failed(self, verb: str, error: sqlite3.Error) -> LogFailed | DamagedFile:
+        """The typed error for a database that cannot be opened or read."""
+        code, message = getattr(error, "sqlite_errorname", ""), f"{self.path} cannot be {verb}"
+        if not code.startswith(TEMPORARY):
+            return DamagedFile(f"{message}: {error}")
+        if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            message += " (this needs write access to its folder, or a copy in another one)"
+        return LogFailed(f"{message}: {error}")
 
     def models(self) -> dict[str, str]:
         """The models and the keys of their ids."""

@@ -53,6 +53,7 @@ from switchmdp.online.learner import (
     Learner,
     Outcome,
     Settings,
+    Step,
     checked_settings,
 )
 from switchmdp.online.monitoring import Signal
@@ -240,7 +241,7 @@ class Decisions:
                 raise UnknownDecision(f"unknown decision id {decision!r}")
         raise UnknownDecision(f"malformed decision id {decision!r}")
 
-    def learn_from(self, rows: Iterable[tuple[int, int, float, int]]) -> int:
+    def learn_from(self, rows: Iterable[Step]) -> int:
         """Learn from steps (state, action, reward, next state), oldest first: a warm start.
 
         Steps are processed in batches of 1000. If a row is invalid, its batch is rejected; the

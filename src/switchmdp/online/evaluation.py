@@ -37,11 +37,10 @@ from switchmdp.agents.registry import servable_agents, unavailable_information
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
-from switchmdp.online.learner import choose, credit
+from switchmdp.online.learner import Step, choose, credit
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never
 
-Step = tuple[int, int, float, int]
 DELTA = 0.05  # if the log's agent has none
 NEVER_FORGETS, LAST_VISIT = "never forgets", "the last visit"  # labels of the baselines
 BINS = 10  # of predicted rewards, for their calibration
@@ -241,6 +240,7 @@ def default_windows(steps: int) -> list[int]:
     return sorted({max(1, steps >> halvings) for halvings in range(7)})
 
 
+VARIED = ("window", "period")  # required parameters for which several values are tried
 SIZE = ("n_states", "n_actions", "available")  # set by options of their own, or stored
 
 
@@ -271,6 +271,32 @@ def check_parameters(name: str, given: Collection[str]) -> None:
         if kind.default is kind.empty and parameter not in given:
             allowed = f"set, because {name} requires it (--set {parameter}=VALUE)"
             raise InvalidParameter(parameter, None, allowed)
+
+
+def varied_parameter(
+    name: str, options: Mapping[str, Collection[Any]], fixed: Mapping[str, Any]
+) -> str:
+    """The parameter of the agent that takes several values; empty if there is none.
+
+    It is the option with values, or else a window or period that the agent requires. `fixed` are
+    parameters with one value.
+
+    >>> varied_parameter("sw-ucrl", {}, {"delta": 0.1}), varied_parameter("ucrl2", {}, {})
+    ('window', '')
+    """
+    takes = parameters_of(name)
+    given = {key: values for key, values in options.items() if values}
+    for key, values in given.items():
+        if key not in takes:
+            raise InvalidParameter(f"--{key}", values, f"omitted: {name} has no such parameter")
+        if key in fixed:
+            raise InvalidParameter(f"--set {key}", fixed[key], f"omitted if --{key} is set")
+        if key != next(iter(given)):
+            raise InvalidParameter(f"--{key}", values, f"omitted if --{next(iter(given))} is set")
+    required = [key for key in VARIED if key in takes and takes[key].default is takes[key].empty]
+    varied = next(iter([*given, *(key for key in required if key not in fixed)]), "")
+    check_parameters(name, [*fixed, *([varied] if varied else [])])
+    return varied
 
 
 def create(name: str, n_states: int, n_actions: int, parameters: Mapping[str, Any]) -> Any:

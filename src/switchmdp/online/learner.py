@@ -55,7 +55,7 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.online.monitoring import ChangeSignal, RewardHistory, Signal
+from switchmdp.online.monitoring import THRESHOLD, ChangeSignal, RewardHistory, Signal
 from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
@@ -66,7 +66,7 @@ REJECTIONS = (  # errors that leave the learner unchanged
     InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
 )  # fmt: skip
 
-Event = dict[str, Any]
+Step = tuple[int, int, float, int]  # state, action, reward, next state
 
 
 class Outcome(NamedTuple):
@@ -258,7 +258,7 @@ class Learner:
         if not self.signal.add(state, action, reward, next_state):
             return None
         signal = self.signal.compare(agent.n_states, agent.n_actions, len(agent.actions))
-        before, self.alarmed = self.alarmed, signal is not None and signal.strength >= 1.0
+        before, self.alarmed = self.alarmed, signal is not None and signal.strength >= THRESHOLD
         if signal is None or before or not self.alarmed:
             return None
         self.alerts = [*self.alerts[1 - MOST_ALERTS :], signal]
@@ -406,7 +406,7 @@ def checked_policy(agent: Any, policy: Any) -> list[int]:
     return [checked_action(agent, s, a, f"policy[{s}]") for s, a in enumerate(policy)]
 
 
-def checked_rows(agent: Any, rows: Any) -> list[tuple[int, int, float, int]]:
+def checked_rows(agent: Any, rows: Any) -> list[Step]:
     """Check steps from another source."""
     for row in rows:
         if not isinstance(row, (list, tuple)) or len(row) != 4:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from switchmdp.storage import Arrays
 from switchmdp.validation import check_integer, check_probability
 
+THRESHOLD = 1.0  # at which the signal fires
 PARTS = 20  # comparisons per window
 DENSE = 2**20  # up to so many keys, counting all is faster than sorting
 

@@ -12,6 +12,7 @@ such a folder, and compares the learners of the folder and of the database.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -25,11 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from switchmdp.agents.protocol import check_observe
 from switchmdp.agents.saving import NotKnown
-from switchmdp.errors import DamagedFile, ForeignFolder, Mismatch
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidParameter, Mismatch
 from switchmdp.online.database import (
     BATCH,
     MODEL,
+    SUFFIXES,
     Event,
     Row,
     SQLite,
@@ -38,12 +41,13 @@ from switchmdp.online.database import (
     locked,
     row_of,
 )
-from switchmdp.online.learner import Learner
+from switchmdp.online.learner import Learner, Step
 from switchmdp.online.snapshots import alike, load, packed, parts_of, restored
 from switchmdp.storage import load_arrays
 
 Tell = Callable[[int], None]
 Place = str | os.PathLike[str]
+COLUMNS = ["state", "action", "reward", "next_state"]  # of a CSV file
 
 
 def load_snapshot(
@@ -133,7 +137,7 @@ def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
         yield from store.events(model)
 
 
-def history(place: Place, model: str = MODEL) -> Iterator[tuple[int, int, float, int]]:
+def history(place: Place, model: str = MODEL) -> Iterator[Step]:
     """The steps (state, action, reward, next state) that were learned from, in order.
 
     Only the events are read; the agent is not needed.
@@ -148,6 +152,42 @@ def history(place: Place, model: str = MODEL) -> Iterator[tuple[int, int, float,
         elif event["event"] == "history":
             for state, action, reward, next_state in event["rows"]:
                 yield state, action, float(reward), next_state
+
+
+def read_steps(source: Place, agent: Any) -> Iterator[Step]:
+    """Steps for a warm start of the agent, from a CSV file or from a database or its folder.
+
+    The first line of a CSV file is `state,action,reward,next_state`. Each step is checked: a value
+    that the agent cannot learn from raises `InvalidParameter`, any other line `DamagedFile`.
+    """
+    path = Path(source)
+    is_database = path.is_dir() or path.suffix in SUFFIXES
+    for number, step in enumerate(history(path) if is_database else _csv_steps(path), 1):
+        try:
+            yield check_observe(agent, *step)
+        except InvalidParameter as error:
+            field = f"{path}, step {number}: {error.field}"
+            raise type(error)(field, error.value, error.allowed) from None
+
+
+def _csv_steps(path: Path) -> Iterator[Step]:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        try:
+            if next(lines, None) != COLUMNS:
+                raise DamagedFile(f"the first line of {path} must be {','.join(COLUMNS)}")
+            for line in lines:
+                yield _step(line, f"{path}, line {lines.line_num}")
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise DamagedFile(f"{path} is not a CSV file in UTF-8: {error}") from None
+
+
+def _step(cells: list[str], place: str) -> Step:
+    try:
+        state, action, reward, next_state = cells
+        return int(state), int(action), float(reward), int(next_state)
+    except ValueError:
+        raise DamagedFile(f"{place}: not a step: {cells}") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,10 +37,8 @@ from switchmdp.mdp.pairs import find_pair
 from switchmdp.memory import Window
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
-from switchmdp.online.monitoring import Signal
+from switchmdp.online.monitoring import THRESHOLD, Signal
 from switchmdp.validation import check_integer, is_number
-
-THRESHOLD = 1.0  # at which the change signal fires
 
 Data = dict[str, Any]
 
@@ -293,7 +291,7 @@ class Metrics:
         self._seconds[route] += seconds
 
     def feedback(self, outcome: str, reason: str = "") -> None:
-        """Count feedback: counted, duplicate or rejected."""
+        """Count feedback: counted, duplicate or refused."""
         self._feedback[outcome, reason] += 1
 
     def text(self, decisions: Decisions, log_failed: bool) -> str:

@@ -1,5 +1,5 @@
-/* Elements and numbers. What comes from the service reaches the page only as text nodes, attribute
-   values and lengths, never as markup. */
+/* Elements and numbers. Data from the service is inserted only as text nodes, attribute values and
+   lengths, never as markup. */
 
 const byId = (id) => document.getElementById(id);
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -16,7 +16,7 @@ const element = (tag, attributes = {}, ...children) =>
 const drawn = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-/* Text that stays as it is causes no change that a screen reader would read out. */
+/* Set the text of a node. Unchanged text is not set again, so a screen reader does not repeat it. */
 function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -24,7 +24,7 @@ function say(node, text) {
 const whole = (n) => (known(n) ? String(n).replace(/\B(?=(\d{3})+$)/g, "\u00a0") : "–");
 const counted = (n, one, many = `${one}s`) => `${whole(n)}\u00a0${n === 1 ? one : many}`;
 
-/* Rewards lie in [0, 1]: two digits after the point, and more only where they are small. */
+/* Rewards lie in [0, 1]: two decimal places, or two significant digits for small values. */
 function decimal(value) {
   if (!known(value)) return "–";
   return value !== 0 && Math.abs(value) < 0.1 ? String(Number(value.toPrecision(2))) : value.toFixed(2);
@@ -39,7 +39,7 @@ function duration(seconds) {
   return `${Math.floor(seconds / size)}\u00a0${unit}`;
 }
 
-/* A moment, as exactly as the span of time around it calls for. */
+/* A time as text. The precision depends on the `span` of time that is shown, in seconds. */
 function clock(at, span = 0) {
   const date = new Date(1000 * at);
   const two = (n) => String(n).padStart(2, "0");
@@ -48,7 +48,7 @@ function clock(at, span = 0) {
   return span > 600 ? minutes : `${minutes}:${two(date.getSeconds())}`;
 }
 
-/* Round numbers from 0 up to `top`, at most so many of them. */
+/* Round numbers from 0 to `top`: about `most` of them, at least `least` apart. */
 function ticks(top, most, least = 0) {
   const rough = top / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,8 +1,8 @@
-const PAPER = 680; // the width of the drawing where it is printed
+const PAPER = 680; // the width of the printed figure
 const MOST_POINTS = 80;
 
-/* As many neighbours into one as it takes to have few enough, from the beginning on. */
-function joined(buckets) {
+/* Merge neighbouring buckets, starting with the first, until there are few enough. */
+function merged(buckets) {
   const k = Math.ceil(buckets.length / MOST_POINTS);
   const groups = buckets.filter((_, i) => i % k === 0).map((_, i) => buckets.slice(i * k, (i + 1) * k));
   return groups.map((group) => {
@@ -12,13 +12,13 @@ function joined(buckets) {
   });
 }
 
-/* The reward rate: a point for every n feedback events, and the mean of the last few of them. */
+/* The reward rate: a point for every n feedback events, and the mean over the last few points. */
 class Curve {
   constructor(box, readout) {
     this.box = box;
     this.readout = readout;
     this.points = [];
-    this.cursor = null; // the feedback that is pointed at; null: the latest
+    this.cursor = null; // the selected feedback event; null: the latest
     box.addEventListener("pointermove", (event) => this.pointAt(event.clientX));
     box.addEventListener("pointerleave", () => this.leave());
     box.addEventListener("focus", () => this.moveTo(this.points.length - 1));
@@ -31,7 +31,7 @@ class Curve {
 
   show(buckets, alerts) {
     let end = 0;
-    this.points = joined(buckets).map((bucket) => ({ ...bucket, end: (end += bucket.n) }));
+    this.points = merged(buckets).map((bucket) => ({ ...bucket, end: (end += bucket.n) }));
     this.size = Math.max(1, ...this.points.map((point) => point.n));
     this.lag = Math.ceil(this.points.length / 15);
     this.points.forEach((point, i) => {
@@ -50,11 +50,11 @@ class Curve {
 
   get at() {
     if (this.cursor === null) return this.points.length - 1;
-    const found = this.points.findIndex((point) => point.end >= this.cursor);
-    return found < 0 ? this.points.length - 1 : found;
+    const index = this.points.findIndex((point) => point.end >= this.cursor);
+    return index < 0 ? this.points.length - 1 : index;
   }
 
-  /* When a feedback came, to within its bucket. */
+  /* The time of a feedback event, up to the width of its bucket. */
   momentOf(step) {
     return (this.points.find((point) => point.end >= step) ?? this.latest).to;
   }
@@ -116,7 +116,7 @@ class Curve {
     }
     const height = Math.round(clamp(0.42 * width, 240, 360));
     const { left, right, top, bottom } = (this.plot = { left: 44, right: width - 14, top: 32, bottom: height - 50 });
-    // The bucket that is still being filled would end the line in a spike.
+    // Without the last bucket while it has few events: its mean would be a spike.
     const full = this.points.filter((point, i) => !i || 2 * point.n >= this.size);
     const highest = Math.max(0.01, ...full.map((p) => p.mean), ...this.points.map((p) => p.trailing));
     const rates = ticks(Math.min(1, 1.05 * highest), 5);
@@ -138,7 +138,7 @@ class Curve {
       ...(this.cursor === null ? [] : [drawn("line", { class: "cursor", x1: x(at.end), x2: x(at.end), y1: top, y2: bottom })]),
       drawn("circle", { class: "spot", cx: x(at.end), cy: y(at.trailing), r: 4.5 }),
     ));
-    this.tell();
+    this.updateReadout();
   }
 
   axes(rates, x, y) {
@@ -168,8 +168,8 @@ class Curve {
     return nodes;
   }
 
-  /* Read to those who do not see the drawing; while nobody has moved to a point, only on focus. */
-  tell() {
+  /* Describe the selected point as text, also for screen readers. */
+  updateReadout() {
     const text = this.describe();
     say(this.readout, text);
     const values = { valuemin: 1, valuemax: this.points.length, valuenow: this.at + 1, valuetext: text };

@@ -1,8 +1,8 @@
-/* Asks the service what the agent believes, again and again while somebody looks, and shows it. */
+/* Polls the service while the page is visible, and shows the agent's policy and estimates. */
 (() => {
-  const EVERY = 1000; // milliseconds from an answer to the next question
-  const SLOWEST = 30000;
-  const PATIENCE = 10000;
+  const INTERVAL = 1000; // milliseconds from a response to the next request
+  const LONGEST_INTERVAL = 30000;
+  const TIMEOUT = 10000;
   const MODES = {
     agent: ["agent", "the agent chooses and learns"],
     fixed: ["fixed policy", "the agent only learns"],
@@ -11,19 +11,19 @@
   const curve = new Curve(byId("curve"), byId("readout"));
   const table = new PolicyTable(byId("policy"));
   const facts = new Map();
-  let token = remembered();
+  let token = storedToken();
   let timer = 0;
-  let asking = false;
+  let polling = false;
   let failures = 0;
-  let lost = null; // since when the service can't be reached
-  let quiet = true; // no alert is news on the first answer
+  let lost = null; // the time since which the service cannot be reached
+  let quiet = true; // alerts in the first response are not announced
 
-  function remembered(value) {
+  function storedToken(value) {
     try {
       if (value !== undefined) sessionStorage.setItem("token", value);
       return sessionStorage.getItem("token") ?? "";
     } catch {
-      return value ?? ""; // where storage is forbidden, the token is asked for after a reload
+      return value ?? ""; // storage is disabled: after a reload the user has to enter the token again
     }
   }
 
@@ -35,32 +35,32 @@
 
   async function poll() {
     clearTimeout(timer);
-    if (asking || document.hidden) return;
-    asking = true;
-    const begun = performance.now();
+    if (polling || document.hidden) return;
+    polling = true;
+    const started = performance.now();
     let wait = null;
     let reason = "The service cannot be reached";
     try {
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      const options = { headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(PATIENCE) };
-      const answer = await fetch("agent", options);
-      if (answer.status === 401) {
+      const options = { headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT) };
+      const response = await fetch("agent", options);
+      if (response.status === 401) {
         askForToken();
         return;
       }
-      reason = answer.ok ? "The answer of the service is not valid" : `The service returned an error (${answer.status})`;
-      if (!answer.ok) throw new Error(reason);
-      show(await answer.json());
+      reason = response.ok ? "The answer of the service is not valid" : `The service returned an error (${response.status})`;
+      if (!response.ok) throw new Error(reason);
+      show(await response.json());
       failures = 0;
       lost = null;
-      // A service for which this is work is asked less often.
-      wait = Math.max(EVERY, 10 * (performance.now() - begun));
+      // Poll a slow service less often.
+      wait = Math.max(INTERVAL, 10 * (performance.now() - started));
     } catch {
-      wait = Math.min(SLOWEST, EVERY * 2 ** failures++);
+      wait = Math.min(LONGEST_INTERVAL, INTERVAL * 2 ** failures++);
       lost ??= clock(Date.now() / 1000);
       status("lost", `${reason} since ${lost}; still trying.`);
     } finally {
-      asking = false;
+      polling = false;
       if (wait !== null) timer = setTimeout(poll, wait);
     }
   }
@@ -82,7 +82,7 @@
       say(byId("ask-why"), "A token consists of ASCII characters without spaces.");
       return;
     }
-    token = remembered(given) || given;
+    token = storedToken(given) || given;
     poll();
   });
 
@@ -92,8 +92,8 @@
     else if (lost === null && !byId("content").hidden) status("paused", "paused");
   });
 
-  function show(told) {
-    const { agent, signal } = told;
+  function show(beliefs) {
+    const { agent, signal } = beliefs;
     document.title = `${agent.class} · switchmdp`;
     say(byId("name"), agent.class);
     const parameters = Object.entries(agent.parameters).map(([name, value]) => `${name}\u00a0${Number.isInteger(value) ? whole(value) : value}`);
@@ -101,17 +101,17 @@
     say(byId("summary"), [...sizes, ...parameters].join(" · "));
     byId("ask").hidden = true;
     byId("content").hidden = false;
-    curve.show(told.rewards, told.alerts);
+    curve.show(beliefs.rewards, beliefs.alerts);
     byId("trailing-name").textContent = `trailing mean, over about ${whole(curve.size * Math.max(1, curve.lag))}`;
     byId("bucket-name").textContent = curve.size === 1 ? "each feedback" : `mean of every ${whole(curve.size)}`;
-    showFacts(told);
+    showFacts(beliefs);
     showSignal(signal);
-    showAlerts(told.alerts);
-    showMemory(told.memory);
-    table.show(told);
-    showNotes(told);
+    showAlerts(beliefs.alerts);
+    showMemory(beliefs.memory);
+    table.show(beliefs);
+    showNotes(beliefs);
     quiet = false;
-    const age = known(told.at) ? Date.now() / 1000 - told.at : null;
+    const age = known(beliefs.at) ? Date.now() / 1000 - beliefs.at : null;
     status("live", age === null || age < 60 ? "live" : `live; nothing new for ${duration(age)}`);
   }
 
@@ -184,15 +184,15 @@
     say(byId("window-text"), share || all);
   }
 
-  function showNotes(told) {
-    const pairs = told.states.flatMap((row) => row.actions);
+  function showNotes(beliefs) {
+    const pairs = beliefs.states.flatMap((row) => row.actions);
     const dots = "Each bar runs from 0 to 1: the dot is the estimated mean reward";
     const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence interval." : "; this agent has no confidence intervals.";
     const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
-    const marks = known(told.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
+    const marks = known(beliefs.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
     say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time fade.`);
-    const more = told.more_states;
-    say(byId("more"), more ? `The ${counted(told.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
+    const more = beliefs.more_states;
+    say(byId("more"), more ? `The ${counted(beliefs.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
   }
 
   poll();

@@ -3,36 +3,36 @@ function since(steps, seconds) {
   return steps ? `${counted(steps, "feedback")}, ${duration(seconds)}\u00a0ago` : "just now";
 }
 
-/* The table of states and actions. It is made anew only when another set of states is shown; else
-   the cells are brought up to date where they are. */
+/* The table of states and actions. It is rebuilt only when other states or actions are shown;
+   otherwise its cells are updated in place. */
 class PolicyTable {
   constructor(box) {
     this.box = box;
     this.shape = "";
   }
 
-  show(told) {
-    const shape = JSON.stringify([told.agent.actions, told.states.map((row) => [row.state, row.actions.length])]);
-    if (shape !== this.shape) this.build(told);
+  show(beliefs) {
+    const shape = JSON.stringify([beliefs.agent.actions, beliefs.states.map((row) => [row.state, row.actions.length])]);
+    if (shape !== this.shape) this.build(beliefs);
     this.shape = shape;
-    const lasting = told.memory.window ?? told.signal.window;
-    for (const row of told.states) {
+    const lifetime = beliefs.memory.window ?? beliefs.signal.window;
+    for (const row of beliefs.states) {
       const { head, rest, cells } = this.rows.get(row.state);
-      const fixed = told.fixed_policy?.[row.state];
+      const fixed = beliefs.fixed_policy?.[row.state];
       const plan = known(row.policy) ? `▶ action ${row.policy}` : "no plan yet";
       say(head, known(fixed) ? `■ fixed: ${fixed}, agent: ${row.policy ?? "–"}` : plan);
       const unknown = row.actions.filter((pair) => !known(pair.estimate) && pair.action !== row.policy && pair.action !== fixed);
       say(rest, unknown.length ? `${counted(unknown.length, "action")} unknown` : "");
       for (const pair of row.actions) {
-        this.update(cells.get(pair.action), pair, lasting, pair.action === row.policy, pair.action === fixed);
+        this.update(cells.get(pair.action), pair, lifetime, pair.action === row.policy, pair.action === fixed);
       }
     }
   }
 
-  build(told) {
-    const actions = Array.from({ length: told.agent.actions }, (_, a) => a);
+  build(beliefs) {
+    const actions = Array.from({ length: beliefs.agent.actions }, (_, a) => a);
     this.rows = new Map();
-    const body = element("tbody", { role: "rowgroup" }, ...told.states.map((row) => this.row(row, actions)));
+    const body = element("tbody", { role: "rowgroup" }, ...beliefs.states.map((row) => this.row(row, actions)));
     const heads = actions.map((a) => element("th", { scope: "col", role: "columnheader" }, `Action ${a}`));
     const head = element("tr", { role: "row" }, element("th", { scope: "col", role: "columnheader" }, "State"), ...heads);
     this.box.replaceChildren(element(
@@ -44,7 +44,7 @@ class PolicyTable {
   row(row, actions) {
     const head = element("span", { class: "plan" });
     const cells = new Map(row.actions.map((pair) => [pair.action, this.cell(pair.action)]));
-    const rest = element("span", { class: "rest soft" }); // instead of their cells, where it is narrow
+    const rest = element("span", { class: "rest soft" }); // replaces their cells on narrow screens
     this.rows.set(row.state, { head, rest, cells });
     const title = element("th", { scope: "row", role: "rowheader" }, element("b", {}, `State ${row.state}`), rest, head);
     const missing = () => element("td", { role: "cell", class: "missing soft" }, "not available");
@@ -66,10 +66,10 @@ class PolicyTable {
     return parts;
   }
 
-  /* `lasting`: the number of feedback events after which a pair has faded. */
-  update({ cell, value, range, mark, meta, whisker }, pair, lasting, chosen, fixed) {
+  /* `lifetime`: the number of feedback events after which a pair has faded completely. */
+  update({ cell, value, range, mark, meta, whisker }, pair, lifetime, chosen, fixed) {
     const { estimate, low, high, visits, feedbacks_ago: steps, seconds_ago: seconds } = pair;
-    const fresh = known(steps) ? 1 - clamp(steps / lasting, 0, 1) : 0;
+    const fresh = known(steps) ? 1 - clamp(steps / lifetime, 0, 1) : 0;
     cell.style.setProperty("--fresh", fresh.toFixed(2));
     cell.classList.toggle("chosen", chosen);
     cell.classList.toggle("fixed", fixed);
