@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from switchmdp.experiments import user_modules
-from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import parse
 from switchmdp.experiments.store import Store, create
@@ -130,7 +131,15 @@ class Slow:
 
     def workers(self, n: int) -> list[int]:
         """Wait until there are n such processes."""
-        return list(_soon(lambda: len(found := self.pids()) >= n and found))
+        return list(_soon(lambda: len(pids := self.pids()) >= n and pids))
+
+    def kill_workers(self, n: int) -> None:
+        """Kill n workers while they run a slow agent; agents made after that are fast."""
+        killed = self.workers(n)
+        self.no_more()
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        assert len(killed) == n
 
     def no_more(self) -> None:
         """Make new agents fast again."""
@@ -141,6 +150,22 @@ class Slow:
 def slow(toys: Path) -> Callable[[], Slow]:
     """Make the user agents slow."""
     return lambda: Slow(toys)
+
+
+def _stop_after(runs: int) -> dict[str, Any]:
+    stop = threading.Event()
+
+    def watch(progress: Progress) -> None:
+        if progress.done >= runs:
+            stop.set()
+
+    return {"stop": stop, "watch": watch}
+
+
+@pytest.fixture(scope="session")
+def stop_after() -> Callable[[int], dict[str, Any]]:
+    """Keywords of `run_chunks` with which it stops once so many runs are done."""
+    return _stop_after
 
 
 def _alive(pid: int) -> bool:
@@ -160,9 +185,9 @@ def alive() -> Callable[[int], bool]:
 
 def _soon(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
     deadline = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < deadline:
+    while not (value := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return found
+    return value
 
 
 @pytest.fixture(scope="session")

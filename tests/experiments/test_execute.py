@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
-from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.plan import Plan, problem_seed
 from switchmdp.experiments.store import Store, load_results, open_store
 from switchmdp.experiments.user_modules import search_path
@@ -140,16 +140,10 @@ def test_input_and_output_of_agents_do_not_reach_the_coordinator(
 
 
 def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
-    fresh: Fresh, whole: str, tree: Tree
+    fresh: Fresh, whole: str, tree: Tree, stop_after: Callable[[int], dict[str, Any]]
 ) -> None:
     store, plan = fresh("out")
-    stop = threading.Event()
-
-    def watch(progress: Progress) -> None:
-        if progress.done >= 5:
-            stop.set()
-
-    progress = run_chunks(store, plan, jobs=2, executor="threads", stop=stop, watch=watch)
+    progress = run_chunks(store, plan, jobs=2, executor="threads", **stop_after(5))
     assert progress.interrupted
     assert not progress.complete
     assert 5 <= progress.done < 18

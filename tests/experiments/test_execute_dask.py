@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +13,7 @@ import pytest
 
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import execute
-from switchmdp.experiments.execute import Progress, run_chunks
+from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.plan import Plan
 from switchmdp.experiments.store import Store
 
@@ -32,29 +30,23 @@ def cluster() -> Iterator[Any]:
     """Two worker processes, each with a nanny that replaces it when it dies."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
-    ) as found:
-        yield found
+    ) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def nobody() -> Iterator[Any]:
     """A scheduler without a worker."""
-    with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as found:
-        yield found
+    with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+        yield cluster
 
 
 def test_a_cluster_gives_the_same_bytes_also_after_an_interruption(
-    cluster: Any, fresh: Fresh, whole: str, tree: Tree
+    cluster: Any, fresh: Fresh, whole: str, tree: Tree, stop_after: Callable[[int], dict[str, Any]]
 ) -> None:
     store, plan = fresh("out")
-    stop = threading.Event()
-
-    def watch(progress: Progress) -> None:
-        if progress.done >= 3:
-            stop.set()
-
     address = cluster.scheduler_address
-    progress = run_chunks(store, plan, dask=address, stop=stop, watch=watch)
+    progress = run_chunks(store, plan, dask=address, **stop_after(3))
     assert progress.interrupted
     assert not progress.lost
     assert 3 <= progress.done < 18
@@ -76,12 +68,9 @@ def test_killed_workers_affect_only_their_chunks(
     toy = slow()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_chunks, store, plan, dask=cluster.scheduler_address)
-        killed = toy.workers(2)
-        toy.no_more()
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
+        toy.kill_workers(2)
         assert running.result().complete
-    assert len(toy.pids()) > len(killed) == 2
+    assert len(toy.pids()) > 2
     assert tree(store.path) == whole
 
 

@@ -47,9 +47,11 @@ def test_agents_on_disk_are_not_compiled_again(
 ) -> None:
     store, plan = _opened(tmp_path)
     worker.compile_these(plan, [0, 1])
-    monkeypatch.setattr(worker, "compile_these", pytest.fail)
-    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(worker, "compile_these", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **rest: calls.append(arguments))
     worker.compile_agents(store, plan, 2)
+    assert calls == []
 
 
 def test_a_second_process_compiles_half_of_the_agents_and_is_ended(

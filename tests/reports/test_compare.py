@@ -49,6 +49,15 @@ def test_a_list_of_problems_is_the_same_as_runs_by_hand() -> None:
     ]
 
 
+def test_whole_floats_and_numpy_integers_count_as_integers() -> None:
+    problems = [made(seed) for seed in range(2)]
+    expected = by_hand(problems, 7)
+    as_floats = sm.compare(problems, UCRL2, horizon=float(HORIZON), seed=7.0)  # type: ignore[arg-type]
+    as_numpy = sm.compare(problems, UCRL2, horizon=np.int64(HORIZON), seed=np.int64(7))  # type: ignore[arg-type]
+    assert np.array_equal(regret(as_floats), expected)
+    assert np.array_equal(regret(as_numpy), expected)
+
+
 def test_a_function_of_a_seed_draws_the_problems_of_an_experiment() -> None:
     drawn = [made(problem_seed(0, i)) for i in range(2)]
     comparison = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)

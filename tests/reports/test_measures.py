@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,25 @@ NAN = float("nan")
 def finals(**regret: list[float]) -> Setting:
     """Agents with these final regrets on each problem."""
     return as_setting([100], {name: [[value] for value in row] for name, row in regret.items()})
+
+
+@pytest.mark.parametrize(
+    ("regret", "shape"),
+    [
+        ([[1, 2], [3, 4]], (2, 2)),  # another agent has three problems
+        ([[1], [2], [3]], (3, 1)),
+        ([1, 2], (2,)),
+        (7, (1,)),
+    ],
+)
+def test_curves_must_have_one_row_per_problem_and_one_column_per_step(
+    regret: Any, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(
+        InvalidParameter, match=r"regret\['a'\] must be of shape \(3, 2\)"
+    ) as refused:
+        as_setting([10, 20], {"a": regret, "b": [[1, 2]] * 3})
+    assert refused.value.value == shape
 
 
 def test_pseudo_regret_has_its_own_band() -> None:

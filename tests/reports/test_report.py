@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import MissingExtra
-from switchmdp.experiments.results import Results, Runs
+from switchmdp.experiments.results import Results, Runs, as_setting
 from switchmdp.reports import curves, figures, report
 
 Maker = Callable[..., Results]
@@ -45,6 +45,12 @@ def failed(runs: Runs) -> Runs:
     flags = runs.failed.copy()
     flags[:2] = True
     return replace(unfinished(runs), failed=flags)
+
+
+def test_a_setting_may_be_filed_under_another_name(tmp_path: Path) -> None:
+    setting = as_setting([10, 20], {"a": [[1, 2]]})
+    page, *_ = report.write_report(Results("Curves", 0.1, {"mine": setting}), tmp_path)
+    assert 'id="setting-1"' in page.read_text("utf-8")
 
 
 def test_all_files_are_written_and_the_same_results_give_the_same_bytes(

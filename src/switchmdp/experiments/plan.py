@@ -16,9 +16,9 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Plan:
     factories: Factories  # of the agents, by source
     compiled: tuple[bool, ...]  # whether each agent runs as machine code
     pairs: tuple[int, ...]  # state-action pairs of each setting's first problem
-    modules: Mapping[str, str]  # digests of the user's modules
+    modules: Mapping[str, str] = field(default_factory=dict)  # digests of the user's modules
     trusted: bool = False  # whether modules that the experiment names may be imported
 
     @property
@@ -284,25 +284,21 @@ mean 'window'?
         size = Words(f"{pairings} settings × agents on {experiment.n_problems} problems each")
         allowed = f"at most {MOST_PAIRINGS} settings × agents and {MOST_RUNS} runs"
         raise InvalidExperiment([*faults, Fault("the experiment", size, allowed)])
-    compiled, pairs, failed = _make_all_once(experiment, problems, agents)
-    faults += failed
+    plan = make_plan(experiment, problems, agents, partial(_collect, faults))
     if faults:
         raise InvalidExperiment(list({str(fault): fault for fault in faults}.values()))
-    names = [variant.source for variant in (*problems.variants, *agents.variants)]
-    return Plan(
-        experiment, tuple(problems.variants), tuple(agents.variants), problems.factories,
-        agents.factories, compiled, pairs, user_modules.digests(names, folder), trusted,
-    )  # fmt: skip
+    names = [variant.source for variant in (*plan.settings, *plan.agents)]
+    return replace(plan, modules=user_modules.digests(names, folder), trusted=trusted)
 
 
 @dataclass(frozen=True)
-class _Entries:
+class Entries:
     """The variants of all valid entries, the names of the other entries, and their errors."""
 
     variants: list[Variant]
-    factories: Factories
-    invalid: list[str]
-    faults: list[Fault]
+    factories: Factories  # by source
+    invalid: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
     def may_have(self, name: str) -> bool:
         """Whether a variant has this name, or an entry with errors may turn out to have it."""
@@ -312,7 +308,7 @@ class _Entries:
 def _check_entries(
     specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec], kind: Kind, folder: Path | None, *,
     trust: bool,
-) -> _Entries:  # fmt: skip
+) -> Entries:  # fmt: skip
     valid: dict[str, Any] = {}
     factories: dict[str, Callable[..., Any]] = {}
     faults: list[Fault] = []
@@ -333,10 +329,10 @@ def _check_entries(
         if counts[variant.name] > 1:
             path = f"{kind.word}s.{variant.base}"
             faults.append(Fault(path, variant.name, "a name used only once"))
-    return _Entries(variants, factories, [name for name in specs if name not in valid], faults)
+    return Entries(variants, factories, [name for name in specs if name not in valid], faults)
 
 
-def _claim_faults(experiment: Experiment, problems: _Entries, agents: _Entries) -> list[Fault]:
+def _claim_faults(experiment: Experiment, problems: Entries, agents: Entries) -> list[Fault]:
     faults = []
     for i, claim in enumerate(experiment.claims):
         for key, group in (("setting", problems), ("agent", agents), ("than", agents)):
@@ -350,26 +346,41 @@ def _claim_faults(experiment: Experiment, problems: _Entries, agents: _Entries) 
     return faults
 
 
-def _make_all_once(
-    experiment: Experiment, problems: _Entries, agents: _Entries
-) -> tuple[tuple[bool, ...], tuple[int, ...], list[Fault]]:
-    """Make the first problem of each setting, and each agent on it."""
-    faults: list[Fault] = []
+Attempt = Callable[[str, Variant], AbstractContextManager[None]]
+
+
+def make_plan(
+    experiment: Experiment, problems: Entries, agents: Entries,
+    attempt: Attempt = lambda path, variant: nullcontext(),
+) -> Plan:  # fmt: skip
+    """The plan of the runs; makes the first problem of each setting, and each agent on it.
+
+    `attempt(path, variant)` is the context in which each of them is made; by default errors are
+    raised.
+    """
     compiled, pairs = [True] * len(agents.variants), []
     seed, horizon = problem_seed(experiment.seed, 0), experiment.horizon
     for setting in problems.variants:
-        with _collect(faults, f"problems.{setting.base}", setting):
+        with attempt(f"problems.{setting.base}", setting):
             problem = make_problem(setting, problems.factories[setting.source], horizon, seed)
             pairs.append(problem.pairs.n_pairs)
-            if experiment.initial_state >= problem.n_states:
-                allowed = f"below the {problem.n_states} states of {setting.name!r}"
-                faults.append(Fault("initial_state", experiment.initial_state, allowed))
+            with attempt("initial_state", setting):
+                _check_initial_state(experiment.initial_state, problem, setting.name)
             for j, variant in enumerate(agents.variants):
-                with _collect(faults, f"agents.{variant.base}", variant):
+                with attempt(f"agents.{variant.base}", variant):
                     factory = agents.factories[variant.source]
                     agent, _ = make_agent(variant, factory, problem, horizon, 0)
                     compiled[j] &= is_compiled(agent)
-    return tuple(compiled), tuple(pairs), faults
+    return Plan(
+        experiment, tuple(problems.variants), tuple(agents.variants), problems.factories,
+        agents.factories, tuple(compiled), tuple(pairs),
+    )  # fmt: skip
+
+
+def _check_initial_state(state: int, problem: SwitchingMDP, setting: str) -> None:
+    if state >= problem.n_states:
+        allowed = f"below the {problem.n_states} states of {setting!r}"
+        raise InvalidExperiment([Fault("initial_state", state, allowed)])
 
 
 @contextmanager
@@ -379,6 +390,8 @@ def _collect(faults: list[Fault], path: str, variant: Variant) -> Iterator[None]
         yield
     except KeyboardInterrupt:
         raise
+    except InvalidExperiment as error:
+        faults += error.faults
     except BaseException as error:  # user code may raise anything
         faults.append(_fault_of(path, variant, error))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from switchmdp.errors import DamagedFile
+from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.plan import Chunk, Variant, expand
 from switchmdp.experiments.spec import Experiment
 from switchmdp.storage import Arrays
@@ -105,18 +105,22 @@ def as_setting(
     >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
     3
     """
+    steps = np.array(times, dtype=np.int64)
+    curves: dict[str, NDArray[np.float64]] = {
+        name: np.array(rows, dtype=np.float64, ndmin=1) for name, rows in regret.items()
+    }
+    n = max(map(len, curves.values()), default=0)
     agents = {}
-    n = 0
-    for name, rows in regret.items():
-        curve: NDArray[np.float64] = np.array(rows, dtype=np.float64)
-        n = len(curve)
+    for name, curve in curves.items():
+        if curve.shape != (n, len(steps)):
+            allowed = f"of shape {n, len(steps)}: one row per problem, one column per step"
+            raise InvalidParameter(f"regret[{name!r}]", curve.shape, allowed)
         unknown = np.full(n, np.nan)
         uncounted = np.full(n, -1, dtype=np.int64)
         failed = np.isnan(curve).sum(axis=1) > 0
         agents[name] = Runs(curve, curve, uncounted, uncounted, unknown, failed, unknown, base=name)
     points = np.array(change_points, dtype=np.int64)
     gains = np.full(len(points) + 1, np.nan)
-    steps = np.array(times, dtype=np.int64)
     return Setting("curves", steps, (points,) * n, (gains,) * n, {}, agents)
 
 

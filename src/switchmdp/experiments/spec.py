@@ -35,6 +35,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -64,12 +65,13 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f
 
 
 def as_integer(value: Any) -> Any:
-    """A float with an integer value (1e5) as that integer; anything else unchanged.
+    """A float with an integer value (1e5) or a NumPy integer as an int; anything else unchanged.
 
-    >>> as_integer(1e5), as_integer(1.5)
-    (100000, 1.5)
+    >>> as_integer(1e5), as_integer(1.5), as_integer(np.int64(7))
+    (100000, 1.5, 7)
     """
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    is_integer = isinstance(value, np.integer) or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_integer else value
 
 
 Integer = Annotated[int, BeforeValidator(as_integer)]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switchmdp.compiled import is_compiled
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import (
     MemoryStore,
@@ -26,7 +25,7 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.plan import expand, make_agent, make_problem, problem_seed
+from switchmdp.experiments.plan import Entries, expand, make_plan, problem_seed
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts, parse
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
@@ -129,21 +128,16 @@ def _plan(
         "problems": {name: ProblemSpec(problem=f"problem {i}") for i, name in enumerate(families)},
         "agents": {name: AgentSpec(agent=f"agent {i}") for i, name in enumerate(agents)},
     }, look_up_names=False)  # fmt: skip
-    settings, variants = expand(experiment.problems), expand(experiment.agents)
-    generators = {f"problem {i}": _generator(f, seed) for i, f in enumerate(families.values())}
+    generators = {
+        f"problem {i}": _generator(family, experiment.seed)
+        for i, family in enumerate(families.values())
+    }
     factories = {f"agent {i}": _maker(make) for i, make in enumerate(agents.values())}
-    compiled = [True] * len(variants)
-    pairs: list[int] = []
-    for setting in settings:
-        first = make_problem(setting, generators[setting.source], horizon, problem_seed(seed, 0))
-        pairs.append(first.pairs.n_pairs)
-        for i, variant in enumerate(variants):
-            agent, _ = make_agent(variant, factories[variant.source], first, horizon, 0)
-            compiled[i] &= is_compiled(agent)
-    return Plan(
-        experiment, tuple(settings), tuple(variants), generators, factories, tuple(compiled),
-        tuple(pairs), {},
-    )  # fmt: skip
+    return make_plan(
+        experiment,
+        Entries(expand(experiment.problems), generators),
+        Entries(expand(experiment.agents), factories),
+    )
 
 
 def _how_many(families: Mapping[str, Any], n_problems: int | None) -> Any:

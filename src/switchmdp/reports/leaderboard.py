@@ -185,11 +185,11 @@ def leaderboard_page(leaderboard: Leaderboard, heat_map: str) -> Page:
         Picture(heat_map, CAPTION),
         *leaderboard.overview,
     ]
-    rows = zip(results.settings.values(), leaderboard.row_tables, strict=True)
+    rows = zip(results.settings, leaderboard.row_tables, strict=True)
     sections = [
         Section("overview", "Overview", overview),
         HOW_TO_READ,
-        *(setting_section(results, setting, [table]) for setting, table in rows),
+        *(setting_section(results, row, [table]) for row, table in rows),
         *common_sections(results, Section("tuning", "Tuning", leaderboard.tuning_tables)),
     ]
     return Page(suite.title, summary, sections)

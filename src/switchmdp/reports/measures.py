@@ -33,6 +33,7 @@ from switchmdp.reports.resampling import (
     Floats,
     Interval,
     band,
+    estimate,
     interquartile_mean,
     interval,
     ratio_of_means,
@@ -114,6 +115,15 @@ def final_regret(setting: Setting, agent: str) -> Interval:
     3.0
     """
     return interval(final_regrets(setting, agent))
+
+
+def mean_final_regret(setting: Setting, agent: str) -> float:
+    """Return the mean regret at the horizon without its interval, for example to sort agents.
+
+    >>> mean_final_regret(as_setting([10, 20], {"a": [[1, 2], [3, 4]]}), "a")
+    3.0
+    """
+    return estimate(final_regrets(setting, agent))
 
 
 def final_iqm(setting: Setting, agent: str) -> Interval:

@@ -208,8 +208,8 @@ def experiment_page(results: Results) -> Page:
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
         HOW_TO_READ,
         *(
-            setting_section(results, setting, tables.setting_tables(setting, results.epsilon))
-            for setting in results.settings.values()
+            setting_section(results, name, tables.setting_tables(setting, results.epsilon))
+            for name, setting in results.settings.items()
         ),
         *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
@@ -227,9 +227,9 @@ def common_sections(results: Results, further: Section) -> list[Section]:
     ]
 
 
-def setting_section(results: Results, setting: Setting, shown: Sequence[Table]) -> Section:
+def setting_section(results: Results, name: str, shown: Sequence[Table]) -> Section:
     """Return the section of one setting: the regret chart and the given tables."""
-    i = list(results.settings).index(setting.name)
+    i, setting = list(results.settings).index(name), results.settings[name]
     plot = Plot(curves.regret_chart(results, setting), _change_caption(setting))
     return Section(f"setting-{i + 1}", setting.name, [plot, *(t for t in shown if t.rows)])
 

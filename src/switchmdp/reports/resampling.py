@@ -13,7 +13,6 @@ out. A single row gives an interval of width 0; without rows, everything is NaN.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,6 +87,16 @@ def interquartile_mean(counts: Floats, rows: Floats) -> Floats:
     return means
 
 
+def estimate(rows: ArrayLike, statistic: Statistic = mean) -> float:
+    """Return a scalar statistic of the rows without its interval, which takes much longer.
+
+    >>> estimate([1.0, 2.0, float("nan"), 3.0]), estimate([])
+    (2.0, nan)
+    """
+    data = _complete(rows)
+    return float(_on_all(data, statistic)) if len(data) else np.nan
+
+
 def interval(
     rows: ArrayLike, statistic: Statistic = mean, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
@@ -118,37 +127,31 @@ def _bootstrap(
     rows: ArrayLike, statistic: Statistic, shape: tuple[int, ...], resamples: int, seed: int
 ) -> tuple[Floats, Floats, Floats]:
     """Return estimate, lower and upper bound, each of the shape of one resample's statistic."""
-    data = np.asarray(rows, dtype=np.float64)
-    data = data[~np.isnan(data).any(axis=tuple(range(1, data.ndim)))]
+    data = _complete(rows)
     n = len(data)
     if n == 0:
         nothing = np.full(shape, np.nan)
         return nothing, nothing, nothing
-    # Tables, figures and claims ask for the same intervals several times.
-    content = hashlib.blake2b(data.tobytes()).digest()
-    key = (content, data.shape, statistic, resamples, seed)
-    if key not in _known:
-        while len(_known) >= MOST_KNOWN:
-            del _known[next(iter(_known))]
-        _known[key] = _resample(data, statistic, resamples, seed)
-    return _known[key]
-
-
-def _resample(
-    data: Floats, statistic: Statistic, resamples: int, seed: int
-) -> tuple[Floats, Floats, Floats]:
-    n = len(data)
     at_once = min(resamples, max(1, BLOCK // n))
     blocks = range(-(-resamples // at_once))
     drawn = [statistic(_counts(n, at_once, seed, block), data) for block in blocks]
     low, high = np.quantile(np.concatenate(drawn)[:resamples], TAILS, axis=0)
-    middle = statistic(np.ones((1, n)), data)[0]
+    middle = _on_all(data, statistic)
     # If all rows are equal, rounding may put the estimate one ulp outside.
     return middle, np.minimum(low, middle), np.maximum(high, middle)
 
 
-MOST_KNOWN = 4096  # results that are kept, the newest ones
-_known: dict[Any, tuple[Floats, Floats, Floats]] = {}
+def _complete(rows: ArrayLike) -> Floats:
+    """Return the rows without a NaN."""
+    data = np.asarray(rows, dtype=np.float64)
+    complete: Floats = data[~np.isnan(data).any(axis=tuple(range(1, data.ndim)))]
+    return complete
+
+
+def _on_all(data: Floats, statistic: Statistic) -> Floats:
+    """Return the statistic of the data themselves, in which each row occurs once."""
+    value: Floats = statistic(np.ones((1, len(data))), data)[0]
+    return value
 
 
 @lru_cache(maxsize=4)

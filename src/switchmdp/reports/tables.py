@@ -361,7 +361,7 @@ def overview_table(results: Results) -> Table:
     """
     columns = []
     for setting in results.settings.values():
-        means = {a: measures.final_regret(setting, a).middle for a in setting.agents}
+        means = {a: measures.mean_final_regret(setting, a) for a in setting.agents}
         columns.append(starred([means.get(agent, math.nan) for agent in results.agents]))
     rows = tuple(zip(results.agents, *columns, strict=True))
     note = "Mean final regret over problems; * marks the lowest in each setting."
@@ -391,7 +391,7 @@ def hardness_table(results: Results) -> Table:
 
 def ranked_agents(setting: Setting) -> list[str]:
     """Sort the agents by mean final regret; agents without a completed run come last."""
-    means = {agent: measures.final_regret(setting, agent).middle for agent in setting.agents}
+    means = {agent: measures.mean_final_regret(setting, agent) for agent in setting.agents}
     return sorted(means, key=lambda agent: (math.isnan(means[agent]), means[agent]))
 
 
