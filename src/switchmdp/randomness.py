@@ -1,4 +1,4 @@
-"""Random numbers whose state is four words that we can see, keep and hand on.
+"""Random numbers whose state is four words that callers can read, copy and pass on.
 
 xoshiro256++ (Blackman and Vigna 2019), seeded by NumPy's `SeedSequence`. The same stream comes out
 of interpreted and machine code, draw for draw, and costs machine code about a nanosecond.
@@ -146,12 +146,12 @@ def gamma(words: Any, shape: float) -> float:
     return float(x)
 
 
-FEW = 5
+FEW = 5  # up to this shape, a sum of exponential numbers is faster
 
 
 @inlined
 def next_gamma_of_count(state: Any, shape: float) -> Any:
-    """A Gamma(shape, 1) number, shape >= 1, faster where the shape is a small whole number.
+    """A Gamma(shape, 1) number, shape >= 1, faster if the shape is a small whole number.
 
     It is then a sum of exponential numbers: one logarithm of a product of uniform ones.
     """

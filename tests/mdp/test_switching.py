@@ -121,6 +121,13 @@ def test_configurations_of_another_shape_or_law_are_refused_by_number() -> None:
         SwitchingMDP([base, other_law], [5])
 
 
+def test_a_range_of_configurations_can_not_end_before_it_starts() -> None:
+    problem = SwitchingMDP([swap(0.1), swap(0.2), swap(0.3)], [5, 9])
+    assert [float(m.rewards[0, 0]) for m in problem.configurations(1, 1)] == [0.2]
+    with pytest.raises(InvalidParameter, match="last must be an integer from 2 to 2"):
+        list(problem.configurations(2, 1))
+
+
 def test_recurring_configurations_share_their_rows() -> None:
     rng = np.random.default_rng(0)
     a, b = (MDP(rng.dirichlet(np.ones(4), (4, 2)), rng.random((4, 2))) for _ in range(2))

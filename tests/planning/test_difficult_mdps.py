@@ -383,7 +383,7 @@ def check_diameter(mdp: MDP, oracle: Oracle, rng: Generator) -> bool:
         lower, upper, certified = error.lower, error.upper, False
     goals = list(oracle.states)
     if len(goals) > 12:
-        estimates = module.largest_hitting_times(mdp.model, len(goals) <= 128, True, 1e-9)[:, 0]
+        estimates = module.largest_hitting_times(mdp.model, len(goals) <= 128, 1e-9)[:, 0]
         goals = [0, goals[-1], int(np.nanargmax(estimates)), int(rng.integers(len(goals)))]
     right = max(map(oracle.hitting_time, goals))
     if right < lower:

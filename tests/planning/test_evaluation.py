@@ -171,7 +171,9 @@ def test_actions_are_taken_by_their_names() -> None:
         policy_gain(mdp, [1])
 
 
-@pytest.mark.parametrize("policy", [[0], [0, 0, 0], [0, 2], [0, -1], [0.0, 1.0], None, "01"])
+@pytest.mark.parametrize(
+    "policy", [[0], [0, 0, 0], [0, 2], [0, -1], [0.0, 1.0], [[0], [0, 1]], None, "01"]
+)
 def test_an_invalid_policy_is_refused(policy: Any) -> None:
     with pytest.raises(InvalidAction):
         policy_gain(random_mdp(2, 2), policy)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.errors import InvalidParameter, NotCommunicating, SwitchmdpError
+from switchmdp.errors import InvalidParameter, NotCommunicating
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.planning import (
     Plan,
@@ -120,8 +120,20 @@ def test_an_initial_guess_is_not_modified() -> None:
 @pytest.mark.parametrize("n_states", [2, 200])
 def test_an_initial_guess_of_another_size_is_refused(n_states: int) -> None:
     start = optimal_gain(random_mdp(n_states, 2, seed=1))
-    with pytest.raises(SwitchmdpError):
+    with pytest.raises(InvalidParameter, match="start must be a Plan for 20 states"):
         optimal_gain(random_mdp(20, 2, seed=1), start=start)
+
+
+def test_an_initial_guess_that_is_not_a_plan_is_refused() -> None:
+    nonsense: Any = [0, 1]
+    with pytest.raises(InvalidParameter, match="start must be a Plan for 2 states"):
+        optimal_gain(random_mdp(2, 2), start=nonsense)
+
+
+def test_the_optimal_policies_of_an_mdp_are_those_of_a_problem_without_changes() -> None:
+    mdp = random_mdp(5, 3, seed=4)
+    assert optimal_policies(mdp).tolist() == optimal_policies(SwitchingMDP([mdp])).tolist()
+    assert optimal_policies(mdp).tolist() == [optimal_gain(mdp).policy.tolist()]
 
 
 @pytest.mark.parametrize(("n_states", "changes"), [(4, 12), (4, 300), (70, 5)])

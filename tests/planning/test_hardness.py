@@ -137,6 +137,16 @@ def test_gaps_are_right_where_the_bias_is_large(link: float) -> None:
     assert action_gaps(two_sides(link))[0].tolist() == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("n_states", [1, 3])
+def test_a_plan_for_another_number_of_states_has_no_gaps_here(n_states: int) -> None:
+    with pytest.raises(InvalidParameter, match="plan must be a Plan for 2 states"):
+        action_gaps(BY_HAND, optimal_gain(random_mdp(n_states, 2)))
+
+
+def test_an_mdp_has_no_variations() -> None:
+    assert variations(BY_HAND) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("link", [1e-14, 1e-20, 1e-200])
 def test_a_gap_that_rounding_hides_is_refused(link: float) -> None:
     with pytest.raises(PrecisionNotReached, match="gap of action 0 in state 0"):

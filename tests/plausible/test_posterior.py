@@ -12,7 +12,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.plausible import Posterior, SparsePosterior, posterior_for
-from switchmdp.plausible.posterior import FULL_UP_TO
+from switchmdp.plausible.sparse_posterior import FULL_UP_TO
 
 
 def counted(n_states: int, n_actions: int, rng: np.random.Generator, steps: int) -> Counts:
@@ -74,8 +74,8 @@ def test_the_policy_is_optimal_in_the_drawn_mdp() -> None:
         )
 
 
-def test_lists_of_successors_draw_alike() -> None:
-    """Above 64 states counts are lists of successors; the full draw is over all states alike."""
+def test_counts_in_lists_give_the_same_law() -> None:
+    """Above 64 states counts are lists of successors; the full draw is still over all states."""
     counts = Counts(Pairs.of(70, 1))
     nexts = np.array([69, 69, 3], np.uint32)
     counts.add(np.zeros(3, np.uint32), nexts, np.ones(3), 0, 3)

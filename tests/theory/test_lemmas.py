@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from switchmdp import theory
@@ -225,6 +226,19 @@ def test_the_first_visit_to_a_pair_breaks_the_printed_hypothesis() -> None:
     visits, older = [1], [0]
     assert not visits[0] <= 0 + older[0]
     assert theory.proposition_1(visits=visits, older=older) == (1, math.sqrt(2) + 1)
+
+
+def test_proposition_1_takes_arrays() -> None:
+    visits, older = [4, 9, 3], [9, 5, 0]
+    expected = theory.proposition_1(visits=visits, older=older)
+    arrays: Any = {"visits": np.array(visits), "older": np.array(older)}
+    assert theory.proposition_1(**arrays) == expected
+
+
+@pytest.mark.parametrize("nonsense", [5, None, "12"])
+def test_proposition_1_refuses_what_is_not_a_list_of_integers(nonsense: Any) -> None:
+    with pytest.raises(InvalidParameter, match="visits"):
+        theory.proposition_1(visits=nonsense, older=[0])
 
 
 def test_doubling_visits_show_that_proposition_1s_constant_is_the_least() -> None:

@@ -194,8 +194,8 @@ class SwitchingMDP(OverPairs):
 
     def configurations(self, first: int = 0, last: int | None = None) -> Iterator[MDP]:
         """Iterate over M_first … M_last (default: all)."""
-        last = self.changes if last is None else check_integer("last", last, 0, self.changes)
         mdp = self.configuration(first)
+        last = self.changes if last is None else check_integer("last", last, first, self.changes)
         yield mdp
         for i in range(first, last):
             row = mdp.model.row.copy()

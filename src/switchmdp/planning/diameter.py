@@ -224,10 +224,10 @@ def certified_times(model: Any, goal: int, times: Any, tolerance: float) -> Any:
 
 
 @entry
-def largest_hitting_times(model: Any, few: bool, dense: bool, tolerance: float) -> Any:
+def largest_hitting_times(model: Any, few: bool, tolerance: float) -> Any:
     """For each goal (estimate, lower, upper) of the largest of the least expected hitting times.
 
-    Without `dense` it stops at the first goal for which the bracket is too wide.
+    With `few` states, value iteration is not tried.
     """
     n_states = model.starts.size - 1
     before = predecessors(model)
@@ -235,18 +235,11 @@ def largest_hitting_times(model: Any, few: bool, dense: bool, tolerance: float) 
     times = np.ones(n_states)
     results = np.empty((n_states, 3))
     for goal in range(n_states):
-        results[goal, 0], results[goal, 1], results[goal, 2] = 1.0, 1.0, np.inf
-    for goal in range(n_states):
-        done = False
-        if not few:
-            done = times_by_values(model, goal, choice, times, tolerance)
-        if not done and dense:
+        if few or not times_by_values(model, goal, choice, times, tolerance):
             lead_to(goal, choice, before)
-            done = times_by_policies(model, goal, choice, times, tolerance)
+            times_by_policies(model, goal, choice, times, tolerance)
         lower, upper = certified_times(model, goal, times, tolerance)
         results[goal, 0], results[goal, 1], results[goal, 2] = times.max(), lower, upper
-        if upper - lower > tolerance * lower and not dense:
-            break
         if not upper < np.inf:  # not a good start for the next goal
             for s in range(n_states):
                 times[s] = 1.0
@@ -302,7 +295,7 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     if mdp.n_states > DENSE:
         results = hitting_times_that_decide(mdp.model, tolerance)
     else:
-        results = largest_hitting_times(mdp.model, mdp.n_states <= FEW, True, tolerance)
+        results = largest_hitting_times(mdp.model, mdp.n_states <= FEW, tolerance)
         _solve_again(mdp, results, tolerance)
     value, lower, upper = results.max(axis=0).tolist()
     if not upper - lower <= tolerance * lower:

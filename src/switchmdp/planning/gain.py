@@ -2,9 +2,22 @@
 
 `optimal_gain` returns a bracket [lower, upper] that contains ρ* of the MDP (rows normalised in
 exact arithmetic) and is no wider than the tolerance, or raises `PrecisionNotReached` with the
-bracket that it reached. Value and policy iteration in doubles come first. They fail if the span of
-the bias times 2⁻⁵² exceeds the tolerance, or if an intermediate policy has a bias beyond 1e300. Up
-to 2000 states, policy iteration in numbers with more range then takes over (`wide_iteration`).
+bracket that it reached.
+
+**Which method.** The methods are tried in this order until one certifies the gain:
+
+    up to 64 states   policy iteration (`iteration`), O(S³) each;
+                      again in numbers with more range (`wide_iteration`)
+    up to 2000        value iteration (`iteration`), as long as that costs less than O(S³);
+                      then the same as for 64 states
+    more              value iteration, 64 rounds: enough if the MDP mixes fast (`large_values`);
+                      policy iteration by components, for rings and long cycles (`large_values`);
+                      value iteration, 20,000 rounds (`large_values`);
+                      policy iteration with sparse factors, for long chains (`large`)
+
+Doubles fail if the span of the bias times 2⁻⁵² exceeds the tolerance, or if an intermediate policy
+has a bias beyond 1e300. `policy_gain` evaluates with `evaluation`, or with `large` for more than
+2000 states.
 
 **Clairvoyant reward**: the best expected reward in T steps if all changes are known in advance,
 
@@ -37,7 +50,7 @@ from switchmdp.planning.iteration import (
     ROUNDING,
     iterate_policies,
     iterate_values,
-    solve_in_turn,
+    solve_configurations,
 )
 from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
 from switchmdp.planning.large_values import QUICK, iterate_by_components, iterate_large_values
@@ -92,8 +105,7 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     choice = mdp.pairs.starts[:-1].copy()
     bias = np.zeros(mdp.n_states)
     if start is not None:
-        if start.policy.shape != (mdp.n_states,) or start.bias.shape != (mdp.n_states,):
-            raise InvalidParameter("start", start, f"a plan for {mdp.n_states} states")
+        check_plan("start", start, mdp)
         choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(start.policy)])
         bias = start.bias.copy()
     lower, upper, status = _solve(mdp, choice, bias, tolerance)
@@ -104,7 +116,15 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     return Plan((lower + upper) / 2.0, bias, policy, lower, upper)
 
 
+def check_plan(field: str, plan: Any, mdp: MDP) -> None:
+    """Raise `InvalidParameter` unless this is a plan for as many states as the MDP has."""
+    size = (mdp.n_states,)
+    if not isinstance(plan, Plan) or plan.policy.shape != size or plan.bias.shape != size:
+        raise InvalidParameter(field, plan, f"a Plan for {mdp.n_states} states")
+
+
 def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, float, int]:
+    """(lower, upper, status), by the methods in the order of the module's docstring."""
     if mdp.n_states > DENSE:
         return _solve_large(mdp, choice, bias, tolerance)
     n_states, stored = mdp.n_states, len(mdp.model.successors)
@@ -124,7 +144,6 @@ def _solve(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, f
 
 
 def _solve_large(mdp: MDP, choice: Any, bias: Any, tolerance: float) -> tuple[float, float, int]:
-    """The quickest method first, and the one that copes with most last."""
     model = mdp.model
     solved: tuple[float, float, int]
     solved = iterate_large_values(model, choice, bias, tolerance, QUICK, False)
@@ -171,9 +190,9 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
         problem.check_connected(last)
         if problem.n_states <= SMALL:
             none = np.empty((0, problem.n_states), np.int64)
-            fresh = _solved_in_turn(problem, first, last, none)
+            fresh = _solve_small(problem, first, last, none)
         else:
-            plans = _solved_one_by_one(problem, first, last, _last.get(problem))
+            plans = _solve_from_plan_to_plan(problem, first, last, _last.get(problem))
             _last[problem] = plans[-1]
             fresh = np.array([(plan.lower, plan.upper) for plan in plans])
         known = np.concatenate([known, fresh])
@@ -181,9 +200,10 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     return known[: last + 1].copy()
 
 
-def _solved_one_by_one(
+def _solve_from_plan_to_plan(
     problem: SwitchingMDP, first: int, last: int, before: Plan | None = None
 ) -> list[Plan]:
+    """Configurations first..last, each from the plan of the one before."""
     plans: list[Plan] = []
     for mdp in problem.configurations(first, last):
         before = optimal_gain(mdp, start=before)
@@ -191,16 +211,17 @@ def _solved_one_by_one(
     return plans
 
 
-def _solved_in_turn(
-    problem: SwitchingMDP, first: int, last: int, choices: Any
-) -> NDArray[np.float64]:
-    """Configurations first..last of a small problem, in machine code from one to the next."""
+def _solve_small(problem: SwitchingMDP, first: int, last: int, choices: Any) -> NDArray[np.float64]:
+    """(lower, upper) of configurations first..last of a small problem, by machine code.
+
+    If `choices` has rows, the optimal pairs are written there.
+    """
     out = np.empty((last + 1 - first, 2))
     choice, bias = problem.pairs.starts[:-1].copy(), np.zeros(problem.n_states)
     solved = 0
     while solved < len(out):
         model = problem.configuration(first + solved).model
-        failed, _ = solve_in_turn(
+        failed = solve_configurations(
             model, problem.patches, first + solved, choice, bias, TOLERANCE, out[solved:],
             choices[solved:],
         )  # fmt: skip
@@ -218,25 +239,25 @@ def _solved_in_turn(
     return out
 
 
-def optimal_policies(problem: SwitchingMDP) -> NDArray[np.int64]:
+def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
     """An optimal policy of each configuration: a (configurations, S) array of actions.
 
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> optimal_policies(SwitchingMDP([stay])).tolist()
     [[1, 0]]
     """
+    problem = as_switching(problem)
     problem.check_connected()
     if problem.n_states <= SMALL:
         choices = np.empty((problem.changes + 1, problem.n_states), np.int64)
-        _solved_in_turn(problem, 0, problem.changes, choices)
+        _solve_small(problem, 0, problem.changes, choices)
         return problem.pairs.actions[choices]
-    return np.array([plan.policy for plan in _solved_one_by_one(problem, 0, problem.changes)])
+    return np.array([plan.policy for plan in _solve_from_plan_to_plan(problem, 0, problem.changes)])
 
 
 def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
     """ρ* of configurations 0..last (of all, if not given).
 
-    >>> from switchmdp.mdp import SwitchingMDP
     >>> m = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> optimal_gains(SwitchingMDP(m, [10])).tolist()
     [0.5, 0.25]
@@ -249,7 +270,7 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     """The average reward of a stationary policy, from each state.
 
     To a relative error of 1e-9 (or an absolute one of 1e-300). With more than 2000 states, to an
-    absolute error of 1e-9, and `PrecisionNotReached` is raised where that can't be made sure.
+    absolute error of 1e-9; raises `PrecisionNotReached` if that can't be ensured.
     Where the policy's chain has one closed class, all entries are equal.
 
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
@@ -258,7 +279,10 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     """
     if not isinstance(mdp, MDP):
         raise InvalidParameter("mdp", mdp, "an MDP")
-    given = np.asarray(policy)
+    try:
+        given = np.asarray(policy)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        given = np.empty(0)
     if given.shape != (mdp.n_states,) or given.dtype.kind not in "iu":
         raise InvalidAction("policy", policy, f"a list of {mdp.n_states} actions")
     choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(given)])

@@ -19,7 +19,7 @@ from switchmdp.compiled import entry, jit
 from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.diameter import diameter
-from switchmdp.planning.gain import Plan, optimal_gain
+from switchmdp.planning.gain import Plan, check_plan, optimal_gain
 from switchmdp.planning.wide import UNIT
 
 GAP_ERROR = 1e-5
@@ -91,15 +91,17 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
 
 
 def action_gaps(mdp: MDP, plan: Plan | None = None) -> NDArray[np.float64]:
-    """ρ* + h(s) - r̄(s,a) - Σ p h for each state and action; NaN where an action does not exist.
+    """ρ* + h(s) - r̄(s,a) - Σ p h for each state and action; NaN if an action does not exist.
 
-    Raises `PrecisionNotReached` where the bias is so large that rounding hides an action's gap.
+    Raises `PrecisionNotReached` if the bias is so large that rounding hides an action's gap.
 
     >>> stay_or_go = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> action_gaps(stay_or_go).round(6).tolist()
     [[0.6, 0.0], [0.0, 1.6]]
     """
-    plan = optimal_gain(mdp) if plan is None else plan
+    if plan is None:
+        plan = optimal_gain(mdp)
+    check_plan("plan", plan, mdp)  # machine code uses its bias without a check
     table = np.full((mdp.n_states, mdp.n_actions), np.nan)
     values, errors = _action_values(mdp.model, plan.bias)
     gaps = plan.gain - values
@@ -134,13 +136,14 @@ def _action_values(model: Any, bias: Any) -> Any:
     return values, errors
 
 
-def variations(problem: SwitchingMDP) -> tuple[float, float]:
+def variations(problem: SwitchingMDP | MDP) -> tuple[float, float]:
     """B_r and B_p.
 
     >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> variations(SwitchingMDP(cycle, [10]))
     (0.5, 0.0)
     """
+    problem = as_switching(problem)
     reward, transition = _variations(problem.model, problem.patches)
     return float(reward), float(transition)
 

@@ -47,7 +47,7 @@ from switchmdp.mdp.model import FULL_ROWS_UP_TO
 # L1 ball.
 
 
-ZERO: Any = np.int64(0)  # a literal 0 would be compiled for apart
+ZERO: Any = np.int64(0)  # a literal 0 has a type of its own: one more compilation
 
 
 @inlined

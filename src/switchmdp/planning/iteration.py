@@ -37,7 +37,7 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
     """(lower, upper, switched): the bracket of `bias`; `choice` becomes greedy where that is sure.
 
     With `keep_unless_better` an action is replaced only by one that beats it by more than both
-    rounding errors, so that policy iteration can't turn in circles.
+    rounding errors, so that policy iteration can't cycle.
     """
     starts, row, start, stop, mean = model.starts, model.row, model.start, model.stop, model.mean
     successors, probabilities = model.successors, model.probabilities
@@ -55,7 +55,7 @@ def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any
                 value += term
                 size += abs(term)
             value += mean[y]
-            if not size < 1e300:  # the bias is no number here, and says nothing
+            if not size < 1e300:  # the bias overflowed here, and bounds nothing
                 high = np.inf
                 continue
             error = (2 * (stop[y] - start[y]) + 8) * UNIT * size + 1e-300
@@ -152,7 +152,7 @@ def shift(bias: Any, change: Any) -> None:
 def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget: int) -> Any:
     """(lower, upper, status); LIMIT as soon as the observed contraction is too slow for `budget`.
 
-    While the policy still changes, for example along a chain, the contraction says nothing.
+    While the policy still changes, for example along a chain, the contraction is not informative.
     """
     change = np.empty(bias.size)
     lower, upper = 0.0, 1.0
@@ -187,15 +187,15 @@ def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget:
 
 
 @entry
-def solve_in_turn(
+def solve_configurations(
     model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float,
     out: Any, choices: Any,
-) -> Any:  # fmt: skip
-    """Policy iteration for configuration after configuration, each from the first actions.
+) -> int:  # fmt: skip
+    """Policy iteration for configurations first, first + 1, …, each from the lowest actions.
 
     So a configuration's numbers don't depend on which others were solved with it. Writes (lower,
-    upper) into `out` and, where `choices` has rows, the optimal pairs there. Returns (index,
-    status) of the first failure, or (-1, 0).
+    upper) into `out` and, if `choices` has rows, the optimal pairs there. Returns the index in
+    `out` of the first one that failed, or -1.
     """
     for i in range(out.shape[0]):
         if i > 0:
@@ -210,5 +210,5 @@ def solve_in_turn(
             for s in range(choice.size):
                 choices[i, s] = choice[s]
         if status != DONE:
-            return i, status
-    return -1, 0
+            return i
+    return -1

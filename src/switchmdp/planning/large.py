@@ -1,9 +1,9 @@
 """Policies of MDPs too large for a dense matrix, by sparse factorisation (SciPy's SuperLU).
 
-Used only if `large_values` gives up: for long chains, whose factors stay sparse. Unlike
-state reduction this subtracts, so each solve is refined, and the results are checked: biases by
-`certify`, the gain of a closed class by its distance to r + Ph - h, and the probabilities to end in
-each class by their sum, which is 1.
+The last method that `gain` tries, for long chains, whose factors stay sparse. Unlike state
+reduction it subtracts, so each solution is refined and checked: biases by `certify`, the gain of a
+closed class by its distance to r + Ph - h, and the probabilities of ending in each class by their
+sum, which is 1.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def gains_of_large_chain(model: Model, choice: NDArray[np.int64]) -> Vector:
     open_states = np.nonzero(np.isnan(gain))[0]
     if len(open_states):
         closed = np.nonzero(~np.isnan(gain))[0]
-        system = _what_leaves(matrix)[open_states][:, open_states]
+        system = _identity_minus(matrix)[open_states][:, open_states]
         exits = matrix[open_states][:, closed]
         factors = _factorised(system.tocsc())
         if factors is None:
@@ -83,7 +83,7 @@ def _require(error: float, rewards: Vector) -> None:
 
 
 def _factorised(matrix: Any) -> Any:
-    """SuperLU's factors, or None where rounding has made the matrix singular."""
+    """SuperLU's factors, or None if rounding has made the matrix singular."""
     from scipy.sparse.linalg import splu
 
     try:
@@ -131,8 +131,8 @@ def _reached(matrix: Any, member: int) -> NDArray[np.bool_]:
     return seen
 
 
-def _what_leaves(matrix: Any) -> Any:
-    """I - P, its diagonal added up from what leaves a state: 1 - p_ss would lose digits."""
+def _identity_minus(matrix: Any) -> Any:
+    """I - P, with the diagonal as the sum of the other entries: 1 - p_ss would lose digits."""
     from scipy.sparse import csr_array, diags_array
 
     edges = matrix.tocoo()
@@ -142,11 +142,11 @@ def _what_leaves(matrix: Any) -> Any:
 
 
 def _factors(matrix: Any, member: int) -> Any:
-    """I - P with ones in the column of `member`, factorised; None where that is singular."""
+    """I - P with ones in the column of `member`, factorised; None if that is singular."""
     from scipy.sparse import csc_array
 
     n_states = matrix.shape[0]
-    system = _what_leaves(matrix).tocoo()
+    system = _identity_minus(matrix).tocoo()
     keep = system.col != member
     entries = np.concatenate([system.data[keep], np.ones(n_states)])
     rows = np.concatenate([system.row[keep], np.arange(n_states)])
@@ -155,12 +155,11 @@ def _factors(matrix: Any, member: int) -> Any:
 
 
 def _solve_bias(matrix: Any, rewards: Vector, member: int, bias: Vector) -> float:
-    """(I - P) h + g = r with h = 0 at a state of the class: the unknown there makes room for g.
+    """Solve (I - P) h + g = r with h = 0 at a state of the class, whose unknown becomes g.
 
-    As in `evaluation`, that state must not be a rare one. The stationary distribution, which tells,
-    solves the transposed system. Returns g, which is NaN where rounding has made this singular.
+    As in `evaluation`, that state must be visited often. The stationary distribution, from which
+    this follows, solves the transposed system. Returns g, or NaN if the matrix is singular.
     """
-
     n_states = len(rewards)
     if n_states == 1:
         bias[0] = 0.0

@@ -19,7 +19,7 @@ probability of leaving with r = Σ p over the states outside. All terms are posi
 component, which can't be left, has the gain reward / time of v; elsewhere h(v) follows from what is
 outside and the probability of leaving. That takes O(states + transitions of the policy). If several
 components are closed, the best one is kept and all other states are routed to it, as in
-`iteration`. A policy with other components is left to others.
+`iteration`. Policies with other components are left to the methods that follow (see `gain`).
 
 Both end with `iteration.certify`, so the bracket holds however the bias was computed.
 """
@@ -43,8 +43,8 @@ from switchmdp.planning.iteration import (
     certify,
 )
 
-QUICK = 64  # rounds; components are tried if value iteration needs more
-CHECKED = 8  # rounds after which that is worked out
+QUICK = 64  # rounds; if value iteration needs more, components are tried first
+CHECKED = 8  # rounds between two estimates of how many are needed
 
 # Value iteration.
 
@@ -106,8 +106,8 @@ def iterate_large_values(
 ) -> Any:
     """(lower, upper, status); LIMIT as soon as the observed contraction is too slow for `budget`.
 
-    While the policy still changes, for example along a chain, the contraction says little:
-    `patient` waits until it has settled.
+    While the policy still changes, for example along a chain, the contraction is a poor estimate:
+    with `patient` it is measured only while the policy stays the same.
     """
     here, there = bias.copy(), np.empty(bias.size)
     then = choice.copy()
@@ -161,7 +161,7 @@ def components(model: Any, choice: Any) -> Any:
     """(label, finish, count): the strongly connected components of a policy's graph.
 
     A component leads only to those with lower labels. `finish` has the states in the order in which
-    a depth-first search is done with them (Tarjan 1972).
+    a depth-first search finishes them (Tarjan 1972).
     """
     row, start, stop, successors = model.row, model.start, model.stop, model.successors
     n_states = choice.size
@@ -169,7 +169,7 @@ def components(model: Any, choice: Any) -> Any:
     number, low = np.zeros(n_states, np.int64), np.zeros(n_states, np.int64)
     edge = np.empty(n_states, np.int64)
     stack, path = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
-    found, stacked, finished, count = 0, 0, 0, 0
+    visited, stacked, finished, count = 0, 0, 0, 0
     for root in range(n_states):
         if number[root] > 0:
             continue
@@ -178,8 +178,8 @@ def components(model: Any, choice: Any) -> Any:
             s = index(path[depth - 1])
             y = index(row[index(choice[s])])
             if number[s] == 0:
-                found += 1
-                number[s], low[s], edge[s] = found, found, start[y]
+                visited += 1
+                number[s], low[s], edge[s] = visited, visited, start[y]
                 stack[stacked] = s
                 stacked += 1
             if edge[s] < stop[y]:
@@ -209,7 +209,7 @@ def components(model: Any, choice: Any) -> Any:
 def feedback_states(model: Any, choice: Any, label: Any, finish: Any, count: int) -> Any:
     """(v, closed, simple) of the components; v is -1 for a single state.
 
-    `simple` is False where the cycles of a component don't have a state in common.
+    `simple` is False if the cycles of some component have no state in common.
     """
     row, start, stop, successors = model.row, model.start, model.stop, model.successors
     position = np.empty(finish.size, np.int64)
@@ -250,10 +250,10 @@ def until_feedback(
     model: Any, choice: Any, states: Any, label: Any, v: int, gain: float, bias: Any,
     value: Any, other: Any,
 ) -> None:  # fmt: skip
-    """What happens in a component until v, into `value` and `other`.
+    """What happens in a component until it reaches v, into `value` and `other`.
 
-    In a closed one (gain < 0): rewards and time. In others: r - gain plus the bias of what is
-    reached outside, and the probability of leaving.
+    With gain < 0, for a closed component: rewards and time. Otherwise: r - gain plus the bias of
+    the state reached outside, and the probability of leaving.
     """
     row, start, stop, mean = model.row, model.start, model.stop, model.mean
     successors, probabilities = model.successors, model.probabilities
@@ -282,7 +282,7 @@ def best_closed_component(
     model: Any, choice: Any, label: Any, order: Any, offsets: Any, feedback: Any, closed: Any,
     value: Any, other: Any,
 ) -> Any:  # fmt: skip
-    """(gain, component, how many are closed)."""
+    """(gain, component, number of closed components)."""
     best_gain, best, n_closed = -1.0, -1, 0
     for c in range(closed.size):
         if not closed[c]:
@@ -300,7 +300,7 @@ def best_closed_component(
 
 @jit
 def evaluate_by_components(model: Any, choice: Any, before: Any, bias: Any) -> bool:
-    """The bias of a policy whose components are simple; False for others.
+    """The bias of a policy whose components are all simple; False for other policies.
 
     If several components are closed, the policy changes: all states are routed to the best one.
     """
@@ -343,7 +343,7 @@ def evaluate_by_components(model: Any, choice: Any, before: Any, bias: Any) -> b
 
 @entry
 def iterate_by_components(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
-    """(lower, upper, status); LIMIT where a policy is not simple, or rounding hides the optimum."""
+    """(lower, upper, status); LIMIT if a policy is not simple, or rounding hides the optimum."""
     before = predecessors(model)
     lower, upper = 0.0, 1.0
     for _ in range(MAX_ITERATIONS):

@@ -138,32 +138,32 @@ class Optimism:
             for s in range(n_states):
                 # The last sweep's choice first: most others then can't reach it.
                 kept = choice[s]
-                chosen, found = kept, reward[kept] + top
+                chosen, chosen_value = kept, reward[kept] + top
                 if radius[kept] < 2.0 and top > 0.0:
-                    found = reward[kept] + optimistic_value(
+                    chosen_value = reward[kept] + optimistic_value(
                         estimates, target, offset[kept], used[kept], full, value, order, best, top,
                         radius[kept], values, masses,
                     )  # fmt: skip
                 for pair in range(starts[s], starts[s + 1]):
-                    if pair == kept or reward[pair] + top < found:
+                    if pair == kept or reward[pair] + top < chosen_value:
                         continue
                     total = reward[pair] + top
                     if radius[pair] < 2.0 and top > 0.0:
                         ceiling = radius[pair] / 2.0 * top
                         for k in range(offset[pair], offset[pair] + used[pair]):
                             ceiling += estimates[k] * value[target[k]]
-                        if reward[pair] + ceiling + SLACK < found:
+                        if reward[pair] + ceiling + SLACK < chosen_value:
                             continue
                         total = reward[pair] + optimistic_value(
                             estimates, target, offset[pair], used[pair], full, value, order, best,
                             top, radius[pair], values, masses,
                         )  # fmt: skip
-                    if total > found or (total == found and pair < chosen):
-                        chosen, found = pair, total
+                    if total > chosen_value or (total == chosen_value and pair < chosen):
+                        chosen, chosen_value = pair, total
                 choice[s] = chosen
-                next_value[s] = found
-                largest = max(largest, found - value[s])
-                smallest = min(smallest, found - value[s])
+                next_value[s] = chosen_value
+                largest = max(largest, chosen_value - value[s])
+                smallest = min(smallest, chosen_value - value[s])
             self.lower, self.upper, self.sweeps = smallest, largest, sweep
             if largest - smallest < precision:
                 return True
@@ -315,20 +315,20 @@ class Sweeps:
             for s in range(n_states):
                 # The last sweep's choice first: most others then can't reach it.
                 kept = choice[s]
-                chosen, found = kept, reward[kept] + moving * top
+                chosen, chosen_value = kept, reward[kept] + moving * top
                 if not free[kept] and top > 0.0:
-                    found = reward[kept] + moving * ball.highest(counts, kept, -np.inf)
+                    chosen_value = reward[kept] + moving * ball.highest(counts, kept, -np.inf)
                 for pair in range(starts[s], starts[s + 1]):
                     total = reward[pair] + moving * top
-                    if pair == kept or total < found:
+                    if pair == kept or total < chosen_value:
                         continue
                     if not free[pair] and top > 0.0:
-                        wanted = (found - reward[pair]) / moving
+                        wanted = (chosen_value - reward[pair]) / moving
                         total = reward[pair] + moving * ball.highest(counts, pair, wanted)
-                    if total > found or (total == found and pair < chosen):
-                        chosen, found = pair, total
+                    if total > chosen_value or (total == chosen_value and pair < chosen):
+                        chosen, chosen_value = pair, total
                 choice[s] = chosen
-                next_value[s] = found + IDLE * value[s]
+                next_value[s] = chosen_value + IDLE * value[s]
                 largest = max(largest, next_value[s] - value[s])
                 smallest = min(smallest, next_value[s] - value[s])
             self.lower, self.upper, self.done = smallest, largest, sweep

@@ -17,8 +17,8 @@ where that is slow: α = 1 - (1 - least S u) / 10.
 
 The iteration starts at given values, those of the last plan. Late in a run of EvidencePSRL over 10⁶
 steps that takes 4.0 instead of 5.9 sweeps over all actions (200 states, 5 successors per pair) and
-17 instead of 27 (ring with shortcuts, 1,000 states). `MOST_SWEEPS` bounds what a plan may cost: a
-chain that mixes more slowly gets the policy found so far, and the next plan goes on.
+17 instead of 27 (ring with shortcuts, 1,000 states). `MOST_SWEEPS` bounds the cost of a plan: if a
+chain mixes more slowly, the plan is the policy reached so far, and the next plan continues from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from switchmdp.compiled import index, jit
 
 MOST_SWEEPS = 500
 POLICY_SWEEPS = 50
-REMAINING = 0.1  # policy sweeps stop at this share of the last span
+REMAINING = 0.1  # policy sweeps stop at this share of the span of the sweep over all actions
 
 
 @jit

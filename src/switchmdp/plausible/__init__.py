@@ -8,8 +8,8 @@ from switchmdp.plausible.intervals import Bernstein
 from switchmdp.plausible.kl_ball import KLBall
 from switchmdp.plausible.l1 import L1Ball
 from switchmdp.plausible.laplace import BernsteinLaplace
-from switchmdp.plausible.posterior import Posterior, posterior_for
-from switchmdp.plausible.sparse_posterior import SparsePosterior
+from switchmdp.plausible.posterior import Posterior
+from switchmdp.plausible.sparse_posterior import SparsePosterior, posterior_for
 from switchmdp.plausible.widened import SpanBall, Varied, Widened
 
 __all__ = [

@@ -2,16 +2,16 @@
 
     p(s, a, ·) ~ Dirichlet(1 + P(s, a, 1), …, 1 + P(s, a, S)),    r(s, a) ~ Beta(1 + R, 1 + N - R)
 
-with N visits, P successors and rewards R counted, one draw for each episode (Osband, Russo and Van
-Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward r in (0, 1) counts as
-r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at the last policy.
+with N visits, P counted successors and rewards that sum to R, one draw for each episode (Osband,
+Russo and Van Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward r in
+(0, 1) counts as r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at
+the last policy.
 
 In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
 or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
 
-Rows over all states cost O(S²A) per draw, and policy iteration O(S³). With more than `FULL_UP_TO`
-states agents therefore take `SparsePosterior` (`posterior_for`), which costs O(observed
-transitions). Below that the full draw is as fast.
+Rows over all states cost O(S²A) per draw, and policy iteration O(S³). For many states agents
+therefore take `SparsePosterior`, which costs O(observed transitions).
 """
 
 from __future__ import annotations
@@ -37,24 +37,32 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.iteration import iterate_policies
-from switchmdp.plausible.sparse_posterior import SparsePosterior
 from switchmdp.randomness import load_words, next_gamma, store_words, stream
 from switchmdp.validation import check_integer
 
 MOST = 10**7  # pairs times states
-FULL_UP_TO = 32  # states
 PRECISION = 1e-9
 
 
-def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
-    """The posterior for a problem with this many states.
+@compiled
+class Draws:
+    """Base of the posteriors: the random stream, and the mean rewards that were drawn."""
 
-    >>> type(posterior_for(5, 0)).__name__, type(posterior_for(500, 0)).__name__
-    ('Posterior', 'SparsePosterior')
-    """
-    # What is no integer is refused by the agent, which checks it next.
-    many = isinstance(n_states, (int, np.integer)) and n_states > FULL_UP_TO
-    return SparsePosterior(seed) if many else Posterior(seed)
+    words: RandomWords
+    mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+
+    def __init__(self, seed: int = 0) -> None:
+        self.words = stream(check_integer("seed", seed, 0))
+
+    def reseed(self, seed: Any) -> None:
+        """Seed the draws."""
+        self.words = stream(seed)
+
+    def sum_rewards(self, counts: Any) -> None:
+        """Write the sum of the rewards of each pair into `mean`."""
+        mean, visits = self.mean, counts.visits
+        for pair in range(mean.size):
+            mean[pair] = counts.mean(pair) * visits[pair]
 
 
 def _rows(names: Names) -> NDArray[np.int64]:
@@ -107,26 +115,17 @@ def draw_full_rows(
 
 
 @compiled
-class Posterior:
+class Posterior(Draws):
     """Draws from Dirichlet rows and Beta rewards, both uniform at first."""
 
-    words: RandomWords
     row: Annotated[NDArray[np.int64], Scratch(_rows)]
     start: Annotated[NDArray[np.int64], Scratch(_starts)]
     stop: Annotated[NDArray[np.int64], Scratch(_stops)]
-    mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
     successors: Annotated[NDArray[np.uint32], Scratch(_successors)]
     probabilities: Annotated[NDArray[np.float64], Shape("pairs * states"), Range(0.0, 1.0)]
     bias: Annotated[NDArray[np.float64], Shape("states")]
     lower: Annotated[float, FINITE]
     upper: Annotated[float, FINITE]
-
-    def __init__(self, seed: int = 0) -> None:
-        self.words = stream(check_integer("seed", seed, 0))
-
-    def reseed(self, seed: Any) -> None:
-        """Seed the draws."""
-        self.words = stream(seed)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -151,12 +150,10 @@ class Posterior:
 
     def draw(self, counts: Any) -> None:
         """One MDP from the posterior."""
-        mean, visits = self.mean, counts.visits
-        for pair in range(mean.size):
-            mean[pair] = counts.mean(pair) * visits[pair]
+        self.sum_rewards(counts)
         draw_full_rows(
-            self.words, visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, mean, self.probabilities,
+            self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
+            self.bias.size, self.mean, self.probabilities,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

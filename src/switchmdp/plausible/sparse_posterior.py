@@ -9,15 +9,15 @@ m + 1 gamma numbers. `SparsePosterior` draws these, and splits the last share *e
 S - m states that were never observed to follow.
 
 **What that changes.** Rewards, the probability of each observed successor and the mass of all
-others together have exactly the law of the full draw. So has the mean of every row. Only the split
-of the last share is replaced by its mean: given its total q, the full draw splits it by a
+others together have exactly the law of the full draw, and so has the mean of every row. Only the
+split of the last share is replaced by its mean: given its total q, the full draw splits it by a
 Dirichlet(1, …, 1), which adds to a row's value Σ p h the variance
 
     q² Var(h) / (S - m + 1),        Var(h) of the bias over the S - m states.
 
-This is the price: for S = 50 and nothing known (q = 1) the full draw adds a seventh of the standard
-deviation of h, for S = 10,000 a hundredth. Where more is known, q² is small. Putting the last share
-on one random state instead would add all of Var(h): more exploration than the posterior asks for.
+This variance is missing: for S = 50 and nothing known (q = 1) the full draw adds a seventh of the
+standard deviation of h, for S = 10,000 a hundredth. If more is known, q² is small. Putting the last
+share on one random state instead would add all of Var(h): more exploration than the posterior has.
 
 **Prior.** A row is uniform over all distributions on S states, as in `Posterior`. With n visits
 about (S - m) / (S + n) of it is still elsewhere: in a large problem with few successors it takes
@@ -26,6 +26,9 @@ about S visits to a pair to outweigh the prior.
 Planning costs O(pairs + observed transitions) per sweep (`planning.spread_rows`) and starts at the
 values of the last plan, which the next draw changes less and less. It stops at a gain within
 0.1 / √t of the best, which costs at most about Σ_t 0.1 / √t = 0.2 √T over T steps.
+
+Agents take it for more than `FULL_UP_TO` states (`posterior_for`): up to there the full draw is as
+fast.
 """
 
 from __future__ import annotations
@@ -36,31 +39,32 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import (
-    FINITE,
-    RandomWords,
-    Range,
-    Scratch,
-    Shape,
-    compiled,
-    index,
-    jit,
-    make_scratch,
-)
+from switchmdp.compiled import FINITE, Range, Scratch, Shape, compiled, index, jit, make_scratch
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.spread_rows import MOST_SWEEPS, iterate_spread_values
+from switchmdp.plausible.posterior import Draws, Posterior
 from switchmdp.randomness import (
     load_words,
     next_gamma,
     next_gamma_of_count,
     next_uniform,
     store_words,
-    stream,
 )
-from switchmdp.validation import check_integer
 
+FULL_UP_TO = 32  # states
 PRECISION = 0.1  # divided by √t
-NEARLY = 1e-9  # by which a sum of whole rewards may miss a whole number
+NEARLY = 1e-9  # a sum of rewards this close to a whole number is one
+
+
+def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
+    """The posterior for a problem with this many states.
+
+    >>> type(posterior_for(5, 0)).__name__, type(posterior_for(500, 0)).__name__
+    ('Posterior', 'SparsePosterior')
+    """
+    # If it is not an integer, the agent raises the error: it checks its sizes next.
+    many = isinstance(n_states, (int, np.integer)) and n_states > FULL_UP_TO
+    return SparsePosterior(seed) if many else Posterior(seed)
 
 
 @jit
@@ -103,7 +107,7 @@ def draw_sparse_rows(
 
 
 @compiled
-class SparsePosterior:
+class SparsePosterior(Draws):
     """Draws over observed successors and one share for all others, uniform at first.
 
     >>> posterior = SparsePosterior(seed=1)
@@ -112,8 +116,6 @@ class SparsePosterior:
     (2000, 0)
     """
 
-    words: RandomWords
-    mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
     # Pair x has the successors first[x] … first[x+1]-1. `excess` is how much more likely one is
     # than a state that was not observed, which has the probability elsewhere[x].
     first: Annotated[NDArray[np.int64], Shape("pairs + 1"), Range(0, "entries")]
@@ -125,13 +127,6 @@ class SparsePosterior:
     lower: Annotated[float, FINITE]
     upper: Annotated[float, FINITE]
     done: Annotated[int, Range(0, MOST_SWEEPS)]
-
-    def __init__(self, seed: int = 0) -> None:
-        self.words = stream(check_integer("seed", seed, 0))
-
-    def reseed(self, seed: Any) -> None:
-        """Seed the draws."""
-        self.words = stream(seed)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -163,12 +158,10 @@ class SparsePosterior:
     def draw(self, counts: Any) -> None:
         """One MDP from the posterior."""
         self.reserve(counts.used)
-        mean, visits = self.mean, counts.visits
-        for pair in range(mean.size):
-            mean[pair] = counts.mean(pair) * visits[pair]
+        self.sum_rewards(counts)
         draw_sparse_rows(
-            self.words, visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, mean, self.first, self.successors, self.excess, self.elsewhere,
+            self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
+            self.bias.size, self.mean, self.first, self.successors, self.excess, self.elsewhere,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

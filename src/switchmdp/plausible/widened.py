@@ -130,7 +130,7 @@ class Varied(L1Set):
         self.phase = t
 
     def reward_scale(self, t: int) -> float:
-        """8 log(8SAt³/δ'), 1/δ' = 2τ²/δ; logarithms are added lest a cube overflow."""
+        """8 log(8SAt³/δ'), 1/δ' = 2τ²/δ; a sum of logarithms, because t³ may overflow."""
         constant = math.log(8.0 * self.n_states * self.n_actions / self.delta)
         confidence = math.log(2.0) + 2.0 * math.log(self.phase)
         return 8.0 * (constant + 3.0 * math.log(t) + confidence)

@@ -37,7 +37,7 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def _table() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """log Γ(0 … TABLE-1) at whole numbers; that of 0 is never asked for."""
+    """log Γ(0 … TABLE-1) at whole numbers; the entry for 0 is never used."""
     logs = np.zeros(TABLE)
     for n in range(3, TABLE):
         logs[n] = logs[n - 1] + math.log(n - 1.0)
@@ -78,7 +78,7 @@ def log_gamma(x: float) -> float:
 
 @jit
 def log_factorial(n: Any) -> float:
-    """log n! of a whole number, though it be a float: the same as log Γ(n + 1), and faster.
+    """log n! of a whole number, which may be a float: the same as log Γ(n + 1), and faster.
 
     >>> round(log_factorial(4), 9), log_factorial(5000.0) == log_gamma(5001.0)
     (3.17805383, True)
@@ -108,7 +108,7 @@ def log_moves(n: float, now: Any, old: Any) -> float:
 
 @jit
 def multiply(products: Any, sums: Any, log_b: float) -> None:
-    """Let every 1 - q + q b take part in the product of its share."""
+    """Multiply the product of each share q by 1 - q + q b."""
     b = math.exp(min(log_b, LARGE))
     for i in range(len(SHARES)):
         products[i] *= 1.0 - SHARES[i] + SHARES[i] * b

@@ -82,7 +82,7 @@ class BOCPD(Splits):
         self.log_weight = math.log(self.weight if self.weight > 0.0 else self.delta / streams)
 
     def more(self) -> int:
-        """How many columns of its own it wants."""
+        """The number of columns of the detector's own."""
         return MORE
 
     def threshold(self, n: int) -> float:

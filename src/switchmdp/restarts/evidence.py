@@ -6,9 +6,8 @@ Did the world change m steps ago? `bayes_factors` weighs the data before and sin
 
 with b the Bayes factor of one pair and q the share of pairs that have changed. An alarm is raised
 when  Λ(m) > log(1/δ) + 1.5 log n  with n the steps since the last restart. (For one m, Λ exceeds
-log(1/δ) with probability at most δ under no change, by Markov's inequality, where the priors are
-right; the last term pays for looking again and again. It is a heuristic in so far as the prior is
-ours.)
+log(1/δ) with probability at most δ under no change, by Markov's inequality, if the priors are
+right; the last term allows for repeated tests. It is a heuristic, because we chose the prior.)
 
 Then the likeliest moment is taken as the change. A pair is *suspected* if its rewards or successors
 have changed with probability above 1/5, given its own data and, through q, those of all others: an
@@ -28,7 +27,7 @@ factors are made. The second is carried from step to step by Laplace's rule, as 
 
     m(n + 1 successors) = m(n successors) · (1 + P_j) / (S + n)    where the next successor is j.
 
-Evidence is looked for b, 2b, 4b, … steps ago, and the likeliest moment may be b/2 steps ago.
+Changes b, 2b, 4b, … steps ago are tested; the likeliest moment may be b/2 steps ago.
 
 **Bound.** Every factor 1 - q + q b is at most max(1, b), so that Λ(m) is at most the sum of the
 positive log b of all pairs and both kinds. Without a change this sum is nearly always below the
@@ -83,7 +82,7 @@ ENTRIES = 2**25  # of all snapshots
 
 
 def base_of(n_pairs: int) -> int:
-    """The shortest age that is looked at: a multiple of KEPT, lest the turns of ages fall apart.
+    """The shortest age: a multiple of KEPT, so that snapshots of all ages are taken together.
 
     >>> base_of(15), base_of(45)
     (32, 46)
@@ -188,8 +187,8 @@ class Snapshots:
         a, at, held = index(age), index(self.shots[age] % KEPT), self.shots[age] >= KEPT
         for i in range(counts.shape[0]):
             pair = index(i)
-            # A pair that was not visited since is the same. (What was never taken, or was given up
-            # by a restart, may hold anything.)
+            # A pair that was not visited since is the same. (A place that was never used, or was
+            # given up by a restart, may hold anything.)
             if held and old_counts[a, at, pair, index(0)] == counts[pair, index(0)]:
                 continue
             for column in range(counts.shape[1]):
@@ -358,9 +357,9 @@ class Evidence(Snapshots):
         for age in range(AGES):
             for at in range(min(self.shots[age], KEPT)):
                 if self.old_steps[age, at] < self.steps:
-                    found = self.weigh(age, at)
-                    if found > best:
-                        best, best_age, best_at = found, age, at
+                    evidence = self.weigh(age, at)
+                    if evidence > best:
+                        best, best_age, best_at = evidence, age, at
         self.weigh(best_age, best_at)
         self.keeps = self.steps - self.old_steps[best_age, best_at]
         past, old_counts = self.past, self.old_counts

@@ -1,14 +1,15 @@
 """Restarts by generalised likelihood ratios: one Bernoulli test for each thing that may change.
 
-For each pair, its rewards and the indicator of each successor are streams x_1 … x_n in [0, 1]. One
-change after the first s of them is as likely, against none, as
+For each pair, its rewards and the indicator of each successor are streams x_1 … x_n in [0, 1]. The
+log-likelihood ratio of one change, after the first s of them, against none is
 
     G(s) = s·kl(p̂_{1:s}, p̂_{1:n}) + (n-s)·kl(p̂_{s+1:n}, p̂_{1:n}),
 
 and an alarm is raised when  max_s G(s) >= log(3 n^{3/2} / δ'),  with δ' = δ / (pairs · (S+1)) for
-each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, who use it for bandits); where
-successors are put into fewer classes than there are states, S is the number of classes. Then all is
-forgotten, whichever pair it was. One statistic for a row would need a threshold that grows with S.
+each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, who use it for bandits); if
+successors are put into fewer classes than there are states, S is the number of classes. An alarm
+for any pair makes the agent forget all pairs. One statistic for a row would need a threshold that
+grows with S.
 
 **How sure we are.** With a somewhat larger threshold the bandits' paper proves at most δ' false
 alarms a stream, ever; this threshold is the one that it recommends in practice. Which pair is
@@ -23,7 +24,7 @@ costs O(n). The grid loses one to four visits of delay, or about a fifth: from 0
 visits it takes 39 visits instead of 35, from 0.2 to 0.4 after 1000 it takes 181 instead of 161.
 
 A test without logarithms goes first: kl(p, q) <= (p-q)²/(q(1-q)), so that G is at most the
-chi-squared statistic, and where that stays below the threshold there is nothing to find.
+chi-squared statistic. If that is below the threshold, so is G.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ SURELY = 1.0 - 1e-9  # a margin far above what rounding takes from the chi-squar
 @jit
 def log_likelihood(successes: float, n: float) -> float:
     """n times the (negative) entropy: Σ x log p̂ + (1-x) log(1-p̂), at its maximum."""
-    failures, found = n - successes, 0.0
+    failures, total = n - successes, 0.0
     if successes > 0.0:
-        found += successes * math.log(successes / n)
+        total += successes * math.log(successes / n)
     if failures > 0.0:
-        found += failures * math.log(failures / n)
-    return found
+        total += failures * math.log(failures / n)
+    return total
 
 
 @jit
@@ -85,7 +86,7 @@ class GLR(Splits):
         return self.log_share + 1.5 * math.log(n)
 
     def note(self, now: Any, here: int, n: int) -> None:
-        """Counts are all it wants."""
+        """Nothing: this detector has no columns of its own."""
 
     def differ(
         self, now: Any, past: Any, here: int, block: int, n: int, shift: int,

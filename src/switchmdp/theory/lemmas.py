@@ -23,7 +23,8 @@ Reference: Gajane, Ortner, Auer (2018), Section 4 and Appendices I, II, V, VI.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from switchmdp.errors import InvalidParameter, OutsideValidity
 from switchmdp.theory.parameters import (
@@ -112,12 +113,9 @@ def proposition_1(*, visits: Sequence[int], older: Sequence[int]) -> tuple[float
     >>> round(left, 3), round(right, 3)
     (5.414, 6.828)
     """
-    if len(visits) != len(older) or not visits:
-        raise InvalidParameter(
-            "older", older, f"as long as visits ({len(visits)} episodes), and not empty"
-        )
-    z = [integer("visits", n, 0) for n in visits]
-    y = [integer("older", n, 0) for n in older]
+    z, y = _integers("visits", visits), _integers("older", older)
+    if len(z) != len(y) or not z:
+        raise InvalidParameter("older", older, f"as long as visits ({len(z)}), and not empty")
     left, before = 0.0, 0
     for k, (now, old) in enumerate(zip(z, y, strict=True)):
         Z = max(1, before + old)
@@ -221,6 +219,12 @@ def repaired_e2_bound(
     kappa = math.sqrt(1 + max(0, S - 2) / (2 * W))
     steps = T / math.sqrt(W) + math.sqrt(W)
     return E2_CONSTANT * kappa * steps * leading_factor(T, diameter, S, A, delta)
+
+
+def _integers(field: str, values: Any) -> list[int]:
+    if not isinstance(values, Iterable):
+        raise InvalidParameter(field, values, "a list of integers")
+    return [integer(field, n, 0) for n in values]
 
 
 def _e2(T: int, D: float, S: int, A: int, W: int, delta: float, visits: float) -> float:
