@@ -26,7 +26,7 @@ _NAMES = {
     "optimal_gain": "planning", "optimal_gains": "planning", "policy_gain": "planning",
     "diameter": "planning", "is_communicating": "planning", "hardness": "planning",
     "extended_value_iteration": "planning", "clairvoyant_reward": "planning",
-    "simulate": "simulation", "Record": "simulation",
+    "simulate": "simulation", "simulate_batch": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
     "Experiment": "experiments", "compare": "reports.compare",
 }  # fmt: skip
@@ -36,7 +36,8 @@ __all__ = [
     "__version__", "agents", "check_agent", "check_problem", "clairvoyant_reward", "compare",
     "diameter", "errors", "experiments", "extended_value_iteration", "gym", "hardness",
     "is_communicating", "memory", "online", "optimal_gain", "optimal_gains", "planning",
-    "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "theory",
+    "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "simulate_batch",
+    "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
         policy_gain,
     )
     from switchmdp.reports.compare import compare
-    from switchmdp.simulation import Record, simulate
+    from switchmdp.simulation import Record, simulate, simulate_batch
 
 
 def __getattr__(name: str) -> Any:

@@ -92,14 +92,16 @@ class SharedAgent(SwitchmdpError, RuntimeError):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a simulation. `record` has the completed steps; `resume=record` continues.
 
-    The agent is consistent: it has learned from exactly the steps in the record. In a notebook,
-    `sys.last_value.record` is the record of the last interrupted run.
+    The agent is consistent: it has learned from exactly the steps in the record. In a batch,
+    `record` is that of the run that was interrupted, and `before` has the records of the runs
+    before it. In a notebook, `sys.last_value.record` is the record of the last interrupted run.
     """
 
-    def __init__(self, record: Any, horizon: int) -> None:
-        super().__init__(record, horizon)
+    def __init__(self, record: Any, horizon: int, before: Sequence[Any] = ()) -> None:
+        super().__init__(record, horizon, before)
         self.record = record
         self.horizon = horizon
+        self.before = list(before)
 
     def __str__(self) -> str:
         return (

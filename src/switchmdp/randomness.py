@@ -8,6 +8,7 @@ The draws built on it use only `sqrt`, `log` and `exp`, which agree to the bit b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ _45 = np.uint64(45)
 _11 = np.uint64(11)
 _64 = np.uint64(64)
 _TO_UNIT = 2.0**-53
+# The constants of `SeedSequence` (O'Neill 2015).
+_INIT_A, _MULT_A, _INIT_B, _MULT_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
+_MIX_L, _MIX_R, _MASK = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), 2**32 - 1
 
 
 def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -37,8 +41,55 @@ def run_seeds(seed: int) -> list[np.random.SeedSequence]:
 
     >>> rewards, moves, agent = run_seeds(0)
     """
-    # As SeedSequence(seed).spawn(3) makes them, without the work of making the parent.
-    return [np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(3)]
+    return [run_seed(seed, key) for key in range(3)]
+
+
+def run_seed(seed: int, key: int) -> np.random.SeedSequence:
+    """One of `run_seeds`."""
+    # As SeedSequence(seed).spawn(3)[key], without the work of making the parent.
+    return np.random.SeedSequence(seed, spawn_key=(key,))
+
+
+def streams_of_runs(seeds: Sequence[int], key: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """`stream(run_seed(seed, key))` for many seeds, one row each.
+
+    It computes what `SeedSequence` computes, for all seeds at once: 1 µs each for a hundred of
+    them, instead of 8 µs for an object that computes one.
+
+    >>> bool((streams_of_runs([7, 2**70], 1)[1] == stream(run_seed(2**70, 1))).all())
+    True
+    """
+    if any(seed >= 2**128 for seed in seeds):
+        return np.array([stream(run_seed(seed, key)) for seed in seeds])
+    data = b"".join(seed.to_bytes(16, "little") for seed in seeds)
+    words = np.frombuffer(data, "<u4").reshape(-1, 4).T.astype(np.uint32)
+    constant = _INIT_A
+
+    def hashed(value: Any) -> Any:
+        nonlocal constant
+        value = value ^ np.uint32(constant)
+        constant = constant * _MULT_A & _MASK
+        value = value * np.uint32(constant)
+        return value ^ (value >> np.uint32(16))
+
+    def mixed(x: Any, y: Any) -> Any:
+        result = x * _MIX_L - y * _MIX_R
+        return result ^ (result >> np.uint32(16))
+
+    pool = [hashed(word) for word in words]
+    for i in range(4):
+        for j in range(4):
+            if i != j:
+                pool[j] = mixed(pool[j], hashed(pool[i]))
+    for j in range(4):
+        pool[j] = mixed(pool[j], hashed(np.full(len(seeds), key, np.uint32)))
+    state, constant = np.empty((len(seeds), 8), np.uint32), _INIT_B
+    for j in range(8):
+        value = pool[j % 4] ^ np.uint32(constant)
+        constant = constant * _MULT_B & _MASK
+        value = value * np.uint32(constant)
+        state[:, j] = value ^ (value >> np.uint32(16))
+    return state.astype("<u4").view("<u8").astype(np.uint64)
 
 
 @inlined

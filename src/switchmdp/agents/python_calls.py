@@ -41,7 +41,7 @@ ARGUMENTS, RESULTS = ["tasks", "state"], ["replaced", "due", "patience"]
 
 
 class Outcome(NamedTuple):
-    """What `do_tasks` reknown."""
+    """What `do_tasks` returned."""
 
     replaced: bool  # the policy was replaced, not counting a new plan
     due: bool  # a plan is still due

@@ -4,7 +4,8 @@
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
-- `caller(function, instance)`: the same for many short calls.
+- `flat_function(function, instance, ...)`: the same for many instances.
+- `caller(function, instance, ...)`: the same for many short calls on one instance.
 
 With `NUMBA_DISABLE_JIT=1` everything runs as plain Python.
 """
@@ -23,6 +24,7 @@ import numba
 from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
 from switchmdp.compiled.calls import (
     Caller,
+    FlatFunction,
     Layout,
     interpreting,
     is_interpreting,
@@ -63,13 +65,13 @@ from switchmdp.compiled.structs import (
 from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "FINITE", "JIT", "ArrayOf", "Caller", "Equals", "Increasing", "Permutation", "Probability",
-    "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "caller", "class_tree",
-    "classes_in", "classes_of", "compile_for", "compiled", "complete", "declarations", "door",
-    "entry", "fields_of", "freeze", "index", "inlined", "interpreted", "interpreting",
-    "is_compiled", "is_interpreting", "is_loaded", "is_on_disk", "jit", "machine",
-    "make_scratch", "pack", "require", "specialised", "state_fields", "thaw", "unpack",
-    "validate",
+    "FINITE", "JIT", "ArrayOf", "Caller", "Equals", "FlatFunction", "Increasing", "Permutation",
+    "Probability", "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "caller",
+    "class_tree", "classes_in", "classes_of", "compile_for", "compiled", "complete",
+    "declarations", "door", "entry", "fields_of", "flat_function", "freeze", "index", "inlined",
+    "interpreted", "interpreting", "is_compiled", "is_interpreting", "is_loaded", "is_on_disk",
+    "jit", "machine", "make_scratch", "pack", "require", "specialised", "state_fields", "thaw",
+    "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -79,6 +81,7 @@ C = TypeVar("C", bound=type)
 
 _machines: dict[Any, Callable[..., Any]] = {}
 _layouts: dict[Any, tuple[Layout, Any]] = {}
+_flat_functions: dict[Any, FlatFunction] = {}
 _classes: list[type] = []
 
 
@@ -232,6 +235,23 @@ def caller(
     """
     layout, dispatcher = _layout(function, instance, arguments, results)
     return Caller(dispatcher, layout, results, instance)
+
+
+def flat_function(
+    function: Callable[..., Any], instance: Any, arguments: list[str], results: list[str]
+) -> FlatFunction | None:
+    """`function(instance, *arguments)` as machine code, for instances made of the same classes.
+
+    The function is compiled by `jit`, and returns a tuple of the results. None if machine code
+    can't hold the instance.
+    """
+    tree = class_tree(instance)
+    if tree is None:
+        return None
+    if (function, tree) not in _flat_functions:
+        layout, dispatcher = _layout(function, instance, arguments, results)
+        _flat_functions[function, tree] = FlatFunction(dispatcher, layout)
+    return _flat_functions[function, tree]
 
 
 def _layout(

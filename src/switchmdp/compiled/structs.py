@@ -52,6 +52,11 @@ def register(cls: Any) -> None:
     struct = type(f"{cls.__name__}Struct", (types.StructRef,), {"preprocess_fields": _preprocess})
     structref.register(struct)
     cls.__fields__ = fields
+    # The fields that may hold components: other than numbers and arrays.
+    leaves = (bool, int, float)
+    cls.__components__ = [
+        n for n, k in fields.items() if k not in leaves and type(k) is not ArrayOf
+    ]
     cls.__state__ = state
     cls.__struct__ = struct
     _CLASS_OF_TUPLE[state] = cls
@@ -222,7 +227,7 @@ def class_tree(instance: Any) -> Any:
     if "__state__" not in cls.__dict__:
         return None
     held, tree = instance.__dict__, [cls]
-    for name in cls.__fields__:
+    for name in cls.__components__:
         value = held.get(name)
         if type(value) in _LEAVES or isinstance(value, _PLAIN):
             continue

@@ -10,6 +10,7 @@ Where every action is available everywhere, the pair of (s, a) is s·A + a.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -55,8 +56,7 @@ class Pairs:
         if n_states * n_actions > MAX_PAIRS:
             raise InvalidParameter("n_states * n_actions", n_states * n_actions, f"<= {MAX_PAIRS}")
         if available is None:
-            starts = np.arange(n_states + 1, dtype=np.int64) * n_actions
-            return cls(n_states, n_actions, starts, np.arange(n_states * n_actions) % n_actions)
+            return _all_pairs(n_states, n_actions)
         try:
             mask = np.asarray(available)
         except (TypeError, ValueError, RecursionError) as error:
@@ -105,12 +105,21 @@ class Pairs:
         return [int(a) for a in self.actions[self.starts[state] : self.starts[state + 1]]]
 
     def same_as(self, other: Pairs) -> bool:
+        if self.starts is other.starts and self.actions is other.actions:
+            return self.n_actions == other.n_actions
         return (
             self.n_states == other.n_states
             and self.n_actions == other.n_actions
             and np.array_equal(self.starts, other.starts)
             and np.array_equal(self.actions, other.actions)
         )
+
+
+@lru_cache(maxsize=16)
+def _all_pairs(n_states: int, n_actions: int) -> Pairs:
+    """Every action in every state: the same arrays for all agents and problems of these sizes."""
+    starts = np.arange(n_states + 1, dtype=np.int64) * n_actions
+    return Pairs(n_states, n_actions, starts, np.arange(n_states * n_actions) % n_actions)
 
 
 class OverPairs:

@@ -183,11 +183,15 @@ class SwitchingMDP(OverPairs):
 
     def configuration(self, i: int) -> MDP:
         """Configuration M_i."""
-        i = check_integer("configuration", i, 0, self.changes)
+        return self._mdp(self.model_at(check_integer("configuration", i, 0, self.changes)).row)
+
+    def model_at(self, i: int) -> Model:
+        """The model of configuration M_i, with rows that the caller may change."""
         row = self.model.row.copy()
-        last = self.patches.offsets[i]
-        row[self.patches.pair[:last]] = self.patches.new[:last]
-        return self._mdp(row)
+        if i > 0:
+            last = self.patches.offsets[i]
+            row[self.patches.pair[:last]] = self.patches.new[:last]
+        return self.model._replace(row=row)
 
     def _mdp(self, row: NDArray[np.int64]) -> MDP:
         return MDP.of_model(self.pairs, self.model._replace(row=row), self.law).label_like(self)

@@ -1,4 +1,4 @@
-"""simulate: run an agent on a problem and record its regret.
+"""simulate and simulate_batch: run agents on problems and record their regret.
 
 Only the simulation computes regret; agents know nothing about it. Each run has one `SeedSequence`,
 spawned into streams for rewards, transitions and the agent. Two agents that run with the same seed
@@ -6,43 +6,42 @@ get the same draws at the same step. (Beta rewards take a varying number of draw
 only as long as the agents choose the same actions.)
 
 - `loop`: the interaction loop, compiled together with the agent
-- `record`: what `simulate` returns, and how a run is resumed
+- `run`: one run, in pieces
+- `record`: what `simulate` and `simulate_batch` return, and how a run is resumed
 - `bad_steps`: counts the steps on which an agent followed a clearly suboptimal policy
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from switchmdp import compiled
-from switchmdp.compiled import JIT, compile_for, is_compiled, pack, unpack
+from switchmdp.compiled import is_compiled
 from switchmdp.concurrency import delayed_signals, exclusive, pulse
-from switchmdp.errors import (
-    Interrupted,
-    InvalidAction,
-    InvalidParameter,
-    InvalidState,
-    Mismatch,
-)
+from switchmdp.errors import Interrupted, InvalidParameter, InvalidState, Mismatch
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.gain import optimal_gains
-from switchmdp.randomness import run_seeds, stream
-from switchmdp.simulation import loop
-from switchmdp.simulation.loop import EpisodeLog, Position, Settled, Trace, World
-from switchmdp.simulation.record import Episodes, Record, Trajectory, grid_to_continue, joined
+from switchmdp.randomness import run_seed, run_seeds, stream, streams_of_runs
+from switchmdp.simulation.loop import Position, Settled
+from switchmdp.simulation.record import (
+    Episodes,
+    Record,
+    Records,
+    Trajectory,
+    grid_to_continue,
+    joined,
+)
+from switchmdp.simulation.run import Run, grid, machine_code_for
 from switchmdp.validation import check_index, check_integer
 
-__all__ = ["Episodes", "Record", "Trajectory", "simulate"]
+__all__ = ["Episodes", "Record", "Records", "Trajectory", "simulate", "simulate_batch"]
 
 GRID_POINTS = 1000
 PROGRESS_SECONDS = 0.1  # which is also how soon a chunk of an experiment can be cancelled
-FIRST_LOG = 20_480  # initial capacity for episodes, in entries of policies
 
 
 def simulate(
@@ -95,27 +94,13 @@ def simulate(
     problem = as_switching(problem)
     horizon = check_integer("horizon", horizon, 1)
     _must_fit(agent, problem)
-    if progress is not None and not callable(progress):
-        raise InvalidParameter("progress", progress, "a function of (steps done, horizon)")
+    _check_progress(progress)
     with exclusive(agent):
-        role, has_machine_code = None, is_compiled(agent)
         if resume is None:
-            if has_machine_code and getattr(agent, "t", 1) != 1 and not experienced:
-                raise Mismatch(
-                    f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
-                    "resume=record to continue, or experienced=True to keep what it has learned"
-                )
             seed = 0 if seed is None else check_integer("seed", seed, 0)
-            start = 0 if initial_state is None else initial_state
-            every = (
-                max(1, horizon // GRID_POINTS)
-                if every is None
-                else check_integer("every", every, 1)
-            )
-            position = Position(
-                1, check_index(start, problem.n_states, "initial_state", InvalidState),
-                0, 1, 0.0, 0.0, 0.0, Settled(),
-            )  # fmt: skip
+            every = _checked_grid(every, horizon)
+            position = _first_position(problem, initial_state)
+            _check_experience(agent, experienced)
             rewards, moves, role = run_seeds(seed)
             words = (stream(rewards), stream(moves))
         else:
@@ -125,215 +110,172 @@ def simulate(
             if horizon == resume.horizon:
                 return resume
             seed, position = resume.seed, resume.position
-            words = (resume.words[0].copy(), resume.words[1].copy())
-
-        last = int(np.searchsorted(problem.change_points, horizon, side="right"))
-        world = World(
-            model=problem.configuration(position.change).model,
-            actions=problem.pairs.actions,
-            patches=problem.patches,
-            change_points=problem.change_points[:last].copy(),
-            gains=optimal_gains(problem, last),
-            law=problem.law.code,
-            parameter=problem.law.parameter,
-            reward_words=words[0],
-            move_words=words[1],
-        )
-        first = position.t
-        steps = horizon + 1 - first if trajectory else 0
-        times = _grid(first, horizon, every)
-        trace = Trace(
-            np.zeros(len(times)), np.zeros(len(times)),
-            np.zeros(steps, np.int32), np.zeros(steps, np.int32), np.zeros(steps),
+            role, words = None, (resume.words[0].copy(), resume.words[1].copy())
+        times = grid(position.t, horizon, every)
+        run = Run(
+            agent, problem, position, words, role, horizon, every, times, np.zeros(len(times)),
+            np.zeros(len(times)), episodes=episodes, trajectory=trajectory,
+            machine_code=None if interpreted else machine_code_for(agent),
         )  # fmt: skip
-        seen = 0 if resume is None else getattr(agent, "episode", 0)
-        room = max(256, FIRST_LOG // problem.n_states) if episodes else 0
-        log = _empty_log(room, problem.n_states, seen)
-        if role is not None and hasattr(agent, "reseed"):
-            agent.reseed(role)
-        as_machine = JIT and has_machine_code and not interpreted
-        runner = _MachineRunner(agent) if as_machine else _InterpretedRunner(agent, problem)
-        position, log, interrupted = _run_in_pieces(
-            runner, world, log, trace, position, horizon, every, progress
-        )
-
-        done = position.t - 1
-        if interrupted:
-            times, trace = _cut(times, trace, world, position, first)
-        fresh = Record(
-            times=times,
-            regret=trace.regret,
-            pseudo_regret=trace.pseudo_regret,
-            episodes=_episodes(log, done) if episodes else None,
-            trajectory=(
-                Trajectory(trace.states, trace.actions, trace.rewards) if trajectory else None
-            ),
-            agent=type(agent).__qualname__, agent_t=getattr(agent, "t", None),
-            seed=seed, every=every, final_state=position.state,
-            position=position, words=words, problem=problem,
-        )  # fmt: skip
-    record = fresh if resume is None else joined(resume, fresh) if done >= first else resume
+        interrupted = _complete([run], run.first - 1, horizon, progress)
+        record = run.record(seed)
+    if resume is not None:
+        record = joined(resume, record) if run.position.t > run.first else resume
     if interrupted:
         raise Interrupted(record, horizon) from None
     return record
 
 
-class _MachineRunner:
-    """Runs a compiled agent as machine code."""
+def simulate_batch(
+    agents: Sequence[Any],
+    problems: SwitchingMDP | MDP | Sequence[SwitchingMDP | MDP],
+    horizon: int,
+    seeds: Sequence[int] | None = None,
+    initial_state: int | None = None,
+    *,
+    every: int | None = None,
+    episodes: bool = False,
+    trajectory: bool = False,
+    interpreted: bool = False,
+    experienced: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Records:
+    """Run many agents, each on its problem, and return their records together.
 
-    can_hang = False
+    Run i is `simulate(agents[i], problems[i], horizon, seeds[i], ...)`, and its record is the same
+    byte for byte. What the runs have in common is done once, so a short run costs far less Python
+    than by itself. The agents may be of different classes.
 
-    def __init__(self, agent: Any) -> None:
-        self._agent = agent
-        self._code: Any = None
+    Args:
+        agents: one agent for each run. No agent may occur twice.
+        problems: one problem for each run, or one for all.
+        horizon: the number of steps of every run.
+        seeds: one seed for each run; by default 0, 1, 2, ...
+        initial_state, every, episodes, trajectory, interpreted, experienced: as in `simulate`, for
+            all runs.
+        progress: called about ten times per second with (steps done, steps in total), added up
+            over all runs.
 
-    def prepare(self, *arguments: Any) -> None:
-        self._code = compile_for(loop.run, self._agent, *arguments)
+    Returns:
+        The records: `records[i]` is that of run i, and `records.regret` has one row for each run.
 
-    def __call__(self, *arguments: Any) -> Position:  # with signals delayed
-        state, position = self._code(pack(self._agent), *arguments)
-        unpack(self._agent, state)
-        return _position(position)
+    Raises:
+        InvalidParameter: an argument has the wrong type, length or range.
+        Mismatch, InvalidAction, SharedAgent: as in `simulate`.
+        Interrupted: Ctrl-C. `error.record` is the record of the run that was interrupted, and
+            `error.before` has the records of the runs before it. The runs after it have not begun.
 
-
-class _InterpretedRunner:
-    """Runs any agent with the methods `act` and `observe`."""
-
-    can_hang = True
-
-    def __init__(self, agent: Any, problem: SwitchingMDP) -> None:
-        self._agent = _Checked(agent, problem)
-
-    def prepare(self, *arguments: Any) -> None:
-        pass
-
-    def __call__(self, *arguments: Any) -> Position:
-        # The random words wrap around on purpose.
-        with compiled.interpreting(), np.errstate(over="ignore"):
-            return _position(loop.run(self._agent, *arguments)[1])
-
-
-def _position(fields: Any) -> Position:
-    *numbers, settled = fields
-    return Position._make([*numbers, Settled._make(settled)])
-
-
-class _Checked:
-    """A plain agent whose actions are checked before they reach the loop."""
-
-    def __init__(self, agent: Any, problem: SwitchingMDP) -> None:
-        self._agent = agent
-        self._pairs = problem.pairs
-        self.observe = agent.observe
-
-    def act(self, state: int) -> int:
-        action = self._agent.act(state)
-        try:
-            self._pairs.pair(state, action)
-        except InvalidAction as error:
-            what = f"the action that the agent chose in state {state}"
-            raise InvalidAction(what, action, error.allowed) from None
-        return int(action)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._agent, name)
-
-
-def _run_in_pieces(
-    runner: _MachineRunner | _InterpretedRunner, world: World, log: EpisodeLog, trace: Trace,
-    position: Position, horizon: int, every: int, progress: Callable[[int, int], None] | None,
-) -> tuple[Position, EpisodeLog, bool]:  # fmt: skip
-    """Run in short pieces, so that a long run can report progress and be interrupted.
-
-    Returns the position, the log, and whether Ctrl-C stopped the run there.
+    >>> import switchmdp as sm
+    >>> problems = [sm.problems.random_switching(5, 3, changes=2, horizon=500, seed=i)
+    ...             for i in range(3)]
+    >>> agents = [sm.agents.SWUCRL(5, 3, window=100) for _ in problems]
+    >>> records = sm.simulate_batch(agents, problems, horizon=500)
+    >>> len(records), records.regret.shape, records[2].seed
+    (3, (3, 500), 2)
     """
-    first, reported = position.t, time.monotonic()
-    between_steps = True  # whether the agent and the position agree
+    agents, n = list(agents), len(agents)
+    problems = _one_for_each(problems, n)
+    horizon = check_integer("horizon", horizon, 1)
+    every = _checked_grid(every, horizon)
+    if seeds is not None and len(seeds) != n:
+        raise InvalidParameter("seeds", seeds, f"one seed for each of the {n} agents")
+    seeds = range(n) if seeds is None else [check_integer("seeds", seed, 0) for seed in seeds]
+    if len({id(agent) for agent in agents}) < n:
+        raise InvalidParameter("agents", agents, "an agent of its own for each run")
+    _check_progress(progress)
+    times = grid(1, horizon, every)
+    regret, pseudo_regret = np.zeros((n, len(times))), np.zeros((n, len(times)))
+    with ExitStack() as stack:
+        for agent, problem in zip(agents, problems, strict=True):
+            _must_fit(agent, problem)
+            stack.enter_context(exclusive(agent))
+            _check_experience(agent, experienced)
+        rewards, moves = streams_of_runs(seeds, 0), streams_of_runs(seeds, 1)
+        runs = [
+            Run(
+                agent, problem, _first_position(problem, initial_state), (rewards[i], moves[i]),
+                run_seed(seeds[i], 2), horizon, every, times, regret[i], pseudo_regret[i],
+                episodes=episodes, trajectory=trajectory,
+                machine_code=None if interpreted else machine_code_for(agent),
+            )
+            for i, (agent, problem) in enumerate(zip(agents, problems, strict=True))
+        ]  # fmt: skip
+        interrupted = _complete(runs, 0, n * horizon, progress)
+        begun = sum(run.begun for run in runs) if interrupted else n
+        records = [run.record(seeds[i]) for i, run in enumerate(runs[: max(1, begun)])]
+        if interrupted:
+            raise Interrupted(records[-1], horizon, records[:-1])
+    return Records(times, regret, pseudo_regret, [run.seconds for run in runs], records)
+
+
+def _one_for_each(problems: Any, n: int) -> list[SwitchingMDP]:
+    if isinstance(problems, (MDP, SwitchingMDP)):
+        return [as_switching(problems)] * n
+    each = [as_switching(problem) for problem in problems]
+    if len(each) != n:
+        raise InvalidParameter("problems", problems, f"one problem for each of the {n} agents")
+    return each
+
+
+def _checked_grid(every: int | None, horizon: int) -> int:
+    if every is None:
+        return max(1, horizon // GRID_POINTS)
+    return check_integer("every", every, 1)
+
+
+def _check_progress(progress: Any) -> None:
+    if progress is not None and not callable(progress):
+        raise InvalidParameter("progress", progress, "a function of (steps done, steps in total)")
+
+
+def _check_experience(agent: Any, experienced: bool) -> None:
+    """Refuse a compiled agent that has run before, unless it may be `experienced`."""
+    if not experienced and getattr(agent, "t", 1) != 1 and is_compiled(agent):
+        raise Mismatch(
+            f"the agent has already run {agent.t - 1} steps: use a new one for each run, "
+            "resume=record to continue, or experienced=True to keep what it has learned"
+        )
+
+
+def _first_position(problem: SwitchingMDP, initial_state: int | None) -> Position:
+    start = 0 if initial_state is None else initial_state
+    state = check_index(start, problem.n_states, "initial_state", InvalidState)
+    return Position(1, state, 0, 1, 0.0, 0.0, 0.0, Settled())
+
+
+def _complete(
+    runs: list[Run], done: int, total: int, progress: Callable[[int, int], None] | None
+) -> bool:
+    """Complete the runs one after another; returns whether Ctrl-C stopped one between two steps.
+
+    `done` steps of the total were done before.
+    """
+    can_hang = any(run.can_hang for run in runs)
+    reported = time.monotonic()
+    i = 0
     with pulse() as due:
         try:
-            runner.prepare(log, world, trace, position, horizon, every, due)
-            while position.t <= horizon:
-                done = (position.t - 1) // every - (first - 1) // every
-                step = position.t - first
-                part = Trace(
-                    trace.regret[done:], trace.pseudo_regret[done:],
-                    trace.states[step:], trace.actions[step:], trace.rewards[step:],
-                )  # fmt: skip
+            for run in runs:
+                run.prepare(due)
+            while i < len(runs):
                 due[0] = False
-                with delayed_signals(until_repeated=runner.can_hang):
-                    between_steps = False
-                    position = runner(log, world, part, position, horizon, every, due)
-                    between_steps = True
-                if position.state < 0:
-                    _refuse_action(world, position)
-                if compiled.interpreted(loop.is_full)(log):
-                    log = _with_twice_the_room(log)
-                ended = position.t > horizon
+                with delayed_signals(until_repeated=can_hang):
+                    while i < len(runs) and not due[0]:
+                        runs[i].advance(due)
+                        if runs[i].ended:
+                            done += runs[i].horizon + 1 - runs[i].first
+                            i += 1
+                current = 0 if i == len(runs) else runs[i].position.t - runs[i].first
                 if progress is not None and (
-                    ended or time.monotonic() - reported >= PROGRESS_SECONDS
+                    i == len(runs) or time.monotonic() - reported >= PROGRESS_SECONDS
                 ):
                     reported = time.monotonic()
-                    progress(position.t - 1, horizon)
+                    progress(done + current, total)
         except KeyboardInterrupt:
-            if not between_steps:
+            if not all(run.between_steps for run in runs):
                 raise
-            return position, log, True
-    return position, log, False
-
-
-def _refuse_action(world: World, position: Position) -> None:
-    s = -1 - position.state
-    known = world.actions[world.model.starts[s] : world.model.starts[s + 1]].tolist()
-    where = f"the agent's action in state {s} at step {position.t}"
-    raise InvalidAction(where, "an action that is not available", f"one of {known}")
-
-
-def _cut(
-    times: NDArray[np.int64], trace: Trace, world: World, position: Position, first: int
-) -> tuple[NDArray[np.int64], Trace]:
-    """The grid and the trace up to a position, which becomes the last point."""
-    done = position.t - 1
-    n, steps = int(np.searchsorted(times, done, side="right")), done + 1 - first
-    times, regret, pseudo = times[:n], trace.regret[:n], trace.pseudo_regret[:n]
-    if done >= first and (n == 0 or times[-1] != done):
-        here = position.gains + world.gains[position.change] * (position.t - position.segment)
-        before = compiled.interpreted(loop.settled_part)(position.settled)
-        times = np.append(times, done)
-        regret = np.append(regret, before[0] + (here - position.rewards))
-        pseudo = np.append(pseudo, before[1] + (here - position.means))
-    steps_done = (trace.states[:steps], trace.actions[:steps], trace.rewards[:steps])
-    return times, Trace(regret, pseudo, *steps_done)
-
-
-def _empty_log(room: int, n_states: int, seen: int) -> EpisodeLog:
-    start, sweeps = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    policy, since = np.zeros((room, n_states), np.int32), np.zeros(room, np.int64)
-    return EpisodeLog(start, np.zeros(room), sweeps, policy, since, np.array([seen, 0]))
-
-
-def _with_twice_the_room(log: EpisodeLog) -> EpisodeLog:
-    more = _empty_log(len(log.start), log.policy.shape[1], 0)
-    return EpisodeLog(
-        np.concatenate([log.start, more.start]), np.concatenate([log.gain, more.gain]),
-        np.concatenate([log.sweeps, more.sweeps]), np.concatenate([log.policy, more.policy]),
-        np.concatenate([log.since, more.since]), log.seen,
-    )  # fmt: skip
-
-
-def _grid(first: int, horizon: int, every: int) -> Any:
-    """The multiples of `every` from `first` on, and the horizon."""
-    times = np.arange(-(-first // every) * every, horizon + 1, every, dtype=np.int64)
-    return times if len(times) and times[-1] == horizon else np.append(times, horizon)
-
-
-def _episodes(log: EpisodeLog, horizon: int) -> Episodes:
-    n = int(log.seen[1])
-    start = log.start[:n].copy()
-    length = np.diff(start, append=horizon + 1)
-    return Episodes(
-        start, length, log.gain[:n].copy(), log.sweeps[:n].copy(), log.policy[:n].copy(),
-        log.since[:n].copy(),
-    )  # fmt: skip
+            return True
+    return False
 
 
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import fields_of, freeze, index, inlined, jit, specialised, thaw
+from switchmdp.compiled import fields_of, index, inlined, jit, specialised
 from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
@@ -321,13 +321,13 @@ def _stretch_by_policy(
     return t, state, point, rewards, means
 
 
-def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int,
-        every: int, due: Any) -> Any:  # fmt: skip
+@jit
+def run(agent: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int, every: int,
+        due: Any) -> Any:  # fmt: skip
     """From a position to the horizon, or until the log is full or the flag `due` is set.
 
-    Returns the agent and the position then.
+    Returns the numbers of the position then.
     """
-    agent = thaw(agent_state)
     patches, change_points, gains = world.patches, world.change_points, world.gains
     row = world.model.row
     t, state, change, segment, before, rewards, means, sums = at
@@ -367,5 +367,7 @@ def run(agent_state: Any, log: Any, world: Any, trace: Any, at: Any, horizon: in
             sm, sm_rest = add_exactly(sm, sm_rest, means)
             settled = (sg, sg_rest, sr, sr_rest, sm, sm_rest)
             before, rewards, means, segment = 0.0, 0.0, 0.0, t
-    position = (t, state, change, segment, before, rewards, means, settled)
-    return freeze(agent), position
+    sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
+    return (
+        t, state, change, segment, before, rewards, means, sg, sg_rest, sr, sr_rest, sm, sm_rest
+    )  # fmt: skip

@@ -6,8 +6,9 @@ consecutive ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,43 @@ class Record:
         """The sum of all rewards."""
         settled = self.position.settled
         return settled.rewards + settled.rewards_rest + self.position.rewards
+
+
+class Records(Sequence[Record]):
+    """The records of a batch. `regret` and `pseudo_regret` have one row for each run.
+
+    `records[i]` is the record of run i; its curves are row i. `seconds[i]` is the time that its
+    steps took.
+
+    >>> import switchmdp as sm
+    >>> problem = sm.problems.random_switching(5, 3, changes=1, horizon=100, seed=0)
+    >>> agents = [sm.agents.Random(5, 3), sm.agents.UCRL2(5, 3)]
+    >>> sm.simulate_batch(agents, problem, horizon=100)
+    Records(2 runs, 100 points each)
+    """
+
+    def __init__(
+        self, times: NDArray[np.int64], regret: NDArray[np.float64],
+        pseudo_regret: NDArray[np.float64], seconds: Sequence[float], records: list[Record],
+    ) -> None:  # fmt: skip
+        self.times, self.regret, self.pseudo_regret = times, regret, pseudo_regret
+        self.seconds = np.array(seconds)
+        self._records = records
+
+    def __repr__(self) -> str:
+        return f"Records({len(self)} runs, {len(self.times)} points each)"
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, i: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[Record]: ...
+
+    def __getitem__(self, i: int | slice) -> Record | list[Record]:
+        return self._records[i]
 
 
 def grid_to_continue(
