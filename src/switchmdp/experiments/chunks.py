@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ from switchmdp.experiments.spec import describe_error
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.planning import hardness
 from switchmdp.planning.gain import optimal_gains
-from switchmdp.simulation import Record, simulate
+from switchmdp.simulation import Record, Records, simulate_batch
 from switchmdp.simulation.bad_steps import LARGEST, count_bad_steps
 from switchmdp.storage import Arrays
 
@@ -111,45 +112,56 @@ def _runs(plan: Plan, chunk: Chunk, agent_index: int, cancelled: threading.Event
         shown.update(parameters if not shown else {})
         return problem, agent
 
-    def run(row: int, problem: SwitchingMDP, agent: Any) -> tuple[SwitchingMDP, Any, Record]:
-        began = time.perf_counter()
-        record = _run(agent, problem, plan, seed(row), cancelled)
-        seconds[row] = time.perf_counter() - began
-        return problem, agent, record
-
-    def write(row: int, problem: SwitchingMDP, agent: Any, record: Record) -> tuple[()]:
-        bad = count_bad_steps(record, problem, experiment.epsilon)
-        if bad is None and experiment.horizon <= LONGEST:
-            agent, _ = make_agent(variant, factory, problem, experiment.horizon, seed(row))
-            record = _run(agent, problem, plan, seed(row), cancelled, trajectory=True)
+    def run(rows: Sequence[int], made: Sequence[tuple[SwitchingMDP, Any]]) -> None:
+        """Run a batch and write its results."""
+        seeds = [seed(row) for row in rows]
+        records = _run(plan, made, seeds, cancelled)
+        for row, (problem, agent), record in zip(rows, made, records, strict=True):
             bad = count_bad_steps(record, problem, experiment.epsilon)
-        _write(arrays, row, record, agent, bad)
-        if record.episodes is not None and len(record.episodes):
-            restarts[row] = record.episodes.restarts
-            arrays["n_restarts"][row] = len(restarts[row])
-        return ()
+            if bad is None and experiment.horizon <= LONGEST:
+                agent = make(row)[1]
+                (record,) = _run(plan, [(problem, agent)], [seed(row)], cancelled, trajectory=True)
+                bad = count_bad_steps(record, problem, experiment.epsilon)
+            _write(arrays, row, record, agent, bad)
+            if record.episodes is not None and len(record.episodes):
+                restarts[row] = record.episodes.restarts
+                arrays["n_restarts"][row] = len(restarts[row])
+        for row, duration in zip(rows, records.seconds.tolist(), strict=True):
+            seconds[row] = duration
 
     def seed(row: int) -> int:
         return run_seed(experiment.seed, chunk.first + row)
 
+    def succeeds(rows: Sequence[int]) -> bool:
+        """Run a batch; False if one of its runs failed."""
+        try:
+            run(rows, [make(row) for row in rows])
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException:  # `run_alone` finds out which, and records why
+            return False
+        return True
+
+    def run_alone(row: int) -> None:
+        """Run one problem; if that fails, record why."""
+        try:
+            run([row], [make(row)])
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:  # an agent may raise anything, even SystemExit
+            _clear(arrays, row)
+            i = chunk.first + row
+            failures.append(_failure(plan, chunk, variant.name, i, error))
+
     # All agents of a batch are made, then all are run, then all are written: alternating would be
     # slower, because each run evicts Python's data from the processor's caches.
-    small = plan.compiled[agent_index] and plan.pairs[chunk.setting] <= SMALL
-    size = BATCH if small else 1
+    together = plan.compiled[agent_index] and plan.pairs[chunk.setting] <= SMALL
+    size = BATCH if together else 1
     for first in range(0, n, size):
-        batch: dict[int, Any] = dict.fromkeys(range(first, min(first + size, n)), ())
-        for step in (make, run, write):
-            for row, values in list(batch.items()):
-                try:
-                    batch[row] = step(row, *values)
-                except (KeyboardInterrupt, MemoryError):
-                    raise
-                except BaseException as error:  # an agent may raise anything, even SystemExit
-                    del batch[row]
-                    _clear(arrays, row)
-                    i = chunk.first + row
-                    failures.append(_failure(plan, chunk, variant.name, i, error))
-    failures.sort(key=lambda failure: failure["problem"])
+        rows = range(first, min(first + size, n))
+        if not (together and succeeds(rows)):
+            for row in rows:
+                run_alone(row)
     succeeded = [restarts[row] for row in sorted(restarts) if not arrays["failed"][row]]
     arrays["restarts"] = np.concatenate([np.zeros(0, np.int64), *succeeded])
     return Outcome(arrays, {"parameters": shown}, failures, seconds)
@@ -163,18 +175,19 @@ def _clear(arrays: Arrays, row: int) -> None:
 
 
 def _run(
-    agent: Any, problem: SwitchingMDP, plan: Plan, seed: int, cancelled: threading.Event, *,
-    trajectory: bool = False,
-) -> Record:  # fmt: skip
-    experiment = plan.experiment
+    plan: Plan, made: Sequence[tuple[SwitchingMDP, Any]], seeds: Sequence[int],
+    cancelled: threading.Event, *, trajectory: bool = False,
+) -> Records:  # fmt: skip
+    experiment, problems = plan.experiment, [problem for problem, _ in made]
 
-    def stop_if_cancelled(done: int, horizon: int) -> None:
+    def stop_if_cancelled(done: int, total: int) -> None:
         if cancelled.is_set():
             raise KeyboardInterrupt
 
-    return simulate(
-        agent, problem, experiment.horizon, seed=seed, initial_state=experiment.initial_state,
-        every=experiment.grid, episodes=problem.n_states <= LARGEST, trajectory=trajectory,
+    return simulate_batch(
+        [agent for _, agent in made], problems, experiment.horizon, seeds,
+        experiment.initial_state, every=experiment.grid,
+        episodes=problems[0].n_states <= LARGEST, trajectory=trajectory,
         progress=stop_if_cancelled,
     )  # fmt: skip
 

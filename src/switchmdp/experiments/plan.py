@@ -53,7 +53,7 @@ PROBLEM_ROLE, RUN_ROLE, AGENT_ROLE = 0, 1, 2
 DEFAULT_DELTA = 0.05
 MOST_RUNS = 10**8
 MOST_PAIRINGS = 10**5  # settings × agents: each is tried before anything runs
-SECONDS_PER_CHUNK = 1.0
+SECONDS_PER_CHUNK = 0.25
 MOST_PROBLEMS = 500  # in one chunk
 
 Factories = Mapping[str, Callable[..., Any]]
@@ -406,7 +406,7 @@ def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:
     return Fault(path, dict(variant.parameters), f"parameters that it accepts ({reason})")
 
 
-# Chunks of about a second of work.
+# Chunks of about a quarter of a second of work.
 
 
 def block_sizes(plan: Plan) -> BlockSizes:
