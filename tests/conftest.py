@@ -7,6 +7,7 @@ CI tries a tenth of the examples of `make soak`, always the same ones. The brows
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+
+# A shell script starts background jobs with Ctrl-C ignored, and all processes inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first example may compile for many seconds, so that no time limit makes sense.
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}

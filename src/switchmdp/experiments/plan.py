@@ -410,7 +410,7 @@ def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:
 
 
 def block_sizes(plan: Plan) -> BlockSizes:
-    """How many runs take about a second, for each setting and agent.
+    """How many runs take about a quarter of a second, for each setting and agent.
 
     The estimate uses only sizes, so that it is the same on every machine.
     """

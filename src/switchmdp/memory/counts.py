@@ -283,6 +283,29 @@ class Counts(Slots):
             add_reward(high, low, pair, rewards[index(i)], -1)
             count[index(offset[pair] + slots[index(i)])] -= 1
 
+    def exchange(
+        self, pairs: Any, nexts: Any, rewards: Any, first: int,
+        ring_pairs: Any, ring_nexts: Any, ring_rewards: Any, at: int, n: int,
+    ) -> None:  # fmt: skip
+        """Replace n steps of a ring by those of a log; rows must be full.
+
+        As `remove`, `add` and `copy_steps` in one pass, which takes half the time.
+        """
+        visits, high, low = self.visits, self.high, self.low
+        offset, count = self.offset, self.count
+        for i in range(n):
+            here, there = index(at + i), index(first + i)
+            old, new = index(ring_pairs[here]), index(pairs[there])
+            visits[old] -= 1
+            add_reward(high, low, old, ring_rewards[here], -1)
+            count[index(offset[old] + ring_nexts[here])] -= 1
+            visits[new] += 1
+            add_reward(high, low, new, rewards[there], 1)
+            count[index(offset[new] + nexts[there])] += 1
+            ring_pairs[here] = pairs[there]
+            ring_nexts[here] = nexts[there]
+            ring_rewards[here] = rewards[there]
+
     def moved(self, pairs: Pairs, place: Any) -> Counts:
         """The same counts among more pairs, where pair x is now place[x]."""
         new = Counts(pairs)

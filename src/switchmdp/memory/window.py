@@ -103,6 +103,9 @@ class Window:
         done = max(0, n - self.window)
         if done > 0:  # the log alone is longer than the window
             self.clear()
+        if self.size == self.window and self.counts.full:
+            self.exchange(pairs, nexts, rewards, n)
+            return
         self.forget(max(0, self.size + n - done - self.window))
         self.counts.add(pairs, nexts, rewards, done, n)
         self.reserve(self.size + n - done)
@@ -115,6 +118,19 @@ class Window:
             part = min(n - done, room - at)
             copy_steps(pairs, nexts, rewards, done, ring_pairs, ring_slots, ring_rewards, at, part)
             done, at = done + part, 0
+
+    def exchange(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
+        """Replace the n oldest steps of a full ring by those of a log."""
+        done, at, room = 0, self.head, self.pairs.size
+        while done < n:  # one contiguous part of the ring after the other
+            part = min(n - done, room - at)
+            self.counts.exchange(
+                pairs, nexts, rewards, done, self.pairs, self.slots, self.rewards, at, part
+            )
+            done, at = done + part, at + part
+            if at == room:
+                at = 0
+        self.head = at
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; pair x is now place[x]. The steps are counted again."""
