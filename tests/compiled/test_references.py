@@ -64,13 +64,13 @@ def test_the_loop_that_follows_a_policy_counts_none() -> None:
     def drive(world: Any, trace: Any, rows: Any, account: Any, arrays: Any) -> Any:
         choice, quota, pairs, nexts, rewards = arrays
         return follow(
-            COMMON, world, trace, rows, 1, account, choice, quota, pairs, nexts, rewards,
+            COMMON, True, world, trace, rows, 1, account, choice, quota, pairs, nexts, rewards,
             0, 1, 0, 200, 10, 0, 0.0, 0.0,
         )  # fmt: skip
 
     world = World(
-        model, problem.pairs.actions, problem.patches, problem.change_points, np.ones(3), 0, 0.0,
-        stream(0), stream(1),
+        model, True, problem.pairs.actions, problem.patches, problem.change_points, np.ones(3),
+        0, 0.0, stream(0), stream(1),
     )  # fmt: skip
     empty = np.zeros(0, np.int32)
     trace = Trace(np.zeros(100), np.zeros(100), empty, empty, np.zeros(0))

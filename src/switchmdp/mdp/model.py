@@ -39,6 +39,14 @@ class Model(NamedTuple):
         _cumulate(arrays["start"], arrays["stop"], arrays["probabilities"], cumulative)
         return cls(cumulative=cumulative, **arrays)
 
+    def has_full_rows(self) -> bool:
+        """Whether every row lists all states in order; False if there are many states."""
+        n_states = len(self.starts) - 1
+        if n_states > FULL_ROWS_UP_TO or not (self.stop - self.start == n_states).all():
+            return False
+        states = np.arange(n_states)
+        return bool((self.successors[self.start[:, None] + states] == states).all())
+
     def __repr__(self) -> str:
         return (
             f"Model({len(self.starts) - 1} states, {len(self.row)} pairs, {len(self.mean)} rows, "
@@ -72,8 +80,14 @@ def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
 
 
 @inlined
-def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, words: Any) -> Any:
-    """The next state of a row: the first whose cumulative probability exceeds a uniform draw."""
+def draw_successor(
+    start: int, stop: int, full_rows: bool, successors: Any, cumulative: Any, words: Any
+) -> Any:
+    """The next state of a row: the first whose cumulative probability exceeds a uniform draw.
+
+    With `full_rows` it is the position in the row. Reading it from `successors` would add a load to
+    the way from one state to the next.
+    """
     u = uniform(words)
     if stop - start > 16:
         low, high = start, stop - 1
@@ -83,7 +97,7 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
                 high = middle
             else:
                 low = middle + 1
-        return np.int64(successors[index(low)])
+        return np.int64(low - start) if full_rows else np.int64(successors[index(low)])
     # Counting has no branch that a processor could mispredict. Four at a time: otherwise LLVM makes
     # vectors of these few numbers, and adding up a vector takes longer than all the rest.
     position: Any = start
@@ -99,4 +113,6 @@ def draw_successor(start: int, stop: int, successors: Any, cumulative: Any, word
     while k + 1 < stop:
         position += np.int64(u >= cumulative[index(k)])
         k += 1
+    if full_rows:
+        return np.int64(position - start)
     return np.int64(successors[index(position)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,11 @@ class SwitchingMDP(OverPairs):
             f"SwitchingMDP({self.n_states} states, {self.n_actions} actions, "
             f"{self.changes} changes, {len(self.model.mean)} rows, {self.law})"
         )
+
+    @cached_property
+    def full_rows(self) -> bool:
+        """Whether every row lists all states in order."""
+        return self.model.has_full_rows()
 
     @property
     def changes(self) -> int:

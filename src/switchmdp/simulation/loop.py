@@ -40,6 +40,7 @@ class World(NamedTuple):
     """The problem as the loop sees it. `model.row` changes as time goes on."""
 
     model: Model
+    full_rows: bool  # every row lists all states in order
     actions: NDArray[np.int64]
     patches: Patches
     change_points: NDArray[np.int64]
@@ -97,7 +98,11 @@ class Account(NamedTuple):
 
 
 class PolicyRows(NamedTuple):
-    """The row of each state under the current policy; valid where `known` is the current number."""
+    """The row of each state under the current policy.
+
+    Full rows are looked up at once, others when a state is visited: there may be very many. Then
+    they are valid where `known` is the current number.
+    """
 
     known: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -230,7 +235,7 @@ def stretch(
             note_episode(agent, log, t)
         y = index(row[index(pair)])
         reward = draw_reward(law, parameter, mean[y], reward_words)
-        target = draw_successor(start[y], end[y], successors, cumulative, move_words)
+        target = draw_successor(start[y], end[y], False, successors, cumulative, move_words)
         agent.observe(state, action, reward, target)
         rewards += reward
         means += mean[y]
@@ -247,10 +252,18 @@ def stretch(
 
 
 @inlined
+def look_up_row(rows: Any, model: Any, state: Any, pair: Any) -> None:
+    """Write the row of a state's pair into the table."""
+    y = index(model.row[index(pair)])
+    rows.start[state], rows.stop[state] = model.start[y], model.stop[y]
+    rows.mean[state] = model.mean[y]
+
+
+@inlined
 def follow(
-    law: int, world: Any, trace: Any, rows: Any, number: int, account: Any, choice: Any, quota: Any,
-    log_pair: Any, log_next: Any, log_reward: Any, n: int, t: int, state: int, last: int, grid: int,
-    point: int, rewards: float, means: float,
+    law: int, full_rows: bool, world: Any, trace: Any, rows: Any, number: int, account: Any,
+    choice: Any, quota: Any, log_pair: Any, log_next: Any, log_reward: Any, n: int, t: int,
+    state: int, last: int, grid: int, point: int, rewards: float, means: float,
 ) -> Any:  # fmt: skip
     """Follow the policy up to step `last` or the end of a quota, logging from position n on."""
     model, parameter = world.model, world.parameter
@@ -258,15 +271,17 @@ def follow(
     reward_words, move_words = world.reward_words, world.move_words
     known, start, stop, mean = rows.known, rows.start, rows.stop, rows.mean
     every, horizon = account.every, account.horizon
+    if full_rows:
+        for i in range(choice.size):
+            look_up_row(rows, model, index(i), choice[index(i)])
     while t <= last and quota[index(state)] > 0:
         s, pair = index(state), choice[index(state)]
-        if known[s] != number:
-            y = index(model.row[index(pair)])
-            start[s], stop[s], mean[s] = model.start[y], model.stop[y], model.mean[y]
+        if not full_rows and known[s] != number:
+            look_up_row(rows, model, s, pair)
             known[s] = number
         expected = mean[s]
         reward = draw_reward(law, parameter, expected, reward_words)
-        target = draw_successor(start[s], stop[s], successors, cumulative, move_words)
+        target = draw_successor(start[s], stop[s], full_rows, successors, cumulative, move_words)
         quota[s] -= 1
         log_pair[index(n)] = pair
         log_next[index(n)] = target
@@ -300,16 +315,21 @@ def _stretch_by_policy(
         log_pair, log_next, log_reward = agent.log_pair, agent.log_next, agent.log_reward
         n, begin, origin = agent.logged, t, state
         last = min(stop, t + agent.patience() - 1)
-        # Twice the same, so that the common law's loop is compiled without the other laws in it.
-        if world.law == COMMON:
+        # Three times the same, so that common cases are compiled without all others in them.
+        if world.law == COMMON and world.full_rows:
             t, state, grid, point, rewards, means = follow(
-                COMMON, world, trace, rows, begin, account, choice, quota, log_pair, log_next,
-                log_reward, n, t, state, last, grid, point, rewards, means,
+                COMMON, True, world, trace, rows, begin, account, choice, quota, log_pair,
+                log_next, log_reward, n, t, state, last, grid, point, rewards, means,
+            )  # fmt: skip
+        elif world.law == COMMON:
+            t, state, grid, point, rewards, means = follow(
+                COMMON, False, world, trace, rows, begin, account, choice, quota, log_pair,
+                log_next, log_reward, n, t, state, last, grid, point, rewards, means,
             )  # fmt: skip
         else:
             t, state, grid, point, rewards, means = follow(
-                world.law, world, trace, rows, begin, account, choice, quota, log_pair, log_next,
-                log_reward, n, t, state, last, grid, point, rewards, means,
+                world.law, False, world, trace, rows, begin, account, choice, quota, log_pair,
+                log_next, log_reward, n, t, state, last, grid, point, rewards, means,
             )  # fmt: skip
         if keep:
             for i in range(t - begin):

@@ -44,6 +44,7 @@ class Run:
         last = int(problem.change_points.searchsorted(horizon, side="right"))
         self.world = World(
             model=problem.model_at(position.change),
+            full_rows=problem.full_rows,
             actions=problem.pairs.actions,
             patches=problem.patches,
             change_points=problem.change_points[:last].copy(),
