@@ -47,6 +47,7 @@ def main() -> int:
         "gain": lambda: speed.gain(options.rivals),
         "diameter and changes": speed.diameter_and_changes,
         "large": large.problems,
+        "Python per run": engine.python_per_run,
         "the paper's experiment": engine.figure_1,
         "the service": load.service,
     }
