@@ -72,7 +72,7 @@ def test_blocks_depend_on_sizes_alone_and_shrink_with_the_horizon(small: Small, 
         for horizon in (300, 300, 10**5, 10**9)
     ]
     assert sizes[0] == sizes[1]
-    assert sizes[0][0] == (500, 500, 400)
+    assert sizes[0][0] == (500, 500, 100)
     assert sizes[2][0][0] > sizes[2][0][2] == 1
     assert sizes[3] == ((1, 1, 1), (1, 1, 1))
 

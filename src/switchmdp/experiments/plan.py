@@ -421,7 +421,7 @@ def block_sizes(plan: Plan) -> BlockSizes:
 def _block_size(plan: Plan, setting: int, agent: int) -> int:
     steps = plan.experiment.horizon
     if plan.compiled[agent]:
-        seconds = 1e-3 + steps * 3e-8 * (1.0 + plan.pairs[setting] / 100.0)
+        seconds = 2e-4 + steps * 2e-8 * (1.0 + plan.pairs[setting] / 100.0)
     else:
         seconds = 1e-3 + steps * 5e-6
     return int(min(max(1.0, SECONDS_PER_CHUNK / seconds), MOST_PROBLEMS))
