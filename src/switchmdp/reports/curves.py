@@ -109,9 +109,13 @@ def _drawn_steps(setting: Setting, changes: tuple[int, ...], most: int) -> NDArr
 def _segment_starts(setting: Setting, steps: NDArray[np.int64]) -> Floats:
     """Return the number of steps before the segment of each step: (problems, steps)."""
     rows = np.empty((setting.n_problems, len(steps)))
+    known: dict[bytes, Floats] = {}  # problems often share their change points
     for row, points in zip(rows, setting.change_points, strict=True):
-        boundaries = np.r_[0, points - 1]
-        row[:] = boundaries[np.maximum(np.searchsorted(boundaries, steps) - 1, 0)]
+        key = points.tobytes()
+        if key not in known:
+            boundaries = np.r_[0.0, points - 1]
+            known[key] = boundaries[np.maximum(np.searchsorted(boundaries, steps) - 1, 0)]
+        row[:] = known[key]
     return rows
 
 

@@ -73,8 +73,8 @@ def final_regrets(setting: Setting, agent: str) -> Floats:
     >>> final_regrets(as_setting([10, 20], {"a": [[1, 2], [3, 4]]}), "a").tolist()
     [2.0, 4.0]
     """
-    last: Floats = regret_curves(setting, agent)[:, -1]
-    return last
+    runs = runs_of(setting, agent)
+    return np.where(runs.failed, np.nan, runs.regret[:, -1])
 
 
 def regret_at(setting: Setting, rows: Floats, steps: Floats) -> Floats:
@@ -235,17 +235,21 @@ def segment_boundaries(setting: Setting) -> Floats:
     >>> segment_boundaries(as_setting([10, 20], {"a": [[1, 2]]}, change_points=[6])).tolist()
     [[0.0, 5.0, 20.0]]
     """
-    ends = [_last_steps(setting, i)[:MOST_SEGMENTS] for i in range(setting.n_problems)]
-    boundaries = np.full((len(ends), 1 + max(map(len, ends), default=1)), np.nan)
+    # Without a loop over problems: there may be thousands, and every table by segment starts here.
+    n, horizon = setting.n_problems, setting.horizon
+    points = np.concatenate([np.zeros(0, np.int64), *setting.change_points])
+    problems = np.repeat(np.arange(n), [len(each) for each in setting.change_points])
+    early = points <= horizon
+    points, problems = points[early], problems[early]
+    changes = np.bincount(problems, minlength=n)
+    places = np.arange(len(points)) - np.repeat(np.cumsum(changes) - changes, changes)
+    boundaries = np.full((n, 1 + min(MOST_SEGMENTS, 1 + int(changes.max(initial=0)))), np.nan)
     boundaries[:, 0] = 0
-    for row, last in zip(boundaries, ends, strict=True):
-        row[1 : 1 + len(last)] = last
+    shown = places < MOST_SEGMENTS
+    boundaries[problems[shown], 1 + places[shown]] = points[shown] - 1
+    complete = np.nonzero(changes < MOST_SEGMENTS)[0]
+    boundaries[complete, 1 + changes[complete]] = horizon
     return boundaries
-
-
-def _last_steps(setting: Setting, i: int) -> Steps:
-    points = setting.change_points[i]
-    return np.append(points[points <= setting.horizon] - 1, setting.horizon)
 
 
 def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tuple[Interval, ...]:

@@ -13,12 +13,13 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import curves, figures, measures, tables
-from switchmdp.reports.claims import Sentence, by_sentence, claims_table, judge_all
+from switchmdp.reports.claims import Sentence, Verdict, by_sentence, claims_table, judge_all
 from switchmdp.reports.page import (
     Block,
     Claims,
@@ -58,10 +59,29 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     ...     [path.name for path in paths]
     ['index.html', 'tables.md']
     """
-    target = Path(folder)
-    files = [target / "index.html", write_tables(results, target)]
-    write_page(experiment_page(results), files[0])
+    target, shared = Path(folder), Shared(results)
+    files = [target / "index.html", target / "tables.md"]
+    write_markdown(markdown(results, shared), files[1])
+    write_page(experiment_page(results, shared), files[0])
     return files + figures.save_figures(report_figures(results), target / "figures")
+
+
+class Shared:
+    """What several parts of a report show, computed once, when it is first needed."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on the claims."""
+        return judge_all(self.results)
+
+    @cached_property
+    def tables(self) -> dict[str, list[Table]]:
+        """The tables of each setting, by its key."""
+        settings, epsilon = self.results.settings, self.results.epsilon
+        return {name: tables.setting_tables(one, epsilon) for name, one in settings.items()}
 
 
 def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
@@ -113,13 +133,14 @@ def _file_name(text: str) -> str:
 # Tables ------------------------------------------------------------------------------------------
 
 
-def all_tables(results: Results) -> Iterator[Table]:
+def all_tables(results: Results, shared: Shared | None = None) -> Iterator[Table]:
     """Yield every table, in the order of the report."""
+    shared = shared or Shared(results)
     if results.claims:
-        yield claims_table(results)
+        yield claims_table(shared.verdicts)
     yield from overview(results)
-    for setting in results.settings.values():
-        yield from tables.setting_tables(setting, results.epsilon)
+    for of_setting in shared.tables.values():
+        yield from of_setting
     yield tables.hardness_table(results)
 
 
@@ -129,11 +150,11 @@ def overview(results: Results) -> list[Table]:
     return [tables.overview_table(results)] if many else []
 
 
-def markdown(results: Results) -> str:
+def markdown(results: Results, shared: Shared | None = None) -> str:
     """Return all tables as Markdown."""
     origin = "\n".join(f"- {key}: {value}" for key, value in results.provenance.items())
     head = html.escape(f"# {printable(results.title)}\n\n{origin}".rstrip(), quote=False)
-    parts = [head, *(table.markdown() for table in all_tables(results))]
+    parts = [head, *(table.markdown() for table in all_tables(results, shared))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -196,21 +217,19 @@ def _wrapped(text: str, indent: str) -> list[str]:
 HOW_TO_READ = Section("reading", "How to read this page", [HowToRead()])
 
 
-def experiment_page(results: Results) -> Page:
+def experiment_page(results: Results, shared: Shared | None = None) -> Page:
     """Return the page of an experiment.
 
     >>> page = experiment_page(Results("Nothing yet", 0.1, {}))
     >>> page.summary, [section.title for section in page.sections if section.blocks]
     ('No results.', ['How to read this page'])
     """
-    sentences = by_sentence(judge_all(results))
+    shared = shared or Shared(results)
+    sentences = by_sentence(shared.verdicts)
     sections = [
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
         HOW_TO_READ,
-        *(
-            setting_section(results, name, tables.setting_tables(setting, results.epsilon))
-            for name, setting in results.settings.items()
-        ),
+        *(setting_section(results, name, shown) for name, shown in shared.tables.items()),
         *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
     return Page(results.title, _summary(results, sentences), sections)
