@@ -63,7 +63,7 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     files = [target / "index.html", target / "tables.md"]
     write_markdown(markdown(results, shared), files[1])
     write_page(experiment_page(results, shared), files[0])
-    return files + figures.save_figures(report_figures(results), target / "figures")
+    return files + figures.save_figures(report_figures(results, shared), target / "figures")
 
 
 class Shared:
@@ -82,6 +82,12 @@ class Shared:
         """The tables of each setting, by its key."""
         settings, epsilon = self.results.settings, self.results.epsilon
         return {name: tables.setting_tables(one, epsilon) for name, one in settings.items()}
+
+    @cached_property
+    def views(self) -> dict[str, curves.Views]:
+        """The curves of regret over time of each setting, by its key."""
+        settings = self.results.settings.items()
+        return {name: curves.regret_views(self.results, one) for name, one in settings}
 
 
 def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
@@ -105,16 +111,18 @@ def write_markdown(text: str, path: Path) -> Path:
 # Figures -----------------------------------------------------------------------------------------
 
 
-def report_figures(results: Results) -> Iterator[tuple[str, Any]]:
+def report_figures(results: Results, shared: Shared | None = None) -> Iterator[tuple[str, Any]]:
     """Yield every figure of the report with its file name (without suffix)."""
-    settings = list(results.settings.values())
+    settings = list(results.settings.items())
     groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
     for i, group in enumerate(groups if settings else []):
         suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
-        yield f"regret{suffix}", figures.regret_figure(list(map(curves.regret_panel, group)))
+        known = {key: shared.views[key][curves.REGRET] for key, _ in group} if shared else {}
+        panels = [curves.regret_panel(one, known.get(key)) for key, one in group]
+        yield f"regret{suffix}", figures.regret_figure(panels)
         quantiles = [
             (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
-            for one in group
+            for _, one in group
         ]
         yield f"final{suffix}", figures.distribution_figure(quantiles)
     for parameter in curves.swept_parameters(results):
@@ -229,7 +237,10 @@ def experiment_page(results: Results, shared: Shared | None = None) -> Page:
     sections = [
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
         HOW_TO_READ,
-        *(setting_section(results, name, shown) for name, shown in shared.tables.items()),
+        *(
+            setting_section(results, name, shown, shared.views[name])
+            for name, shown in shared.tables.items()
+        ),
         *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
     return Page(results.title, _summary(results, sentences), sections)
@@ -246,10 +257,12 @@ def common_sections(results: Results, further: Section) -> list[Section]:
     ]
 
 
-def setting_section(results: Results, name: str, shown: Sequence[Table]) -> Section:
+def setting_section(
+    results: Results, name: str, shown: Sequence[Table], views: curves.Views | None = None
+) -> Section:
     """Return the section of one setting: the regret chart and the given tables."""
     i, setting = list(results.settings).index(name), results.settings[name]
-    plot = Plot(curves.regret_chart(results, setting), _change_caption(setting))
+    plot = Plot(curves.regret_chart(results, setting, views), _change_caption(setting))
     return Section(f"setting-{i + 1}", setting.name, [plot, *(t for t in shown if t.rows)])
 
 
