@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from switchmdp.reports.page import (
     Page,
     Plot,
     Section,
+    require_jinja2,
     write_page,
 )
 from switchmdp.reports.tables import UNKNOWN, Table, count, number, printable
@@ -61,9 +63,18 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     """
     target, shared = Path(folder), Shared(results)
     files = [target / "index.html", target / "tables.md"]
-    write_markdown(markdown(results, shared), files[1])
-    write_page(experiment_page(results, shared), files[0])
-    return files + figures.save_figures(report_figures(results, shared), target / "figures")
+    require_jinja2()
+    # Drawing is Python code, resampling is matrix products: with two cores they run side by side.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        if results.settings:
+            pool.submit(figures.import_matplotlib)  # if that fails, drawing fails as well
+        _ = shared.views  # now, because both threads need them
+        drawn = pool.submit(
+            figures.save_figures, report_figures(results, shared), target / "figures"
+        )
+        write_markdown(markdown(results, shared), files[1])
+        write_page(experiment_page(results, shared), files[0])
+        return files + drawn.result()
 
 
 class Shared:
