@@ -24,6 +24,7 @@ import large
 import load
 import play
 import posterior
+import report
 import speed
 import startup
 import switchmdp
@@ -48,6 +49,7 @@ def main() -> int:
         "diameter and changes": speed.diameter_and_changes,
         "large": large.problems,
         "the paper's experiment": engine.figure_1,
+        "the report": report.figure_1,
         "the service": load.service,
     }
     print(
