@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from switchmdp.cli import Exit, command, say, say_json, warn
+from switchmdp.cli import Exit, command, say, say_json, tell, warn
 from switchmdp.errors import DamagedFile, MissingExtra
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.store import Store, load_results, open_store
@@ -33,12 +33,16 @@ def resume_command(store: Store) -> str:
 
 def write_and_show(folder: Path, out: Path | None = None) -> int:
     """Write the report of a folder and print its tables; without the extra, only tables."""
-    from switchmdp.reports.report import summary, write_report, write_tables
+    from switchmdp.reports.report import summary, unfinished_runs, write_report, write_tables
 
-    return write_and_print(
-        load_folder(folder), out or folder / "report", "report", summary=summary,
+    results = load_folder(folder)
+    code = write_and_print(
+        results, out or folder / "report", "report", summary=summary,
         whole=write_report, plain=write_tables,
     )  # fmt: skip
+    if unfinished_runs(results):
+        tell(f"to resume: {resume_command(open_store(folder))}")
+    return code
 
 
 def write_and_print(

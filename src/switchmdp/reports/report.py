@@ -205,12 +205,20 @@ def summary(results: Results) -> str:
         parts.append(f"{len(settings) - MOST_SHOWN} more settings are in the report")
     if results.claims:
         parts.append(_verdicts(results))
-    unfinished = sum(
-        measures.unfinished_runs(runs) for setting in settings for runs in setting.agents.values()
-    )
-    if unfinished:
-        parts.append(f"not complete: {unfinished} runs are still to be done")
+    if left := unfinished_runs(results):
+        verb = "is" if left == 1 else "are"
+        parts.append(f"not complete: {count(left, 'run')} {verb} still to be done")
     return "\n\n".join(parts)
+
+
+def unfinished_runs(results: Results) -> int:
+    """Return the number of runs that neither failed nor reached the horizon.
+
+    >>> unfinished_runs(Results("Nothing yet", 0.1, {}))
+    0
+    """
+    settings = results.settings.values()
+    return sum(measures.unfinished_runs(runs) for one in settings for runs in one.agents.values())
 
 
 def _verdicts(results: Results) -> str:
