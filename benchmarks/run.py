@@ -24,6 +24,7 @@ import large
 import load
 import play
 import posterior
+import report
 import speed
 import startup
 import switchmdp
@@ -49,6 +50,7 @@ def main() -> int:
         "large": large.problems,
         "Python per run": engine.python_per_run,
         "the paper's experiment": engine.figure_1,
+        "the report": report.figure_1,
         "the service": load.service,
     }
     print(

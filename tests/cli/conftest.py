@@ -71,7 +71,7 @@ from switchmdp.cli import main
 if {"run", "resume", "report"} & set(sys.argv):
     from switchmdp.reports import report
 
-    report.report_figures = lambda results: iter(())
+    report.report_figures = lambda *_: iter(())
 main()
 """
 
@@ -92,7 +92,7 @@ Call = Callable[..., Said]
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # its effect is tested in test_trust.py
-    monkeypatch.setattr(report, "report_figures", lambda results: iter(()))
+    monkeypatch.setattr(report, "report_figures", lambda *_: iter(()))
     (tmp_path / "small.toml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "own_agents.py").write_text(MODULE, encoding="utf-8")
     for name in ("First", "Fails"):

@@ -185,6 +185,7 @@ def test_a_report_of_an_incomplete_experiment_says_so(call: Any, half_done: Path
     said = call("report", half_done)
     assert said.code == 0
     assert "not complete: 3 runs are still to be done" in said.out
+    assert f"to resume: switchmdp resume {half_done}\n" in said.err
     assert "9 of 12: not complete" in (half_done / "report/tables.md").read_text("utf-8")
     assert "not complete" in (half_done / "report/index.html").read_text("utf-8")
 
@@ -195,10 +196,12 @@ def test_a_report_without_any_runs_can_be_written(call: Any, done: Path) -> None
     said = call("report", done)
     assert said.code == 0
     assert "not complete: 12 runs" in said.out
+    assert f"to resume: switchmdp resume {done}\n" in said.err
 
 
 def test_a_report_can_be_written_to_another_folder(call: Any, done: Path) -> None:
     said = call("report", done, "--out", "my report")
+    assert "to resume" not in said.err
     assert said.out.endswith("\nreport: my report/index.html\n")
     assert Path("my report/tables.md").exists()
     assert not (done / "report").exists()

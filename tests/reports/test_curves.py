@@ -14,6 +14,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.reports.curves import (
     ENOUGH_PROBLEMS,
+    REGRET,
     diameter_panels,
     needs_log_axis,
     parameter_panels,
@@ -22,6 +23,7 @@ from switchmdp.reports.curves import (
     regret_by_parameter,
     regret_chart,
     regret_panel,
+    regret_views,
     swept_parameters,
 )
 from switchmdp.reports.figures import Panel
@@ -82,6 +84,22 @@ def test_regret_within_segments_uses_the_changes_of_each_problem(make_results: M
     within = dict(zip(chart["x"], chart["views"][2]["curves"][0][0], strict=True))
     assert [within[t] for t in (4_000, 5_000, 6_000, 7_000)] == [4_000, 3_000, 4_000, 2_000]
     assert chart["marks"] == []
+
+
+def test_a_figure_shows_the_same_curves_whether_the_page_computed_them_or_not(
+    make_results: Maker,
+) -> None:
+    for points in (50, 5_000):  # all points are on the page; only some
+        results, name = only(make_results(points=points, n=4))
+        setting = results.settings[name]
+        known = regret_views(results, setting)[REGRET]
+        panel, expected = regret_panel(setting, known), regret_panel(setting)
+        assert list(panel.curves) == list(expected.curves) == ["window", "restarts"]
+        for agent, curve in expected.curves.items():
+            assert panel.curves[agent].times.tolist() == setting.times.tolist()
+            for line in ("middle", "low", "high"):
+                found = getattr(panel.curves[agent], line)
+                assert found == pytest.approx(getattr(curve, line), rel=1e-12)
 
 
 def test_an_agent_has_the_same_style_in_every_setting(make_results: Maker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -19,10 +20,13 @@ from matplotlib.text import Text
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.reports.figures import (
     COLUMN_WIDTH,
+    FORMATS,
+    METADATA,
     PAGE_WIDTH,
     Panel,
     distribution_figure,
     heat_map,
+    own_style,
     parameter_figure,
     regret_figure,
     render_figure,
@@ -85,6 +89,20 @@ def test_the_same_data_gives_the_same_bytes(
     assert len(first) > 3000
     for word in (b"CreationDate", b"Matplotlib v", b"matplotlib.org", b"dc:date"):
         assert word not in first
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_a_figure_looks_as_matplotlib_saves_it_and_is_not_changed(
+    draw: Callable[[], Figure],
+) -> None:
+    figure, other = draw(), draw()
+    canvas, dpi = figure.canvas, figure.dpi
+    for kind in FORMATS:
+        expected = io.BytesIO()
+        with own_style():
+            other.savefig(expected, format=kind, metadata=METADATA[kind])
+        assert render_figure(figure, kind) == expected.getvalue()
+        assert (figure.canvas, figure.dpi) == (canvas, dpi)
 
 
 IN_ANY_PROCESS = """

@@ -40,6 +40,21 @@ def test_change_points_past_the_horizon_start_no_segment() -> None:
     assert segment_boundaries(setting).tolist() == [[0, 1, 99, 100]]
 
 
+def test_the_boundaries_of_many_problems_are_those_of_each_problem() -> None:
+    rng = np.random.default_rng(5)
+    sizes = [0, 1, 3, MOST_SEGMENTS - 1, MOST_SEGMENTS, MOST_SEGMENTS + 9]
+    points = [sorted(rng.choice(np.arange(2, 310), size=k, replace=False).tolist()) for k in sizes]
+    setting = changing([[1, 2]] * len(points), [150, 300], points)
+    boundaries = segment_boundaries(setting)
+    for row, own in zip(boundaries, points, strict=True):
+        ends = [point - 1 for point in own if point <= 300] + [300]
+        expected = [0, *ends[:MOST_SEGMENTS]]
+        assert row[: len(expected)].tolist() == expected
+        assert np.isnan(row[len(expected) :]).all()
+    assert boundaries.shape[1] == 1 + MOST_SEGMENTS
+    assert segment_boundaries(replace(setting, change_points=())).shape == (0, 2)
+
+
 def test_regrets_of_all_segments_add_up_to_the_total() -> None:
     rows = np.random.default_rng(2).normal(size=(5, 10)).cumsum(axis=1)
     points = [[2], [31, 57], [], [10, 11, 12], [100]]

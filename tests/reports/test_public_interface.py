@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,13 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
     docstring = inspect.getdoc(getattr(sm.reports, name))
     assert docstring
     assert not docstring.startswith(f"{name}(")  # the signature that a dataclass generates
+
+
+def test_a_report_does_not_import_the_leaderboard() -> None:
+    name = "switchmdp.reports.leaderboard"
+    code = f"import sys, switchmdp.reports.report; print({name!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_public_names_do_not_hide_modules() -> None:

@@ -9,9 +9,12 @@ import pytest
 
 from switchmdp.reports import resampling
 from switchmdp.reports.resampling import (
+    Interval,
     band,
+    band_and_growth,
     interquartile_mean,
     interval,
+    intervals,
     mean,
     ratio_of_means,
 )
@@ -63,6 +66,43 @@ def test_columns_are_resampled_together() -> None:
     assert estimate.low[0] == pytest.approx(estimate.low[2])
     assert estimate.low[1] == pytest.approx(2 * estimate.low[0])
     assert estimate.low[0] == pytest.approx(interval(rows[:, 0]).low)
+
+
+def close_to(expected: Interval) -> tuple[object, object, object]:
+    return tuple(
+        pytest.approx(x, rel=1e-12, nan_ok=True)
+        for x in (expected.middle, expected.low, expected.high)
+    )  # type: ignore[return-value]  # of length 3
+
+
+def test_each_column_has_the_interval_that_it_has_alone() -> None:
+    rows = np.random.default_rng(7).normal(3.0, size=(40, 6))
+    rows[5, [1, 3]] = rows[6, 2] = NAN
+    rows[:, 4] = NAN
+    for column, estimate in zip(rows.T, intervals(rows), strict=True):
+        assert (estimate.middle, estimate.low, estimate.high) == close_to(interval(column))
+    assert intervals(np.zeros((40, 0))) == []
+
+
+def test_each_ratio_has_the_interval_that_it_has_alone() -> None:
+    rows = np.random.default_rng(8).normal(3.0, size=(40, 2, 5))
+    rows[5, 0, 1] = rows[6, 1, 2] = NAN
+    for j, estimate in enumerate(intervals(rows, ratio_of_means)):
+        expected = close_to(interval(rows[:, :, j], ratio_of_means))
+        assert (estimate.middle, estimate.low, estimate.high) == expected
+
+
+def test_growth_is_the_band_of_the_differences() -> None:
+    rows = np.random.default_rng(9).gamma(2.0, size=(30, 8)).cumsum(axis=1)
+    rows[3, 4] = NAN
+    starts = np.array([0, 0, 0, 2, 2, 5, 5, 5])
+    curve, growth = band_and_growth(np.arange(8), rows, starts)
+    pairs = ((curve, rows), (growth, rows - rows[:, starts]))
+    for found, explicit in pairs:
+        # A row that lacks one point is left out at all points of both curves.
+        expected = band(np.arange(8), np.delete(explicit, 3, axis=0))
+        for name in ("middle", "low", "high"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12)
 
 
 def test_rows_with_a_nan_are_left_out() -> None:
@@ -120,6 +160,17 @@ def test_a_resampled_interquartile_mean_matches_the_drawn_rows() -> None:
             fine = np.sort(np.repeat(rows[row], 4))
             expected.append(fine[n : 3 * n].mean())
         assert interquartile_mean(counts, rows) == pytest.approx(np.array(expected))
+
+
+def test_interquartile_means_do_not_depend_on_the_size_of_the_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = np.random.default_rng(10).normal(size=50)
+    counts = resampling._counts(50, 101, 7, 0)
+    whole = interquartile_mean(counts, rows)
+    for size in (1, 50, 333):
+        monkeypatch.setattr(resampling, "IN_CACHE", size)
+        assert interquartile_mean(counts, rows) == pytest.approx(whole, rel=1e-12)
 
 
 def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.claims import claims_table
+from switchmdp.reports.claims import claims_table, judge_all
 from switchmdp.reports.resampling import Interval
 from switchmdp.reports.tables import (
     Table,
@@ -131,7 +131,7 @@ def test_the_claims_table_shows_measurements_and_verdicts() -> None:
         setting="s", agent="a", than="b",
     )  # fmt: skip
     setting = as_setting([10], {"a": [[1.0]] * 8, "b": [[2.0]] * 8})
-    table = claims_table(Results("", 0.1, {"s": setting}, (claim,)))
+    table = claims_table(judge_all(Results("", 0.1, {"s": setting}, (claim,))))
     (row,) = table.rows
     assert row[:3] == ("it is | better", "paired", "s")
     assert row[-1] == "reproduced"

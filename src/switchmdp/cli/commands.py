@@ -258,7 +258,7 @@ def status() -> None:
     """Show how much of an experiment is done, and what failed."""
 
 
-@command("run.write_and_show", FOLDER, out("Folder for the report [FOLDER/report]."), JSON)
+@command("report.write_and_show", FOLDER, out("Folder for the report [FOLDER/report]."), JSON)
 def report() -> None:
     """Write the figures, tables and page of an experiment.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from switchmdp import experiments
 from switchmdp.cli import Exit, printable, say, say_json, warn
-from switchmdp.cli.run import load_folder, resume_command
+from switchmdp.cli.report import load_folder, resume_command
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.store import open_store
 from switchmdp.version import __version__

@@ -1,4 +1,4 @@
-"""run, resume, reproduce, report, leaderboard: from a configuration to a report."""
+"""run, resume, reproduce, leaderboard: from a configuration to a report."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from switchmdp.cli import Exit, command, printable, say, say_json, tell, warn
+from switchmdp.cli import Exit, command, printable, say_json, tell, warn
 from switchmdp.cli.progress import Lines, Stop, clock, display, stoppable
-from switchmdp.errors import (
-    DamagedFile,
-    ForeignFolder,
-    InvalidExperiment,
-    InvalidParameter,
-    MissingExtra,
-    SwitchmdpError,
-)
+from switchmdp.cli.report import resume_command, write_and_print, write_and_show
+from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.leaderboard import (
     Suite,
@@ -31,12 +25,9 @@ from switchmdp.experiments.leaderboard import (
     standings,
 )
 from switchmdp.experiments.plan import Plan, check
-from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import Experiment, dumps, load, loads
 from switchmdp.experiments.spec import shipped as shipped
-from switchmdp.experiments.store import Store, create, inspect_chunk, load_results, open_store
-
-Content = TypeVar("Content")
+from switchmdp.experiments.store import Store, create, inspect_chunk, open_store
 
 
 def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
@@ -169,51 +160,6 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
         warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def load_folder(folder: Path) -> Results:
-    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
-    store = open_store(folder)
-    try:
-        return load_results(store)
-    except DamagedFile as error:
-        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
-
-
-def resume_command(store: Store) -> str:
-    """The command that resumes the experiment of a folder."""
-    return command("resume", store.path, trust=store.needs_trust)
-
-
-def write_and_show(folder: Path, out: Path | None = None) -> int:
-    """Write the report of a folder and print its tables; without the extra, only tables."""
-    from switchmdp.reports.report import summary, write_report, write_tables
-
-    return _write_and_print(
-        load_folder(folder), out or folder / "report", "report", summary=summary,
-        whole=write_report, plain=write_tables,
-    )  # fmt: skip
-
-
-def _write_and_print(
-    content: Content, target: Path, event: str, *, summary: Callable[[Content], str],
-    whole: Callable[[Content, Path], list[Path]], plain: Callable[[Content, Path], Path],
-    **fields: Any,
-) -> int:  # fmt: skip
-    """Write the whole report, or only the plain file if an extra is missing, and print it.
-
-    With --json, print an event with `fields`, the files, and which extra is missing.
-    """
-    say(summary(content))
-    code, missing = Exit.FINE, None
-    try:
-        files = whole(content, target)
-    except MissingExtra as error:
-        code, missing, files = Exit.USAGE, str(error), [plain(content, target)]
-        warn(f"no figures and no page: {error}")
-    say_json(event, **fields, files=[str(file) for file in files], missing=missing)
-    say(f"\nreport: {files[0]}")
-    return code
-
-
 def run_leaderboard(out: Path | None, quick: bool, *, shard: tuple[int, int], **how: Any) -> int:
     """Run what is not done yet of the suite, then write the report of the complete rows."""
     suite = shipped_suite(quick=quick)
@@ -262,7 +208,7 @@ def _report_suite(suite: Suite, folder: Path, rerun: str, again: str) -> int:
         row: {place.name: _or_none(place.relative.middle) for place in places}
         for row, places in content.board.items()
     }
-    return _write_and_print(
+    return write_and_print(
         content, folder / "report", "leaderboard", summary=summary, whole=write_leaderboard,
         plain=write_document, relative_regret=relative,
     )  # fmt: skip

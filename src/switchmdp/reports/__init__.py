@@ -30,6 +30,8 @@ Means come with 95 % bootstrap intervals over problems. Figures and the page nee
 Parquet needs the extra `parquet`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from switchmdp.reports.claims import Verdict, judge_all
 from switchmdp.reports.curves import regret_by_parameter
 from switchmdp.reports.export import export_tables
@@ -40,7 +42,6 @@ from switchmdp.reports.figures import (
     regret_figure,
     save_figure,
 )
-from switchmdp.reports.leaderboard import Leaderboard, write_leaderboard
 from switchmdp.reports.measures import (
     Adaptation,
     Detection,
@@ -60,6 +61,9 @@ from switchmdp.reports.report import summary, write_report, write_tables
 from switchmdp.reports.resampling import Band, Interval
 from switchmdp.reports.tables import Table, summary_table
 
+if TYPE_CHECKING:
+    from switchmdp.reports.leaderboard import Leaderboard, write_leaderboard
+
 __all__ = [
     "Adaptation", "Band", "Detection", "Interval", "Leaderboard", "Panel", "Table", "Verdict",
     "adaptation_by_segment", "as_setting", "bumps", "detection", "difference",
@@ -68,3 +72,12 @@ __all__ = [
     "regret_figure", "save_figure", "segment_regret", "summary", "summary_table",
     "write_leaderboard", "write_report", "write_tables",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The leaderboard, which imports what runs experiments, and which a report does not need."""
+    if name in ("Leaderboard", "write_leaderboard"):
+        from switchmdp.reports import leaderboard
+
+        return getattr(leaderboard, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

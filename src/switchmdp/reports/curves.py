@@ -30,7 +30,14 @@ from switchmdp.reports.measures import (
     regret_band,
     regret_curves,
 )
-from switchmdp.reports.resampling import Band, Floats, Interval, band, interval
+from switchmdp.reports.resampling import (
+    Band,
+    Floats,
+    Interval,
+    band,
+    band_and_growth,
+    intervals,
+)
 
 Chart = dict[str, Any]
 MOST_POINTS, FEWEST_POINTS = 240, 40  # per curve
@@ -57,14 +64,54 @@ def shared_changes(setting: Setting) -> tuple[int, ...] | None:
     return points if len(points) <= MOST_CHANGES else None
 
 
-def regret_panel(setting: Setting) -> Panel:
-    """Return mean regret over time, with the change points that all problems share."""
-    curves = {agent: regret_band(setting, agent) for agent in setting.agents}
+Views = dict[str, dict[str, Band]]  # name of the view -> agent -> curve
+REGRET = "regret"
+
+
+def regret_panel(setting: Setting, known: Mapping[str, Band] | None = None) -> Panel:
+    """Return mean regret over time, with the change points that all problems share.
+
+    `known` may hold curves that were computed for the page; they are used if they have all points.
+    """
+    curves = {}
+    for agent in setting.agents:
+        curve = None if known is None else _at(known[agent], setting.times)
+        curves[agent] = curve or regret_band(setting, agent)
     return Panel(setting.name, curves, shared_changes(setting) or ())
 
 
-def regret_chart(results: Results, setting: Setting) -> Chart:
-    """Return regret over time, with views for pseudo-regret and for regret within each segment.
+def _at(curve: Band, times: NDArray[np.int64]) -> Band | None:
+    """Return the curve at these times; None if it is not known at all of them."""
+    places = np.minimum(np.searchsorted(curve.times, times), len(curve.times) - 1)
+    if not np.array_equal(curve.times[places], times):
+        return None
+    return Band(times, curve.middle[places], curve.low[places], curve.high[places])
+
+
+def regret_views(results: Results, setting: Setting) -> Views:
+    """Return regret over time, pseudo-regret, and regret within each segment."""
+    changes = shared_changes(setting)
+    steps = _drawn_steps(setting, changes or (), _points_per_curve(results))
+    at = np.broadcast_to(steps.astype(np.float64), (setting.n_problems, len(steps)))
+    segment_starts = _segment_starts(setting, steps)
+    views: Views = {REGRET: {}, "pseudo-regret": {}, "regret within each segment": {}}
+    for name in setting.agents:
+        rows = regret_curves(setting, name)
+        regret = regret_at(setting, rows, at)
+        pseudo = regret_at(setting, regret_curves(setting, name, pseudo=True), at)
+        if changes is None:
+            curve = band(steps, regret)
+            within = band(steps, regret - regret_at(setting, rows, segment_starts))
+        else:  # the step before each change is drawn, so the start of each segment is a point
+            starts = np.searchsorted(steps, segment_starts[0])
+            curve, within = band_and_growth(steps, regret, starts)
+        for view, drawn in zip(views.values(), (curve, band(steps, pseudo), within), strict=True):
+            view[name] = drawn
+    return views
+
+
+def regret_chart(results: Results, setting: Setting, views: Views | None = None) -> Chart:
+    """Return regret over time as a chart; `views` may be given if they are known.
 
     >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
     >>> chart = regret_chart(Results("", 0.1, {"s": setting}), setting)
@@ -73,22 +120,11 @@ def regret_chart(results: Results, setting: Setting) -> Chart:
     """
     changes = shared_changes(setting) or ()
     steps = _drawn_steps(setting, changes, _points_per_curve(results))
-    at = np.broadcast_to(steps.astype(np.float64), (setting.n_problems, len(steps)))
-    segment_starts = _segment_starts(setting, steps)
-    views: dict[str, dict[str, Band]] = {
-        "regret": {}, "pseudo-regret": {}, "regret within each segment": {},
-    }  # fmt: skip
-    for name in setting.agents:
-        rows = regret_curves(setting, name)
-        regret = regret_at(setting, rows, at)
-        pseudo = regret_at(setting, regret_curves(setting, name, pseudo=True), at)
-        within = regret - regret_at(setting, rows, segment_starts)
-        for view, values in zip(views.values(), (regret, pseudo, within), strict=True):
-            view[name] = band(steps, values)
     marks = [{"x": int(point), "label": ""} for point in changes]
     return {
         "title": setting.name, "x": steps.tolist(), "xlabel": "time step", "xname": "step",
-        "log": False, "points": False, "marks": marks, **_drawn(views, results.agents),
+        "log": False, "points": False, "marks": marks,
+        **_drawn(views or regret_views(results, setting), results.agents),
     }  # fmt: skip
 
 
@@ -109,9 +145,13 @@ def _drawn_steps(setting: Setting, changes: tuple[int, ...], most: int) -> NDArr
 def _segment_starts(setting: Setting, steps: NDArray[np.int64]) -> Floats:
     """Return the number of steps before the segment of each step: (problems, steps)."""
     rows = np.empty((setting.n_problems, len(steps)))
+    known: dict[bytes, Floats] = {}  # problems often share their change points
     for row, points in zip(rows, setting.change_points, strict=True):
-        boundaries = np.r_[0, points - 1]
-        row[:] = boundaries[np.maximum(np.searchsorted(boundaries, steps) - 1, 0)]
+        key = points.tobytes()
+        if key not in known:
+            boundaries = np.r_[0.0, points - 1]
+            known[key] = boundaries[np.maximum(np.searchsorted(boundaries, steps) - 1, 0)]
+        row[:] = known[key]
     return rows
 
 
@@ -232,14 +272,14 @@ def regret_by_diameter(setting: Setting, n_groups: int = 8) -> dict[str, Band]:
     diameters = setting.hardness["diameter"]
     order = np.argsort(diameters, kind="stable")
     order = order[np.isfinite(diameters[order])]
-    if len(order) == 0:
+    if len(order) == 0 or not setting.agents:
         return {}
     groups = np.array_split(order, min(n_groups, len(order)))
     medians = [float(np.median(diameters[group])) for group in groups]
     curves = {}
-    for agent in setting.agents:
-        regrets = final_regrets(setting, agent)
-        means = [interval(regrets[group]) for group in groups]
+    finals = np.column_stack([final_regrets(setting, agent) for agent in setting.agents])
+    by_group = [intervals(finals[group]) for group in groups]
+    for agent, means in zip(setting.agents, zip(*by_group, strict=True), strict=True):
         curves[agent] = _curve(list(zip(medians, means, strict=True)))
     return curves
 

@@ -83,10 +83,32 @@ def own_style() -> Iterator[None]:
 
 
 @own_style()
+def import_matplotlib() -> None:
+    """Import all that figures need, which takes about half a second."""
+    from matplotlib.backend_bases import get_registered_canvas_class
+
+    _figure_class()
+    for kind in FORMATS:
+        get_registered_canvas_class(kind)
+
+
+@own_style()
 def render_figure(figure: Figure, kind: str) -> bytes:
     """Return the content of an image file; `kind` is svg, pdf or png."""
+    from matplotlib import rcParams
+    from matplotlib.backend_bases import get_registered_canvas_class
+
     content = io.BytesIO()
-    figure.savefig(content, format=kind, metadata=METADATA[kind])
+    canvas, dpi = figure.canvas, figure.dpi
+    # Not `savefig`: it draws everything twice, and discards the first drawing, which is to place
+    # the panels. A canvas places them when it draws, with the same result.
+    try:
+        figure.dpi = rcParams["savefig.dpi"]
+        printer: Any = get_registered_canvas_class(kind)(figure)
+        getattr(printer, f"print_{kind}")(content, metadata=METADATA[kind])
+    finally:
+        figure.dpi = dpi
+        figure.set_canvas(canvas)
     return content.getvalue()
 
 

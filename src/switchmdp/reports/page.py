@@ -113,6 +113,14 @@ def write_page(page: Page, path: str | os.PathLike[str]) -> None:
     save_bytes(path, render_page(page).encode("utf-8", errors="backslashreplace"))
 
 
+def require_jinja2() -> None:
+    """Raise `MissingExtra` unless Jinja2 is installed."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("the page needs Jinja2: pip install 'switchmdp[plot]'") from error
+
+
 def render_page(page: Page) -> str:
     """Return the page as HTML.
 
@@ -120,11 +128,10 @@ def render_page(page: Page) -> str:
     >>> "<title>A &lt;b&gt;bold&lt;/b&gt; title</title>" in html
     True
     """
-    try:
-        from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
-    except ImportError as error:
-        raise MissingExtra("the page needs Jinja2: pip install 'switchmdp[plot]'") from error
+    require_jinja2()
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )

@@ -13,12 +13,14 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import curves, figures, measures, tables
-from switchmdp.reports.claims import Sentence, by_sentence, claims_table, judge_all
+from switchmdp.reports.claims import Sentence, Verdict, by_sentence, claims_table, judge_all
 from switchmdp.reports.page import (
     Block,
     Claims,
@@ -28,6 +30,7 @@ from switchmdp.reports.page import (
     Page,
     Plot,
     Section,
+    require_jinja2,
     write_page,
 )
 from switchmdp.reports.tables import UNKNOWN, Table, count, number, printable
@@ -58,10 +61,44 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     ...     [path.name for path in paths]
     ['index.html', 'tables.md']
     """
-    target = Path(folder)
-    files = [target / "index.html", write_tables(results, target)]
-    write_page(experiment_page(results), files[0])
-    return files + figures.save_figures(report_figures(results), target / "figures")
+    target, shared = Path(folder), Shared(results)
+    files = [target / "index.html", target / "tables.md"]
+    require_jinja2()
+    # Drawing is Python code, resampling is matrix products: with two cores they run side by side.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        if results.settings:
+            pool.submit(figures.import_matplotlib)  # if that fails, drawing fails as well
+        _ = shared.views  # now, because both threads need them
+        drawn = pool.submit(
+            figures.save_figures, report_figures(results, shared), target / "figures"
+        )
+        write_markdown(markdown(results, shared), files[1])
+        write_page(experiment_page(results, shared), files[0])
+        return files + drawn.result()
+
+
+class Shared:
+    """What several parts of a report show, computed once, when it is first needed."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on the claims."""
+        return judge_all(self.results)
+
+    @cached_property
+    def tables(self) -> dict[str, list[Table]]:
+        """The tables of each setting, by its key."""
+        settings, epsilon = self.results.settings, self.results.epsilon
+        return {name: tables.setting_tables(one, epsilon) for name, one in settings.items()}
+
+    @cached_property
+    def views(self) -> dict[str, curves.Views]:
+        """The curves of regret over time of each setting, by its key."""
+        settings = self.results.settings.items()
+        return {name: curves.regret_views(self.results, one) for name, one in settings}
 
 
 def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
@@ -85,16 +122,18 @@ def write_markdown(text: str, path: Path) -> Path:
 # Figures -----------------------------------------------------------------------------------------
 
 
-def report_figures(results: Results) -> Iterator[tuple[str, Any]]:
+def report_figures(results: Results, shared: Shared | None = None) -> Iterator[tuple[str, Any]]:
     """Yield every figure of the report with its file name (without suffix)."""
-    settings = list(results.settings.values())
+    settings = list(results.settings.items())
     groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
     for i, group in enumerate(groups if settings else []):
         suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
-        yield f"regret{suffix}", figures.regret_figure(list(map(curves.regret_panel, group)))
+        known = {key: shared.views[key][curves.REGRET] for key, _ in group} if shared else {}
+        panels = [curves.regret_panel(one, known.get(key)) for key, one in group]
+        yield f"regret{suffix}", figures.regret_figure(panels)
         quantiles = [
             (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
-            for one in group
+            for _, one in group
         ]
         yield f"final{suffix}", figures.distribution_figure(quantiles)
     for parameter in curves.swept_parameters(results):
@@ -113,13 +152,14 @@ def _file_name(text: str) -> str:
 # Tables ------------------------------------------------------------------------------------------
 
 
-def all_tables(results: Results) -> Iterator[Table]:
+def all_tables(results: Results, shared: Shared | None = None) -> Iterator[Table]:
     """Yield every table, in the order of the report."""
+    shared = shared or Shared(results)
     if results.claims:
-        yield claims_table(results)
+        yield claims_table(shared.verdicts)
     yield from overview(results)
-    for setting in results.settings.values():
-        yield from tables.setting_tables(setting, results.epsilon)
+    for of_setting in shared.tables.values():
+        yield from of_setting
     yield tables.hardness_table(results)
 
 
@@ -129,11 +169,11 @@ def overview(results: Results) -> list[Table]:
     return [tables.overview_table(results)] if many else []
 
 
-def markdown(results: Results) -> str:
+def markdown(results: Results, shared: Shared | None = None) -> str:
     """Return all tables as Markdown."""
     origin = "\n".join(f"- {key}: {value}" for key, value in results.provenance.items())
     head = html.escape(f"# {printable(results.title)}\n\n{origin}".rstrip(), quote=False)
-    parts = [head, *(table.markdown() for table in all_tables(results))]
+    parts = [head, *(table.markdown() for table in all_tables(results, shared))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -165,12 +205,20 @@ def summary(results: Results) -> str:
         parts.append(f"{len(settings) - MOST_SHOWN} more settings are in the report")
     if results.claims:
         parts.append(_verdicts(results))
-    unfinished = sum(
-        measures.unfinished_runs(runs) for setting in settings for runs in setting.agents.values()
-    )
-    if unfinished:
-        parts.append(f"not complete: {unfinished} runs are still to be done")
+    if left := unfinished_runs(results):
+        verb = "is" if left == 1 else "are"
+        parts.append(f"not complete: {count(left, 'run')} {verb} still to be done")
     return "\n\n".join(parts)
+
+
+def unfinished_runs(results: Results) -> int:
+    """Return the number of runs that neither failed nor reached the horizon.
+
+    >>> unfinished_runs(Results("Nothing yet", 0.1, {}))
+    0
+    """
+    settings = results.settings.values()
+    return sum(measures.unfinished_runs(runs) for one in settings for runs in one.agents.values())
 
 
 def _verdicts(results: Results) -> str:
@@ -196,20 +244,21 @@ def _wrapped(text: str, indent: str) -> list[str]:
 HOW_TO_READ = Section("reading", "How to read this page", [HowToRead()])
 
 
-def experiment_page(results: Results) -> Page:
+def experiment_page(results: Results, shared: Shared | None = None) -> Page:
     """Return the page of an experiment.
 
     >>> page = experiment_page(Results("Nothing yet", 0.1, {}))
     >>> page.summary, [section.title for section in page.sections if section.blocks]
     ('No results.', ['How to read this page'])
     """
-    sentences = by_sentence(judge_all(results))
+    shared = shared or Shared(results)
+    sentences = by_sentence(shared.verdicts)
     sections = [
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
         HOW_TO_READ,
         *(
-            setting_section(results, name, tables.setting_tables(setting, results.epsilon))
-            for name, setting in results.settings.items()
+            setting_section(results, name, shown, shared.views[name])
+            for name, shown in shared.tables.items()
         ),
         *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
@@ -227,10 +276,12 @@ def common_sections(results: Results, further: Section) -> list[Section]:
     ]
 
 
-def setting_section(results: Results, name: str, shown: Sequence[Table]) -> Section:
+def setting_section(
+    results: Results, name: str, shown: Sequence[Table], views: curves.Views | None = None
+) -> Section:
     """Return the section of one setting: the regret chart and the given tables."""
     i, setting = list(results.settings).index(name), results.settings[name]
-    plot = Plot(curves.regret_chart(results, setting), _change_caption(setting))
+    plot = Plot(curves.regret_chart(results, setting, views), _change_caption(setting))
     return Section(f"setting-{i + 1}", setting.name, [plot, *(t for t in shown if t.rows)])
 
 

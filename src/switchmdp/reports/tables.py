@@ -224,7 +224,10 @@ def summary_table(setting: Setting) -> Table:
     >>> summary_table(measures.as_setting([10], {"a": [[2]], "b": [[1]]})).rows[0][:3]
     ('b', '1.00 (1.00 … 1.00)', '1.00 (1.00 … 1.00)')
     """
-    reference = next(iter(setting.agents), "")
+    reference, agents = next(iter(setting.agents), ""), list(setting.agents)
+    means = dict(zip(agents, measures.final_regret_of(setting, agents), strict=True))
+    pairs = [(agent, reference) for agent in agents]
+    better = dict(zip(agents, measures.probabilities_of_improvement(setting, pairs), strict=True))
 
     def quantile(share: float) -> Callable[[str], str]:
         return lambda agent: number(measures.final_quantiles(setting, agent, [share])[0])
@@ -233,12 +236,11 @@ def summary_table(setting: Setting) -> Table:
         return lambda agent: number(measures.mean_cost(setting, agent, name))
 
     def better_than_reference(agent: str) -> str:
-        better = measures.probability_of_improvement(setting, agent, reference)
-        return UNKNOWN if agent == reference else percent(better.middle)
+        return UNKNOWN if agent == reference else percent(better[agent].middle)
 
     columns: dict[str, Callable[[str], str]] = {
         "agent": str,
-        "mean regret": lambda agent: with_interval(measures.final_regret(setting, agent)),
+        "mean regret": lambda agent: with_interval(means[agent]),
         "interquartile mean": lambda agent: with_interval(measures.final_iqm(setting, agent)),
         "median": quantile(0.5),
         "5 %": quantile(0.05),
@@ -267,13 +269,10 @@ def short_table(setting: Setting) -> Table:
         "unfinished": {name: measures.unfinished_runs(r) for name, r in setting.agents.items()},
     }
     shown = {name: column for name, column in counts.items() if any(column.values())}
+    ranked = ranked_agents(setting)
     rows = tuple(
-        (
-            agent,
-            with_interval(measures.final_regret(setting, agent)),
-            *(number(column[agent]) for column in shown.values()),
-        )
-        for agent in ranked_agents(setting)
+        (agent, with_interval(mean), *(number(column[agent]) for column in shown.values()))
+        for agent, mean in zip(ranked, measures.final_regret_of(setting, ranked), strict=True)
     )
     columns = ("agent", "mean (95 % interval)", *shown)
     return Table(f"{setting.name}: regret {_after(setting)}", columns, rows)
@@ -291,17 +290,24 @@ def paired_table(setting: Setting) -> Table:
     """
     ranked = ranked_agents(setting)
     all_pairs = len(ranked) <= MOST_PAIRED
-    pairs = itertools.combinations(ranked, 2) if all_pairs else ((ranked[0], b) for b in ranked[1:])
+    pairs = (
+        list(itertools.combinations(ranked, 2))
+        if all_pairs
+        else [(ranked[0], b) for b in ranked[1:]]
+    )
 
-    def measured(measure: Callable[[Setting, str, str], Interval]) -> Callable[[list[str]], str]:
-        return lambda pair: with_interval(measure(setting, *pair))
+    def measured(
+        measure: Callable[[Setting, list[tuple[str, str]]], list[Interval]],
+    ) -> Callable[[tuple[str, str]], str]:
+        found = dict(zip(pairs, measure(setting, pairs), strict=True))
+        return lambda pair: with_interval(found[pair])
 
-    columns = {
+    columns: dict[str, Callable[[tuple[str, str]], str]] = {
         "agent": lambda pair: pair[0],
         "compared with": lambda pair: pair[1],
-        "difference": measured(measures.difference),
-        "ratio": measured(measures.ratio),
-        "P(lower regret)": measured(measures.probability_of_improvement),
+        "difference": measured(measures.differences),
+        "ratio": measured(measures.ratios),
+        "P(lower regret)": measured(measures.probabilities_of_improvement),
         "problems": lambda pair: number(measures.shared_problems(setting, *pair)),
     }
     note = (
