@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.cache import DiskCache, digest_for, folders
 from switchmdp.compiled.calls import (
     Caller,
     Layout,
@@ -266,8 +266,9 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
-    """Whether the cache on disk has machine code for this combination."""
-    return JIT and any(cache_folder().glob(f"{_label(interpreted(function), instance)}.*"))
+    """Whether the cache has machine code for this combination, or the package."""
+    pattern = f"{_label(interpreted(function), instance)}.*"
+    return JIT and any(any(folder.glob(pattern)) for folder in folders())
 
 
 def _label(plain: Callable[..., Any], instance: Any) -> str:

@@ -19,7 +19,10 @@ from typing import Any
 
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
+
+from switchmdp.compiled.cache import DiskCache
 
 # No wrapper for calls through a pointer, which nobody uses.
 OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
@@ -41,6 +44,15 @@ class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no type
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         CPUDispatcher.__init__(self, function, targetoptions={**OPTIONS, **options})
+
+    def compile(self, signature: Any) -> Any:
+        """Load or compile the code for these types."""
+        with global_compiler_lock:
+            try:
+                return CPUDispatcher.compile(self, signature)
+            finally:
+                if isinstance(self._cache, DiskCache):
+                    self._cache.unlock()
 
 
 class InnerFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
