@@ -76,6 +76,9 @@ def _run_all(tasks: list[str]) -> None:
 
 
 def _run(task: str) -> float:
+    from switchmdp.compiled import compiler
+
+    compiler.PATIENCE = 0.0  # compile at once
     began = time.process_time()
     if task in PLANNING:
         PLANNING[task]()
@@ -115,6 +118,8 @@ def _plan_small() -> None:
     """All that planning offers for a small problem."""
     import switchmdp as sm
 
+    mdp = sm.MDP([[[0.5, 0.5], [0.1, 0.9]], [[0.5, 0.5], [0.9, 0.1]]], [[1, 0], [0, 0.5]])
+    sm.SwitchingMDP([mdp, sm.MDP(mdp.transitions, 1.0 - mdp.rewards)], [50])
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=0)
     mdp = problem.configuration(0)
     plan = sm.optimal_gain(mdp)

@@ -33,8 +33,8 @@ from numba.core import event
 numba.__version__ = "0.0"
 with event.install_recorder("numba:compile") as compiled:
     import switchmdp as sm
-    mdp = sm.MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
-print(mdp.n_states, len(compiled.buffer) > 0)
+    sm.clairvoyant_reward(sm.MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), 10)
+print(len(compiled.buffer) > 0)
 """
 
 
@@ -96,7 +96,7 @@ def test_an_installed_wheel_compiles_nothing_and_gives_the_same_bits(
 
 @needs_machine_code
 def test_another_version_of_numba_compiles_without_a_word(installed: Path, tmp_path: Path) -> None:
-    assert python(OTHER_NUMBA, installed, tmp_path / "cache") == ("2 True", "")
+    assert python(OTHER_NUMBA, installed, tmp_path / "cache") == ("True", "")
 
 
 @needs_machine_code

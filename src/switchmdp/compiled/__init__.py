@@ -2,6 +2,7 @@
 
 - `@jit` on a function: machine code when called from machine code or from Python.
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
+- `@patient` likewise, but interpreted while arguments are small and nothing is on disk.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
 - `caller(function, instance)`: the same for many short calls.
@@ -20,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from switchmdp.compiled.cache import DiskCache, digest_for, folders
+from switchmdp.compiled.cache import DiskCache, digest_for
 from switchmdp.compiled.calls import (
     Caller,
     Layout,
@@ -68,7 +69,7 @@ __all__ = [
     "classes_in", "classes_of", "compile_for", "compiled", "complete", "declarations", "door",
     "entry", "fields_of", "freeze", "index", "inlined", "interpreted", "interpreting",
     "is_compiled", "is_interpreting", "is_loaded", "is_on_disk", "jit", "machine",
-    "make_scratch", "pack", "require", "specialised", "state_fields", "thaw", "unpack",
+    "make_scratch", "pack", "patient", "require", "specialised", "state_fields", "thaw", "unpack",
     "validate",
 ]  # fmt: skip
 
@@ -103,6 +104,15 @@ def entry(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return cast("F", _cached(function, label, _sources(function)))
+
+
+def patient(function: F) -> F:
+    """Like `jit`, for functions whose work is bounded by the size of their arguments.
+
+    Small calls from Python run interpreted, up to half a second in total, unless machine code is on
+    disk: so a first short use does not wait for the compiler.
+    """
+    return cast("F", InnerFunction(function, entry, patient=True) if JIT else function)
 
 
 def interpreted(function: F) -> F:
@@ -267,8 +277,8 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
     """Whether the cache has machine code for this combination, or the package."""
-    pattern = f"{_label(interpreted(function), instance)}.*"
-    return JIT and any(any(folder.glob(pattern)) for folder in folders())
+    label = _label(interpreted(function), instance)
+    return JIT and DiskCache(function, label, None).is_on_disk()
 
 
 def _label(plain: Callable[..., Any], instance: Any) -> str:

@@ -321,6 +321,10 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
         return None
 
+    def is_on_disk(self) -> bool:
+        """Whether there is machine code of this function, for whatever types."""
+        return any(any(folder.glob(f"{self._label}.*")) for folder in folders())
+
     def unlock(self) -> None:
         """Let other processes go on that wait for this code."""
         self._held.close()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry
+from switchmdp.compiled import patient
 from switchmdp.errors import (
     DamagedFile,
     InvalidMDP,
@@ -254,7 +254,7 @@ class SwitchingMDP(OverPairs):
         return self
 
 
-@entry
+@patient
 def _first_disconnected(model: Any, patches: Any, last: int) -> int:
     for i in range(last + 1):
         if i > 0:
