@@ -56,11 +56,11 @@ def main() -> None:
         from switchmdp.agents import AGENTS
         from switchmdp.compiled.cache import cache_folder, prebuilt_folder
 
+        compiled, target = cache_folder(), options.folder / prebuilt_folder().name
         _run_all(options.only or [*PLANNING, *AGENTS])
-        target = options.folder / prebuilt_folder().name
         shutil.rmtree(options.folder, ignore_errors=True)
         target.mkdir(parents=True)
-        files = [file for file in cache_folder().iterdir() if file.is_file()]
+        files = [file for file in compiled.iterdir() if file.is_file()]
         for file in files:
             shutil.copyfile(file, target / file.name)
     size = sum(file.stat().st_size for file in target.iterdir()) / 2**20

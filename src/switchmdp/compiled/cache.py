@@ -47,9 +47,11 @@ from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]  # it ships no types
 import numba
+import numba.cpython.hashing  # names the addresses of what machine code that hashes refers to
 import numpy as np
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 try:
@@ -309,7 +311,8 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for these types. None: the caller compiles it, then calls `unlock`."""
-        target_context.refresh()
+        # What loading needs of `target_context.refresh()`, which takes a third of a second.
+        rtsys.initialize(target_context)
         if self._sources is not None:
             found = self._find(sig, target_context)
             if found is None:

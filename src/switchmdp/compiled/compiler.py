@@ -42,10 +42,19 @@ SMALL = 5000  # elements of arrays that are small
 
 _here = threading.local()
 _compiling: list[Any] = []  # the functions that are being compiled, the outermost first
+_preparations: list[Callable[[], None]] = []
+
+
+def before_compiling(prepare: Callable[[], None]) -> Callable[[], None]:
+    """Call a function each time that a function is going to be compiled, and not just loaded."""
+    _preparations.append(prepare)
+    return prepare
 
 
 class _Watcher(event.Listener):  # type: ignore[misc]  # Numba ships no types
     def on_start(self, started: Any) -> None:
+        for prepare in _preparations:
+            prepare()
         _compiling.append(started.data["dispatcher"])
 
     def on_end(self, ended: Any) -> None:
