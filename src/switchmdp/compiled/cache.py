@@ -267,6 +267,8 @@ def _lock(label: str) -> Iterator[None]:
                     handle = open_handle(name, flags, 0o600, dir_fd=folder)
                     held.callback(os.close, handle)
                     if _wait_for(handle, label):
+                        # A forked process may hold the handle, too, so closing is not enough.
+                        held.callback(fcntl.flock, handle, fcntl.LOCK_UN)
                         # A process that waits for a removed file finds the code all the same.
                         held.callback(_remove, cache_folder() / name)
         yield
