@@ -32,7 +32,7 @@ REQUIRED_VALUES: dict[str, Any] = {
     "horizon": HORIZON,
     "period": 40,
     "reward_variation": 0.1,
-    "steps": 40.0,
+    "steps": 40,
     "transition_variation": 0.1,
     "window": 40,
 }

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools import prebuild
 
 import switchmdp as sm
+from switchmdp.agents import AGENTS
 from switchmdp.compiled import JIT, cache, is_on_disk
 from switchmdp.simulation import loop
 
@@ -136,3 +138,10 @@ def test_prebuilt_code_counts_as_code_on_disk_unless_native_code_is_wanted(
     assert is_on_disk(loop.run, agent) == JIT
     monkeypatch.setenv("SWITCHMDP_NATIVE", "1")
     assert not is_on_disk(loop.run, agent)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_registered_agent_can_be_prebuilt(name: str) -> None:
+    problem = sm.problems.random_switching(3, 2, changes=2, horizon=100)
+    agent = prebuild._new_agent(name, problem)
+    assert type(agent) is AGENTS[name]
