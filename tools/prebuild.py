@@ -44,7 +44,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", help="names of agents (default: all, and planning)")
+    parser.add_argument("--only", nargs="+", help="names of agents (default: all, and more)")
     options = parser.parse_args()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
@@ -57,7 +57,7 @@ def main() -> None:
         from switchmdp.compiled.cache import cache_folder, prebuilt_folder
 
         compiled, target = cache_folder(), options.folder / prebuilt_folder().name
-        _run_all(options.only or [*PLANNING, *AGENTS])
+        _run_all(options.only or [*WITHOUT_AGENT, *AGENTS])
         shutil.rmtree(options.folder, ignore_errors=True)
         target.mkdir(parents=True)
         files = [file for file in compiled.iterdir() if file.is_file()]
@@ -80,8 +80,8 @@ def _run(task: str) -> float:
 
     compiler.PATIENCE = 0.0  # compile at once
     began = time.process_time()
-    if task in PLANNING:
-        PLANNING[task]()
+    if task in WITHOUT_AGENT:
+        WITHOUT_AGENT[task]()
     else:
         _use_agent(task)
     return time.process_time() - began
@@ -94,14 +94,24 @@ def _use_agent(name: str) -> None:
     from switchmdp.simulation.bad_steps import count_bad_steps
 
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=0)
-    record = sm.simulate(_new_agent(name, problem), problem, HORIZON, seed=0, episodes=True)
-    count_bad_steps(record, problem, 0.05)
-    agent = _new_agent(name, problem)
-    if follows_policy(agent):
-        agent.update_memory()
+    for choices in _choices(name):
+        agent = _new_agent(name, problem, choices)
+        record = sm.simulate(agent, problem, HORIZON, seed=0, episodes=True)
+        count_bad_steps(record, problem, 0.05)
+        agent = _new_agent(name, problem, choices)
+        if follows_policy(agent):
+            agent.update_memory()
 
 
-def _new_agent(name: str, problem: Any) -> Any:
+def _choices(name: str) -> list[dict[str, Any]]:
+    """The optional parameters on which the classes of an agent's components depend."""
+    from switchmdp.agents import agent_info
+
+    takes_window = agent_info(name).parameters.get("window", "") is None
+    return [{}, {"window": REQUIRED_VALUES["window"]}] if takes_window else [{}]
+
+
+def _new_agent(name: str, problem: Any, choices: dict[str, Any]) -> Any:
     from switchmdp.agents import AGENTS, agent_info
     from switchmdp.agents.registry import REQUIRED
 
@@ -111,7 +121,26 @@ def _new_agent(name: str, problem: Any) -> Any:
     if info.needs_problem:
         return cls(problem)
     values = {key: REQUIRED_VALUES[key] for key in needed}
-    return cls(problem.n_states, problem.n_actions, **values)
+    return cls(problem.n_states, problem.n_actions, **values, **choices)
+
+
+class _Plain:
+    """An agent that is not compiled."""
+
+    def act(self, state: int) -> int:
+        return state % 2
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        pass
+
+
+def _run_plain_agent() -> None:
+    """The parts of the loop that Python calls."""
+    import switchmdp as sm
+
+    problem = sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=0)
+    sm.simulate(_Plain(), problem, HORIZON, episodes=True, trajectory=True)
+    sm.simulate(sm.agents.Random(5, 3), problem, HORIZON, interpreted=True)
 
 
 def _plan_small() -> None:
@@ -143,7 +172,11 @@ def _plan_large() -> None:
     sm.diameter(sm.problems.ring_with_shortcuts(100), tolerance=1e-6)
 
 
-PLANNING = {"small problems": _plan_small, "large problems": _plan_large}
+WITHOUT_AGENT = {
+    "small problems": _plan_small,
+    "large problems": _plan_large,
+    "plain agents": _run_plain_agent,
+}
 
 if __name__ == "__main__":
     main()

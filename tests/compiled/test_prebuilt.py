@@ -143,5 +143,6 @@ def test_prebuilt_code_counts_as_code_on_disk_unless_native_code_is_wanted(
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_registered_agent_can_be_prebuilt(name: str) -> None:
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=100)
-    agent = prebuild._new_agent(name, problem)
-    assert type(agent) is AGENTS[name]
+    for choices in prebuild._choices(name):
+        agent = prebuild._new_agent(name, problem, choices)
+        assert type(agent) is AGENTS[name]
