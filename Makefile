@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 RIVALS_READY := $(RIVALS)/.ready
 
-.PHONY: help reproduce test check bench soak lock clean
+.PHONY: help reproduce test check bench soak wheel lock clean
 
 help:
 	@echo "make reproduce   the paper's experiment: figures, claims judged, one page (results/figure-1)"
@@ -16,6 +16,7 @@ help:
 	@echo "make check       style, types and the direction of imports"
 	@echo "make bench       speed and memory, beside other packages"
 	@echo "make soak        the long campaigns"
+	@echo "make wheel       a wheel with prebuilt machine code for this platform (dist)"
 	@echo "make lock        resolve the dependencies anew (requirements.lock)"
 	@echo "make clean       remove what the targets set up"
 
@@ -54,6 +55,12 @@ bench: $(READY)
 soak: $(READY)
 	$(RUN) -m pytest -m "soak or hypothesis" --hypothesis-profile=soak -v
 
+# The wheel fits the versions of Python, Numba and NumPy that are in $(VENV).
+wheel: $(READY)
+	$(RUN) tools/prebuild.py build/prebuilt
+	SWITCHMDP_PREBUILT=build/prebuilt $(RUN) -m pip wheel -q --disable-pip-version-check --no-deps \
+	  --no-build-isolation --wheel-dir dist .
+
 lock: $(READY)
 	$(RUN) -m pip install -q --disable-pip-version-check uv
 	$(RUN) -m uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
@@ -61,4 +68,4 @@ lock: $(READY)
 	  -o requirements.lock
 
 clean:
-	rm -rf $(VENV) $(RIVALS) results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RIVALS) build dist results .pytest_cache .mypy_cache .ruff_cache

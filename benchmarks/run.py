@@ -38,6 +38,7 @@ def main() -> int:
     options = parser.parse_args()
     sections: dict[str, Callable[[], Iterable[Row]]] = {
         "start": startup.waits,
+        "prebuilt machine code": startup.prebuilt,
         "the loop": fused_loop.ratios,
         "steps": lambda: agents.speeds(options.rivals),
         "detectors": agents.detectors,

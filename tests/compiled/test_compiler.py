@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 
-from switchmdp.compiled import JIT, _cached, jit
+from switchmdp.compiled import JIT, _cached, compiler, jit, patient
 from switchmdp.compiled.compiler import OuterFunction, _Library
 
 pytestmark = pytest.mark.skipif(not JIT, reason="without machine code there is no compiler")
@@ -141,3 +142,63 @@ def test_an_error_while_compiling_leaves_the_compiler_usable(optimised: list[str
 
     assert works(1.0) == 1.0
     assert optimised == ["works"]
+
+
+@jit
+def _halved(x: Any) -> float:
+    return float(x / 2)
+
+
+@patient
+def _halves(values: Any) -> Any:
+    """(the sum of halves, the number of values)."""
+    total = 0.0
+    for value in values:
+        total += _halved(value)
+    return total, values.size
+
+
+@pytest.fixture
+def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A patient function without machine code on disk."""
+    monkeypatch.setenv("SWITCHMDP_CACHE", str(tmp_path))
+    monkeypatch.setattr(_halves, "_outer", None)
+    return _halves
+
+
+def test_a_patient_function_runs_interpreted_while_its_arguments_are_small(
+    halves: Any, optimised: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = np.ones(9), np.ones(20)
+    monkeypatch.setattr(compiler, "SMALL", 10)
+    assert halves(small) == (4.5, 9)
+    assert list(map(type, halves(small))) == [float, int], "as machine code returns them"
+    assert optimised == []
+    assert halves(large) == (10.0, 20)
+    assert optimised == ["_halves"]
+
+
+def test_a_patient_function_that_has_run_for_long_is_compiled(
+    halves: Any, optimised: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "PATIENCE", 1e-9)
+    assert [halves(np.ones(3))[0] for _ in range(3)] == [1.5, 1.5, 1.5]
+    assert optimised == ["_halves"]
+
+
+def test_a_patient_function_does_not_run_interpreted_if_machine_code_is_on_disk(
+    halves: Any, optimised: list[str]
+) -> None:
+    _cached(halves.py_func, "_test_compiler._halves", "sources")(np.ones(3))
+    assert halves(np.ones(3)) == (1.5, 3)
+    assert halves._seconds_left == 0.0
+
+
+def test_machine_code_can_call_a_patient_function(halves: Any) -> None:
+    assert OuterFunction(lambda x: halves(x)[0])(np.ones(3)) == 1.5
+
+
+def test_an_error_in_a_patient_function_does_not_leave_others_interpreted(halves: Any) -> None:
+    with pytest.raises(TypeError):
+        halves(None)
+    assert not compiler._here.interpreting

@@ -2,6 +2,7 @@
 
 - `@jit` on a function: machine code when called from machine code or from Python.
 - `@entry` likewise, for the functions that Python calls: kept on disk between processes.
+- `@patient` likewise, but interpreted while arguments are small and nothing is on disk.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
 - `flat_function(function, instance, ...)`: the same for many instances.
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from switchmdp.compiled.cache import DiskCache, cache_folder, digest_for
+from switchmdp.compiled.cache import DiskCache, digest_for
 from switchmdp.compiled.calls import (
     Caller,
     FlatFunction,
@@ -70,8 +71,8 @@ __all__ = [
     "class_tree", "classes_in", "classes_of", "compile_for", "compiled", "complete",
     "declarations", "door", "entry", "fields_of", "flat_function", "freeze", "index", "inlined",
     "interpreted", "interpreting", "is_compiled", "is_interpreting", "is_loaded", "is_on_disk",
-    "jit", "machine", "make_scratch", "pack", "require", "specialised", "state_fields", "thaw",
-    "unpack", "validate",
+    "jit", "machine", "make_scratch", "pack", "patient", "require", "specialised", "state_fields",
+    "thaw", "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
@@ -106,6 +107,15 @@ def entry(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return cast("F", _cached(function, label, _sources(function)))
+
+
+def patient(function: F) -> F:
+    """Like `jit`, for functions whose work is bounded by the size of their arguments.
+
+    Small calls from Python run interpreted, up to half a second in total, unless machine code is on
+    disk: so a first short use does not wait for the compiler.
+    """
+    return cast("F", InnerFunction(function, entry, patient=True) if JIT else function)
 
 
 def interpreted(function: F) -> F:
@@ -286,8 +296,9 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
-    """Whether the cache on disk has machine code for this combination."""
-    return JIT and any(cache_folder().glob(f"{_label(interpreted(function), instance)}.*"))
+    """Whether the cache has machine code for this combination, or the package."""
+    label = _label(interpreted(function), instance)
+    return JIT and DiskCache(function, label, None).is_on_disk()
 
 
 def _label(plain: Callable[..., Any], instance: Any) -> str:

@@ -12,6 +12,17 @@ is executed, so nobody else may have written it: the folder, the folder of this 
 and each file must belong to the user and be writable by nobody else. That is checked before
 anything is read, and no link is followed inside the folder. Where it does not hold, there is one
 warning, and code is compiled without a cache.
+
+**Prebuilt code.** A wheel made by `make wheel` has a second folder, `prebuilt` inside the package,
+with machine code for any processor of one architecture. Its files have the same names and the same
+content as those of the cache, made for Numba's processor `generic`, and it is only ever read. It is
+trusted like the sources beside it. Its subfolder is named by the versions and the sources, so other
+versions of Python, Numba or NumPy, or an edited source, find nothing there and compile as usual.
+The cache comes first: code made for this processor is faster.
+
+**Several processes.** A process that finds no code locks a file while it compiles. Others that need
+the same code wait, and load it. The lock only saves work: where there can be none, or it takes too
+long, a process compiles by itself.
 """
 
 from __future__ import annotations
@@ -34,12 +45,24 @@ from os import open as open_handle
 from pathlib import Path
 from typing import Any
 
+import llvmlite  # type: ignore[import-untyped]  # it ships no types
 import numba
+import numba.cpython.hashing  # names the addresses of what machine code that hashes refers to
+import numpy as np
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+try:
+    import fcntl
+except ImportError:  # on Windows; there each process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
 PACKAGE = Path(__file__).resolve().parent.parent
+PREBUILT = PACKAGE / "prebuilt"
+GENERIC = ("generic", "")  # the processor and its features for which code is prebuilt
+LONGEST_WAIT = 120.0  # seconds for another process that compiles the same
 KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
 PLAIN = ("contract.py", "gym", "online", "experiments", "reports", "cli")
@@ -68,6 +91,18 @@ def digest_of_sources(folder: Path) -> str:
     return digest.hexdigest()
 
 
+@cache
+def versions() -> tuple[str, ...]:
+    """What machine code depends on besides the sources and the processor.
+
+    The interface between Python and machine code, which the suffix of extension modules names, is
+    the same for all releases of a minor version. Of NumPy's version Numba looks at two numbers.
+    """
+    numpy = ".".join(np.__version__.split(".")[:2])
+    suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+    return numba.__version__, llvmlite.__version__, f"numpy {numpy}", suffix
+
+
 def digest_for(modules: Iterable[str]) -> str | None:
     """What the code of these modules depends on, or None where that can't be told.
 
@@ -75,7 +110,7 @@ def digest_for(modules: Iterable[str]) -> str | None:
     and not installed. A script, a notebook, or a file edited since this process began is not what
     another process would find under its name: it is not cached.
     """
-    parts = [digest_of_sources(PACKAGE), numba.__version__, sys.version]
+    parts = [digest_of_sources(PACKAGE), *versions()]
     foreign = {name for name in modules if name.partition(".")[0] != "switchmdp"}
     for name in foreign:
         if name == "__main__" or getattr(sys.modules.get(name), "__file__", None) is None:
@@ -104,6 +139,20 @@ def _users_files() -> set[Path]:
 def cache_folder() -> Path:
     """Where the machine code of this version lies."""
     return _root() / digest_of_sources(PACKAGE)[:16]
+
+
+def prebuilt_folder() -> Path:
+    """Where prebuilt code lies that fits these versions and sources, if there is any."""
+    return PREBUILT / str(digest_for([]))[:16]
+
+
+def folders() -> list[Path]:
+    """Where machine code may be found, the best first.
+
+    `SWITCHMDP_NATIVE=1` leaves out prebuilt code, so that code is compiled for this processor.
+    """
+    native = os.environ.get("SWITCHMDP_NATIVE", "") not in ("", "0")
+    return [cache_folder()] if native else [cache_folder(), prebuilt_folder()]
 
 
 def _root() -> Path:
@@ -205,6 +254,46 @@ def _warn_once(message: str) -> None:
         warnings.warn(message, stacklevel=3)
 
 
+@contextlib.contextmanager
+def _lock(label: str) -> Iterator[None]:
+    """Hold the lock of a label. Where there can be none, or it takes too long, do without."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            _make_private_folder()
+            name = f"lock.{label}"
+            with _own_folder() as folder:
+                if fcntl is not None and folder is not None:
+                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                    handle = open_handle(name, flags, 0o600, dir_fd=folder)
+                    held.callback(os.close, handle)
+                    if _wait_for(handle, label):
+                        # A forked process may hold the handle, too, so closing is not enough.
+                        held.callback(fcntl.flock, handle, fcntl.LOCK_UN)
+                        # A process that waits for a removed file finds the code all the same.
+                        held.callback(_remove, cache_folder() / name)
+        yield
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _wait_for(handle: int, label: str) -> bool:
+    """Lock a file; False if others have held it for too long."""
+    began, said = time.monotonic(), label.startswith("_")
+    while time.monotonic() - began < LONGEST_WAIT:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if not said and time.monotonic() - began > 0.5:
+                said = True
+                print(f"switchmdp: another process is compiling {label} ...", file=sys.stderr)
+            time.sleep(0.02)
+    return False
+
+
 class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
     """Numba's cache interface over the files described above."""
 
@@ -212,35 +301,60 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
         self._function = function
         self._label = label
         self._sources = sources
+        self._held = contextlib.ExitStack()
 
     @property
     def cache_path(self) -> str:
         return str(cache_folder())
 
-    def _path(self, sig: Any, codegen: Any) -> Path:
-        key = (self._label, str(sig), codegen.magic_tuple(), self._sources)
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:40]
-        return cache_folder() / f"{self._label}.{name}"
+    def _name(self, sig: Any, processor: tuple[str, ...]) -> str:
+        key = (self._label, str(sig), processor, self._sources)
+        return f"{self._label}.{hashlib.sha256(repr(key).encode()).hexdigest()[:40]}"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
+        """The machine code for these types. None: the caller compiles it, then calls `unlock`."""
+        # What loading needs of `target_context.refresh()`, which takes a third of a second.
+        rtsys.initialize(target_context)
         if self._sources is not None:
-            path = self._path(sig, target_context.codegen())
+            found = self._find(sig, target_context)
+            if found is None:
+                self._held.enter_context(_lock(self._label))
+                found = self._find(sig, target_context)  # another process may have compiled it
+            if found is not None:
+                return found
+        if not self._label.startswith("_"):
+            print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
+        return None
+
+    def is_on_disk(self) -> bool:
+        """Whether there is machine code of this function, for whatever types."""
+        return any(any(folder.glob(f"{self._label}.*")) for folder in folders())
+
+    def unlock(self) -> None:
+        """Let other processes go on that wait for this code."""
+        self._held.close()
+
+    def _find(self, sig: Any, target_context: Any) -> Any:
+        """The code for these types, from the first folder that has it."""
+        native = target_context.codegen().magic_tuple()
+        for folder in folders():
+            is_cache = folder == cache_folder()
+            path = folder / self._name(sig, native if is_cache else (native[0], *GENERIC))
             try:
-                stored = _read(path)
+                stored = _read(path) if is_cache else path.read_bytes()
                 if stored[:32] == hashlib.sha256(stored[32:]).digest():
                     return CompileResult._rebuild(target_context, *pickle.loads(stored[32:]))
-                path.unlink()
+                if is_cache:
+                    path.unlink()
             except NotOurs as error:
                 _warn_once(f"machine code is compiled without a cache: {error}")
             except (FileNotFoundError, NotADirectoryError, PermissionError):
                 pass
             except IsADirectoryError:  # which no file could take the place of
-                shutil.rmtree(path, ignore_errors=True)
+                if is_cache:
+                    shutil.rmtree(path, ignore_errors=True)
             except Exception as error:
                 _warn_once(f"machine code in {path} is unusable ({error!r}), and compiled again")
-        if not self._label.startswith("_"):
-            print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -248,7 +362,7 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             return
         try:
             _make_private_folder()
-            path = self._path(sig, data.codegen)
+            path = cache_folder() / self._name(sig, data.codegen.magic_tuple())
             content = dumps(data._reduce())
             temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}")
             try:

@@ -7,6 +7,10 @@ with all that it calls inlined or linked in. That halves the time to compile and
 machine code as fast. CPU time without and with it, for the loop with SW-UCRL: 24 s and 13.6 s; then
 with UCRL2: 9 s and 4.5 s; then with EvidencePSRL: 26 s and 10.7 s.
 
+A *patient* function runs interpreted while its arguments are small and there is no machine code on
+disk: computing the gain of five states takes milliseconds, and compiling that takes seconds. The
+result is the same to the bit.
+
 The hook is the class of Numba's code libraries, and a stack of the functions that are being
 compiled. Numba's compiler lock covers both. Functions that others compile with Numba are compiled
 as usual, even if our functions call them, because Python may call them too.
@@ -14,22 +18,43 @@ as usual, even if our functions call them, because Python may call them too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
+
+from switchmdp.compiled.cache import DiskCache
 
 # No wrapper for calls through a pointer, which nobody uses.
 OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
 INNER_OPTIONS = {**OPTIONS, "no_cpython_wrapper": True}
 
+PATIENCE = 0.5  # seconds that a patient function may run interpreted, in total
+SMALL = 5000  # elements of arrays that are small
+
+_here = threading.local()
 _compiling: list[Any] = []  # the functions that are being compiled, the outermost first
+_preparations: list[Callable[[], None]] = []
+
+
+def before_compiling(prepare: Callable[[], None]) -> Callable[[], None]:
+    """Call a function each time that a function is going to be compiled, and not just loaded."""
+    _preparations.append(prepare)
+    return prepare
 
 
 class _Watcher(event.Listener):  # type: ignore[misc]  # Numba ships no types
     def on_start(self, started: Any) -> None:
+        for prepare in _preparations:
+            prepare()
         _compiling.append(started.data["dispatcher"])
 
     def on_end(self, ended: Any) -> None:
@@ -42,21 +67,78 @@ class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no type
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         CPUDispatcher.__init__(self, function, targetoptions={**OPTIONS, **options})
 
+    def compile(self, signature: Any) -> Any:
+        """Load or compile the code for these types."""
+        with global_compiler_lock, _no_garbage_collection():
+            try:
+                return CPUDispatcher.compile(self, signature)
+            finally:
+                if isinstance(self._cache, DiskCache):
+                    self._cache.unlock()
+
 
 class InnerFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no types
     """A function that machine code calls. `outer` makes another one when Python calls it."""
 
     def __init__(
-        self, function: Callable[..., Any], outer: Callable[..., Any], **options: Any
+        self,
+        function: Callable[..., Any],
+        outer: Callable[..., Any],
+        patient: bool = False,
+        **options: Any,
     ) -> None:
         CPUDispatcher.__init__(self, function, targetoptions={**INNER_OPTIONS, **options})
         self._make_outer = outer
         self._outer: Any = None
+        self._patient = patient
+        self._seconds_left = 0.0
 
     def __call__(self, *arguments: Any) -> Any:
+        if getattr(_here, "interpreting", False):
+            return self.py_func(*arguments)
         if self._outer is None:
             self._outer = self._make_outer(self.py_func)
+            waits = self._patient and not self._outer._cache.is_on_disk()
+            self._seconds_left = PATIENCE if waits else 0.0
+        if self._seconds_left > 0.0 and _size(arguments) <= SMALL:
+            return self._call_interpreted(arguments)
         return self._outer(*arguments)
+
+    def _call_interpreted(self, arguments: tuple[Any, ...]) -> Any:
+        began = time.perf_counter()
+        _here.interpreting = True
+        try:
+            with np.errstate(all="ignore"):  # machine code does not warn
+                return _returned(self.py_func(*arguments))
+        finally:
+            _here.interpreting = False
+            self._seconds_left -= time.perf_counter() - began
+
+
+def _returned(value: Any) -> Any:
+    """What machine code would return: the numbers are Python's."""
+    if isinstance(value, tuple):
+        return tuple(map(_returned, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _size(argument: Any) -> int:
+    """The number of elements of all arrays in nested tuples."""
+    if isinstance(argument, tuple):
+        return sum(map(_size, argument))
+    return argument.size if isinstance(argument, np.ndarray) else 0
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Compiling makes millions of objects that stay alive; looking for garbage costs a tenth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types

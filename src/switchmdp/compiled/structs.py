@@ -31,7 +31,7 @@ from numba.experimental import structref
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic, lower_builtin, overload, overload_method, type_callable
 
-from switchmdp.compiled.compiler import INNER_OPTIONS
+from switchmdp.compiled.compiler import INNER_OPTIONS, before_compiling
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,10 +39,14 @@ _PLAIN = (bool, int, float, np.generic, np.ndarray, list, tuple)
 _LEAVES = frozenset((bool, int, float, np.ndarray))
 EVERY_STEP = ("act", "observe")  # inlined into the loop: their references then cancel out
 _CLASS_OF_TUPLE: dict[Any, Any] = {}
+_waiting: list[Any] = []  # classes whose methods Numba has not been told
 
 
 def register(cls: Any) -> None:
-    """Register the fields and methods of a class with Numba."""
+    """Register the fields of a class with Numba, and its methods when something is compiled.
+
+    Machine code that is loaded from disk needs no methods, and they take a fifth of a second.
+    """
     fields = fields_of(cls)
     name = f"{cls.__name__}State"
     state = namedtuple(name, fields)  # type: ignore[misc]  # the fields are known at run time only
@@ -50,7 +54,6 @@ def register(cls: Any) -> None:
     # The machine code on disk names its argument types by import path.
     setattr(sys.modules[cls.__module__], name, state)
     struct = type(f"{cls.__name__}Struct", (types.StructRef,), {"preprocess_fields": _preprocess})
-    structref.register(struct)
     cls.__fields__ = fields
     # The fields that may hold components: other than numbers and arrays.
     leaves = (bool, int, float)
@@ -60,11 +63,19 @@ def register(cls: Any) -> None:
     cls.__state__ = state
     cls.__struct__ = struct
     _CLASS_OF_TUPLE[state] = cls
-    for method, function in inspect.getmembers(cls, inspect.isfunction):
-        if not method.startswith("__"):
-            typed = _same_signature(inspect.unwrap(function))
-            options = {**INNER_OPTIONS, "forceinline": method in EVERY_STEP}
-            overload_method(struct, method, strict=False, jit_options=options)(typed)
+    _waiting.append(cls)
+
+
+@before_compiling
+def _register_methods() -> None:
+    while _waiting:
+        cls = _waiting.pop(0)
+        structref.register(cls.__struct__)
+        for method, function in inspect.getmembers(cls, inspect.isfunction):
+            if not method.startswith("__"):
+                typed = _same_signature(inspect.unwrap(function))
+                options = {**INNER_OPTIONS, "forceinline": method in EVERY_STEP}
+                overload_method(cls.__struct__, method, strict=False, jit_options=options)(typed)
 
 
 def fields_of(cls: type) -> dict[str, Any]:

@@ -6,7 +6,7 @@ coordinator: it reads chunk ids from standard input and writes reports as lines 
 input ends, the coordinator has ended, and the worker exits immediately, even during a chunk.
 
 `compile_agents` makes the machine code of agents before runs are timed. Machine code is kept on
-disk; if several classes of agents are not there yet, a second process compiles half of them.
+disk; if several classes of agents are not there yet, further processes help to compile them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from switchmdp.simulation.bad_steps import count_bad_steps
 
 STOPPED = "stopped"
 TRUSTED = "trusted"
+FACTS = -1  # takes the place of an agent's index: the facts about problems, which are compiled too
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -125,7 +126,7 @@ def _exit_with_coordinator(receive: Callable[[str], None] = lambda line: None) -
 
 
 def compile_agents(store: AnyStore, plan: Plan, jobs: int) -> None:
-    """Compile every agent whose machine code is not on disk yet."""
+    """Compile every agent whose machine code is not on disk yet, in up to `jobs` processes."""
     new: dict[type, int] = {}
     for a in range(len(plan.agents)):
         agent = _first_agent(plan, a)
@@ -133,27 +134,67 @@ def compile_agents(store: AnyStore, plan: Plan, jobs: int) -> None:
             new.setdefault(type(agent), a)
     if not new:
         return
-    indices = list(new.values())
-    here, there = indices[: (len(new) + 1) // 2], indices[(len(new) + 1) // 2 :]
-    helper = None
-    if jobs > 1 and there and isinstance(store, Store):
-        command = program(compile_main.__name__, store.path, plan.trusted, *map(str, there))
-        with contextlib.suppress(OSError):  # then all are compiled here
-            helper = subprocess.Popen(command, stdin=subprocess.PIPE)
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for a in new.values():
+        todo.put(a)
+    helpers: list[subprocess.Popen[str]] = []
+    if isinstance(store, Store):
+        command = program(compile_main.__name__, store.path, plan.trusted)
+        for _ in range(min(jobs, len(new)) - 1):
+            with contextlib.suppress(OSError):  # then there are fewer
+                helpers.append(
+                    subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                    )
+                )
+    if helpers:
+        todo.put(FACTS)
+        count = f"{len(new)} agents in {len(helpers) + 1} processes"
+        print(f"switchmdp: compiling {count}, once ...", file=sys.stderr)
+    threads = [threading.Thread(target=_feed, args=(todo, helper)) for helper in helpers]
     try:
-        compile_these(plan, here)
-        if helper is not None:
-            helper.wait()
-        compile_these(plan, there)
+        for thread in threads:
+            thread.start()
+        for a in _taken(todo):
+            compile_these(plan, [a])
+        for thread in threads:
+            thread.join()
+        compile_these(plan, list(new.values()))  # load what the others have compiled
     finally:
-        if helper is not None:
+        for helper in helpers:
             helper.kill()
+        for helper, thread in zip(helpers, threads, strict=True):
+            if thread.is_alive():
+                thread.join()
             helper.communicate()
+
+
+def _taken(todo: queue.SimpleQueue[int]) -> Iterator[int]:
+    """What is left to do, until another thread has taken the last of it."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            yield todo.get_nowait()
+
+
+def _feed(todo: queue.SimpleQueue[int], helper: subprocess.Popen[str]) -> None:
+    """Pass agents to another process, one when it has compiled the one before."""
+    assert helper.stdin is not None
+    assert helper.stdout is not None
+    with contextlib.suppress(OSError, ValueError):  # it has ended: its agent is compiled here
+        for a in _taken(todo):
+            helper.stdin.write(f"{a}\n")
+            helper.stdin.flush()
+            if not helper.stdout.readline():
+                return
 
 
 def compile_these(plan: Plan, agents: Sequence[int]) -> None:
     """Run each agent for one step, with everything that a run of a chunk calls."""
     for a in agents:
+        if a == FACTS:
+            with contextlib.suppress(Exception):  # its chunk will report the error
+                compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))
+            continue
         agent = _first_agent(plan, a)
         if agent is not None:
             with contextlib.suppress(Exception):  # its runs will report the error
@@ -174,8 +215,15 @@ def _first_agent(plan: Plan, a: int) -> Any:
 
 
 def compile_main() -> None:
-    """Compile in a second process; sys.argv holds the folder, trust, and indices of agents."""
-    threading.Thread(target=_exit_with_coordinator, daemon=True).start()
+    """Compile in another process; sys.argv holds the folder and trust, the input agents."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when to stop
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an agent prints must not be read as a reply
+    agents: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_exit_with_coordinator, args=(agents.put,), daemon=True).start()
     plan = open_store(sys.argv[1]).plan(trust=sys.argv[2] == TRUSTED)
-    compile_these(plan, [int(a) for a in sys.argv[3:]])
-    compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))
+    while True:
+        agent = agents.get()
+        compile_these(plan, [int(agent)])
+        replies.write(f"{agent}\n")
+        replies.flush()

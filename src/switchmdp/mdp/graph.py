@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry, jit
+from switchmdp.compiled import jit, patient
 from switchmdp.mdp.model import Model
 
 
@@ -50,7 +50,7 @@ def predecessors(model: Any) -> Any:
     return Predecessors(offsets, pairs, states)
 
 
-@entry
+@patient
 def reachable_from(model: Any, origin: int) -> Any:
     """Mask of the states that some policy reaches from `origin`."""
     starts, row, start, stop, successors = (
@@ -108,7 +108,7 @@ def lead_to(goal: int, choice: Any, before: Any) -> Any:
     return seen
 
 
-@entry
+@patient
 def reaching(model: Any, goal: int) -> Any:
     """Mask of the states from which some policy reaches `goal`."""
     return lead_to(goal, np.empty(model.starts.size - 1, np.int64), predecessors(model))

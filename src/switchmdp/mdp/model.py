@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry, index, inlined
+from switchmdp.compiled import index, inlined, patient
 from switchmdp.randomness import uniform
 
 FULL_ROWS_UP_TO = 64  # states; with more, estimated rows are stored as lists of successors
@@ -54,7 +54,7 @@ class Model(NamedTuple):
         )
 
 
-@entry
+@patient
 def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
     """Cumulative probabilities row by row; the last of a row is exactly 1."""
     for y in range(start.size):
@@ -65,7 +65,7 @@ def _cumulate(start: Any, stop: Any, probabilities: Any, result: Any) -> None:
         result[stop[y] - 1] = 1.0
 
 
-@entry
+@patient
 def row_sums(start: Any, stop: Any, probabilities: Any) -> Any:
     """The sum of each row, rounded once: what the additions lose is added at the end."""
     sums = np.zeros(start.size)

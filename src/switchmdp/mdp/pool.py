@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry
+from switchmdp.compiled import patient
 from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, row_sums
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs
@@ -196,7 +196,7 @@ class Pool:
         return InvalidMDP(f"change {len(self.offsets)}, {place(self.pairs, pair)}: {what}")
 
 
-@entry
+@patient
 def _differing_pairs(a: Any, b: Any) -> Any:
     pairs = np.empty(a.row.size, np.int64)
     count = 0
@@ -216,7 +216,7 @@ def _differing_pairs(a: Any, b: Any) -> Any:
     return pairs[:count].copy()
 
 
-@entry
+@patient
 def _changes_that_rewire(model: Any, offsets: Any, pair: Any, old: Any, new: Any) -> Any:
     """For each change, whether some row loses a successor."""
     rewires = np.zeros(offsets.size - 1, np.bool_)
@@ -339,7 +339,7 @@ def _require(holds: Any, name: str) -> None:
         raise ValueError(f"array {name} is inconsistent")
 
 
-@entry
+@patient
 def _replaces_current_rows(row: Any, pair: Any, old: Any, new: Any) -> bool:
     """Whether each patch's old row is the pair's row at that time."""
     for x in range(pair.size):

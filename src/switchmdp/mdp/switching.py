@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry
+from switchmdp.compiled import patient
 from switchmdp.errors import (
     DamagedFile,
     InvalidMDP,
@@ -264,7 +264,7 @@ class SwitchingMDP(OverPairs):
         return self
 
 
-@entry
+@patient
 def _first_disconnected(model: Any, patches: Any, last: int) -> int:
     for i in range(last + 1):
         if i > 0:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import entry, jit
+from switchmdp.compiled import jit, patient
 from switchmdp.mdp.graph import extend_backwards, predecessors
 from switchmdp.planning.wide import wide_gains
 
@@ -104,7 +104,7 @@ def stayed_in_range(p: Any, time: Any, out: Any) -> bool:
     return True
 
 
-@entry
+@patient
 def gains_of_policy(model: Any, choice: Any, order: Any, rewards: Any) -> Any:
     """The gain of a policy from each state; `order` is 0, 1, …, and `rewards` are by state.
 
@@ -184,7 +184,7 @@ def evaluate(model: Any, choice: Any, order: Any, rewards: Any, bias: Any) -> An
     return gain, order[0]
 
 
-@entry
+@patient
 def route_to_class(model: Any, choice: Any, member: int) -> Any:
     """Keep the closed class of `member`; give every state outside it an action that leads there.
 

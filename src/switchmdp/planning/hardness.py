@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import entry, jit
+from switchmdp.compiled import jit, patient
 from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.diameter import diameter
@@ -118,7 +118,7 @@ def action_gaps(mdp: MDP, plan: Plan | None = None) -> NDArray[np.float64]:
     return table
 
 
-@entry
+@patient
 def _action_values(model: Any, bias: Any) -> Any:
     """(r̄ + Σ p (h' - h(s)), a bound on its error) of each pair."""
     values, errors = np.empty(model.row.size), np.empty(model.row.size)
@@ -166,7 +166,7 @@ def l1_distance(model: Any, a: int, b: int) -> float:
     return total
 
 
-@entry
+@patient
 def _variations(model: Any, patches: Any) -> Any:
     reward, transition = 0.0, 0.0
     for change in range(patches.offsets.size - 1):

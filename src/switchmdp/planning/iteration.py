@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.compiled import entry, index, jit
+from switchmdp.compiled import entry, index, jit, patient
 from switchmdp.planning.evaluation import evaluate, route_to_class
 from switchmdp.planning.wide import UNIT
 
 
-@entry
+@patient
 def certify(model: Any, bias: Any, choice: Any, keep_unless_better: bool) -> Any:
     """(lower, upper, switched): the bracket of `bias`; `choice` becomes greedy where that is sure.
 
@@ -80,7 +80,7 @@ POLICY_SWEEPS = 4
 DONE, ROUNDING, LIMIT = 0, 1, 2
 
 
-@entry
+@patient
 def iterate_policies(model: Any, choice: Any, bias: Any, tolerance: float) -> Any:
     """(lower, upper, status), with `choice` and `bias` brought to the optimum."""
     n_states = choice.size
@@ -186,7 +186,7 @@ def iterate_values(model: Any, choice: Any, bias: Any, tolerance: float, budget:
     return lower, upper, LIMIT
 
 
-@entry
+@patient
 def solve_configurations(
     model: Any, patches: Any, first: int, choice: Any, bias: Any, tolerance: float,
     out: Any, choices: Any,
