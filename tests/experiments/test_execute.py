@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
+from switchmdp.experiments import execute
 from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.plan import Plan, problem_seed
 from switchmdp.experiments.store import Store, load_results, open_store
@@ -58,6 +59,28 @@ def test_shards_run_separately_give_the_same_bytes(fresh: Fresh, whole: str, tre
         runs += progress.runs
     assert runs == 18
     assert tree(store.path) == whole
+
+
+@pytest.mark.parametrize(("jobs", "expected"), [(2, "threads"), (5, "processes")])
+def test_long_experiments_with_many_workers_run_in_processes(
+    fresh: Fresh, monkeypatch: pytest.MonkeyPatch, jobs: int, expected: str
+) -> None:
+    store, plan = fresh("out")
+    chunks = [
+        chunk for chunk in store.chunks() if chunk.agent is None or plan.compiled[chunk.agent]
+    ]
+    used: list[str] = []
+
+    def use(make_worker: Any, *arguments: Any) -> Any:
+        used.append("threads" if make_worker.func is execute._ThreadWorker else "processes")
+        return iter(())
+
+    monkeypatch.setattr(execute, "_run_workers", use)
+    for many, workers in ((chunks, "threads"), (chunks * 100, expected)):
+        used.clear()
+        for run, some in execute._assign(store, plan, many, jobs, "auto", None):
+            list(run(some, threading.Event()))
+        assert used == [workers]
 
 
 def test_finished_chunks_are_not_computed_again(fresh: Fresh, whole: str, tree: Tree) -> None:

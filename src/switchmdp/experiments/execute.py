@@ -5,6 +5,10 @@ so compiled agents run in threads; plain Python agents run in worker processes. 
 dies, only its chunk is affected, and is tried again. The content of a chunk is the same with every
 executor.
 
+More than a few threads wait for Python's lock between runs. Figure 1 on 16 cores takes 39 s with 1
+thread, 13.4 s with 4, and 13.3 s with 16; 16 processes take 6.9 s, of which 4 s is their start. So
+long experiments with many workers run in processes.
+
 Why not `concurrent.futures`? Measured with Python 3.11, "spawn" context:
 - SIGKILL of one of 4 workers of a ProcessPoolExecutor: all 12 of 12 submitted futures fail. Here
   one chunk is repeated.
@@ -33,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments.plan import Chunk, Plan
+from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Chunk, Plan
 from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
 from switchmdp.experiments.worker import (
     STOPPED,
@@ -47,6 +51,8 @@ from switchmdp.experiments.worker import (
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
+MOST_THREADS = 4  # that run side by side, before they wait for each other
+WORTH_PROCESSES = 10.0  # seconds of work for which many processes are started
 GRACE = 10.0  # seconds for running chunks to end after a request to stop
 CANCEL = 2.0  # seconds for cancelled chunks to end
 EXECUTORS = ("auto", "threads", "processes")
@@ -194,6 +200,9 @@ def _assign(
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
+    long = len(fast) * SECONDS_PER_CHUNK > WORTH_PROCESSES
+    if jobs > MOST_THREADS and long:
+        return [(processes, chunks)]
     slow = [c for c in chunks if c.agent is not None and not plan.compiled[c.agent]]
     return [(execute, some) for execute, some in ((threads, fast), (processes, slow)) if some]
 
