@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import Probes
-from switchmdp.experiments.plan import check, expand, make_agent
+from switchmdp.experiments.layout import expand
+from switchmdp.experiments.plan import check, make_agent
 from switchmdp.experiments.spec import AGENT, load
 from switchmdp.experiments.user_modules import find
 from switchmdp.memory import Since

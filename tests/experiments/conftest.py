@@ -71,7 +71,7 @@ def _prepare(
 ) -> tuple[Store, Plan]:
     with pytest.MonkeyPatch.context() as patch:
         if tiny:
-            patch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0025)
+            patch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0005)
         plan = check(parse(data), modules, trust=modules is not None)
         return create(folder, plan, "", modules), plan
 

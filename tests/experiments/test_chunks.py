@@ -14,11 +14,9 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.experiments.chunks import Outcome, compute, problem_of
+from switchmdp.experiments.layout import MOST_PROBLEMS, Chunk, all_chunks
 from switchmdp.experiments.plan import (
-    MOST_PROBLEMS,
-    Chunk,
     Plan,
-    all_chunks,
     block_sizes,
     check,
     make_agent,

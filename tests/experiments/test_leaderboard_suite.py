@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from switchmdp.experiments.layout import expand
 from switchmdp.experiments.leaderboard import (
     Contender,
     Row,
@@ -19,7 +20,7 @@ from switchmdp.experiments.leaderboard import (
     shipped_suite,
     tuning,
 )
-from switchmdp.experiments.plan import check, expand, problem_seed, run_seed
+from switchmdp.experiments.plan import check, problem_seed, run_seed
 from switchmdp.experiments.results import Results, Runs, Setting
 
 FULL, QUICK = shipped_suite(), shipped_suite(quick=True)

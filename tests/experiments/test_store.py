@@ -15,7 +15,8 @@ import pytest
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.plan import Chunk, Plan, check
+from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import canonical, dumps, loads, parse
 from switchmdp.experiments.store import KIND, Store, create, digest_of, load_results, open_store
 from switchmdp.storage import save_arrays

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from switchmdp.errors import SwitchmdpError
-from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.experiments.spec import (
     AgentSpec,
@@ -41,6 +40,13 @@ from switchmdp.experiments.store import (
     status,
     verify,
 )
+
+if TYPE_CHECKING:
+    from switchmdp.experiments.execute import Progress, run_chunks
+    from switchmdp.experiments.plan import Plan, check
+
+# Imported when first used: they import all agents and Numba, which reading results does not need.
+_LAZY = {"Progress": "execute", "run_chunks": "execute", "Plan": "plan", "check": "plan"}
 
 __all__ = [
     "AgentSpec", "Claim", "Experiment", "MemoryStore", "Plan", "ProblemSpec", "Progress",
@@ -70,6 +76,9 @@ def run(
     >>> results.settings["P"].agents["R"].regret.shape
     (2, 250)
     """
+    from switchmdp.experiments.execute import run_chunks
+    from switchmdp.experiments.plan import check
+
     module_folder = None if modules is None else Path(modules)
     plan = check(experiment, module_folder, trust=trust)
     store = create(folder, plan, dumps(experiment), module_folder)
@@ -87,5 +96,7 @@ def raise_if_lost(progress: Progress) -> None:
 def __getattr__(name: str) -> Any:
     if name == "Tally":
         warnings.warn("Tally is now called Progress", DeprecationWarning, stacklevel=2)
-        return Progress
+        name = "Progress"
+    if name in _LAZY:
+        return getattr(import_module(f"switchmdp.experiments.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

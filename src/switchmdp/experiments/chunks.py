@@ -17,14 +17,8 @@ from typing import Any
 import numpy as np
 
 from switchmdp.errors import SwitchmdpError
-from switchmdp.experiments.plan import (
-    Chunk,
-    Plan,
-    make_agent,
-    make_problem,
-    problem_seed,
-    run_seed,
-)
+from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import Plan, make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.results import HARDNESS, no_runs
 from switchmdp.experiments.spec import describe_error
 from switchmdp.mdp import SwitchingMDP

@@ -37,7 +37,8 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Chunk, Plan
+from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Plan
 from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
 from switchmdp.experiments.worker import (
     STOPPED,

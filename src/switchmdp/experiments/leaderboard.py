@@ -35,7 +35,8 @@ import numpy as np
 
 from switchmdp.errors import ForeignFolder
 from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.plan import Plan, check, expand
+from switchmdp.experiments.layout import expand
+from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.results import Results
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec, canonical, dumps
 from switchmdp.experiments.store import TEMPORARY, Store, create, load_results, open_store

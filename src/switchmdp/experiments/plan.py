@@ -13,13 +13,11 @@ change the results of the others.
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from switchmdp.compiled import is_compiled
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments import user_modules
 from switchmdp.experiments.formulas import FORMULAS, Context, plain
+from switchmdp.experiments.layout import MOST_PROBLEMS, BlockSizes, Variant, expand
 from switchmdp.experiments.spec import (
     AGENT,
     PROBLEM,
@@ -54,21 +53,8 @@ DEFAULT_DELTA = 0.05
 MOST_RUNS = 10**8
 MOST_PAIRINGS = 10**5  # settings × agents: each is tried before anything runs
 SECONDS_PER_CHUNK = 0.25
-MOST_PROBLEMS = 500  # in one chunk
 
 Factories = Mapping[str, Callable[..., Any]]
-BlockSizes = tuple[tuple[int, ...], ...]  # problems per chunk, for each setting and agent
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An agent or a family of problems, with one value for each swept parameter."""
-
-    name: str
-    base: str  # the name of the entry in the experiment
-    source: str  # a registered name, or "module:Name"
-    parameters: Mapping[str, Any]
-    swept: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,69 +77,7 @@ class Plan:
         return len(self.settings) * len(self.agents) * self.experiment.n_problems
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Runs of one agent on problems first..last-1 of a setting; agent None: facts about them."""
-
-    setting: int
-    agent: int | None
-    block: int
-    first: int
-    last: int
-
-    @property
-    def id(self) -> str:
-        """A short name, the same in every execution of the experiment."""
-        agent = "facts" if self.agent is None else f"a{self.agent:03d}"
-        return f"s{self.setting:03d}-{agent}-b{self.block:05d}"
-
-    @property
-    def n_runs(self) -> int:
-        """The number of runs; 0 for facts."""
-        return 0 if self.agent is None else len(self)
-
-    def __len__(self) -> int:
-        return self.last - self.first
-
-
-# Settings, agents and seeds.
-
-
-def expand(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> list[Variant]:
-    """Every entry, once for each combination of its swept values.
-
-    >>> swept = {"x": AgentSpec(agent="sw-ucrl", parameters={"window": {"sweep": [10, 20]}})}
-    >>> [variant.name for variant in expand(swept)]
-    ['x [window=10]', 'x [window=20]']
-    """
-    variants = []
-    for base, spec in specs.items():
-        source = spec.agent if isinstance(spec, AgentSpec) else spec.problem
-        swept = {k: v["sweep"] for k, v in spec.parameters.items() if is_table(v, "sweep")}
-        for combination in itertools.product(*swept.values()):
-            values = dict(zip(swept, combination, strict=True))
-            shown = ", ".join(f"{k}={_shown(v)}" for k, v in values.items())
-            name = f"{base} [{shown}]" if shown else base
-            variants.append(Variant(name, base, source, {**spec.parameters, **values}, values))
-    return variants
-
-
-def count_variants(specs: Mapping[str, ProblemSpec] | Mapping[str, AgentSpec]) -> int:
-    """The number of variants that `expand` would make.
-
-    >>> count_variants({"x": AgentSpec(agent="a", parameters={"b": {"sweep": [10, 20]}})})
-    2
-    """
-    tables = [[v for v in s.parameters.values() if is_table(v, "sweep")] for s in specs.values()]
-    return sum(prod(len(table["sweep"]) for table in sweeps) for sweeps in tables)
-
-
-def _shown(value: Any) -> str:
-    for key in ("formula", "choice"):
-        if is_table(value, key):
-            rest = ", ".join(f"{k}={v}" for k, v in value.items() if k != key)
-            return f"{value[key]}({rest})" if rest else str(value[key])
-    return str(value)
+# Seeds, problems and agents.
 
 
 def problem_seed(seed: int, i: int) -> int:
@@ -425,18 +349,3 @@ def _block_size(plan: Plan, setting: int, agent: int) -> int:
     else:
         seconds = 1e-3 + steps * 5e-6
     return int(min(max(1.0, SECONDS_PER_CHUNK / seconds), MOST_PROBLEMS))
-
-
-def all_chunks(n_problems: int, blocks: BlockSizes) -> list[Chunk]:
-    """All chunks; those that share problems are close together.
-
-    >>> [chunk.id for chunk in all_chunks(3, ((2, 3),))]
-    ['s000-facts-b00000', 's000-a000-b00000', 's000-a001-b00000', 's000-a000-b00001']
-    """
-    chunks = []
-    for s, sizes in enumerate(blocks):
-        columns: list[tuple[int | None, int]] = [(None, MOST_PROBLEMS), *enumerate(sizes)]
-        for agent, size in columns:
-            for block, first in enumerate(range(0, n_problems, size)):
-                chunks.append(Chunk(s, agent, block, first, min(first + size, n_problems)))
-    return sorted(chunks, key=lambda c: (c.setting, c.first, -1 if c.agent is None else c.agent))

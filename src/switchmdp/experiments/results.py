@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.experiments.plan import Chunk, Variant, expand
+from switchmdp.experiments.layout import Chunk, Variant, expand
 from switchmdp.experiments.spec import Experiment
 from switchmdp.storage import Arrays
 from switchmdp.validation import check_increasing_steps

@@ -45,10 +45,7 @@ from pydantic import (
     field_validator,
 )
 
-from switchmdp.agents import AGENTS
 from switchmdp.errors import Fault, InvalidExperiment
-from switchmdp.experiments.formulas import FORMULAS
-from switchmdp.problems import PROBLEMS, is_problem_factory
 
 LARGEST_SEED = 2**62
 LARGEST_VALUE = 2**63
@@ -432,19 +429,42 @@ class Kind:
 
     word: str
     model: type[ProblemSpec] | type[AgentSpec]
-    registry: Mapping[str, Callable[..., Any]]
+    load_registry: Callable[[], Mapping[str, Callable[..., Any]]]
     already_set: tuple[str, ...]  # the arguments that the experiment sets by itself
     table: str  # the key of a table that stands for a value
     fits: Callable[[Any], bool]  # whether an object of the user's is of this kind
     allowed: str  # a description of what fits
 
+    @property
+    def registry(self) -> Mapping[str, Callable[..., Any]]:
+        """What is registered; imported when needed, since reading results is faster without."""
+        return self.load_registry()
+
+
+def _problems() -> Mapping[str, Callable[..., Any]]:
+    from switchmdp.problems import PROBLEMS
+
+    return PROBLEMS
+
+
+def _agents() -> Mapping[str, Callable[..., Any]]:
+    from switchmdp.agents import AGENTS
+
+    return AGENTS
+
+
+def _is_problem_factory(value: Any) -> bool:
+    from switchmdp.problems import is_problem_factory
+
+    return is_problem_factory(value)
+
 
 PROBLEM = Kind(
-    "problem", ProblemSpec, PROBLEMS, ("seed",), "choice", is_problem_factory,
+    "problem", ProblemSpec, _problems, ("seed",), "choice", _is_problem_factory,
     "a function marked with @switchmdp.problems.problem_factory",
 )  # fmt: skip
 AGENT = Kind(
-    "agent", AgentSpec, AGENTS, ("n_states", "n_actions", "available", "problem", "seed"),
+    "agent", AgentSpec, _agents, ("n_states", "n_actions", "available", "problem", "seed"),
     "formula", is_agent_class, "a class with the methods act and observe",
 )  # fmt: skip
 
@@ -551,6 +571,8 @@ def _value_faults(path: str, value: Any, kind: Kind) -> list[Fault]:
 
 def _single_value_faults(path: str, value: Any, kind: Kind, sweep: str) -> list[Fault]:
     if is_table(value, "formula") and kind is AGENT:
+        from switchmdp.experiments.formulas import FORMULAS
+
         name = value["formula"]
         if name not in list(FORMULAS):
             return [unknown("formula", name, FORMULAS, f"{path}.formula", path)]

@@ -24,29 +24,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.chunks import Outcome, compute
-from switchmdp.experiments.plan import (
-    BlockSizes,
-    Chunk,
-    Plan,
-    all_chunks,
-    block_sizes,
-    check,
-    count_variants,
-    expand,
-)
+from switchmdp.experiments.layout import BlockSizes, Chunk, all_chunks, count_variants, expand
 from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
 from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads
 from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
+
+if TYPE_CHECKING:
+    from switchmdp.experiments.chunks import Outcome
+    from switchmdp.experiments.plan import Plan
 
 FORMAT = 2
 KIND = "chunk of runs"
@@ -144,6 +138,8 @@ class Store:
                 f"{self.path} was made by switchmdp {self.version}, but this is {__version__}: "
                 "results of different versions can't be mixed"
             )
+        from switchmdp.experiments.plan import check  # imports all agents, unlike reading
+
         plan = check(self.experiment, self.module_folder(), trust=trust)
         if digest_of(plan) != self.digest:
             changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
@@ -196,6 +192,8 @@ class MemoryStore:
 
     def chunks(self) -> list[Chunk]:
         """All chunks, done or not."""
+        from switchmdp.experiments.plan import block_sizes
+
         return all_chunks(self.experiment.n_problems, block_sizes(self.planned))
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
@@ -285,6 +283,8 @@ def digest_of(plan: Plan) -> str:
 
 def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | None) -> Store:
     """Create the folder of an experiment, or open it if it exists and has the same digest."""
+    from switchmdp.experiments.plan import block_sizes
+
     folder = Path(path)
     store = Store(
         folder, plan.experiment, digest_of(plan), __version__, plan.modules,
@@ -478,6 +478,8 @@ def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Ve
 
 def _recompute(store: Store, chunks: list[Chunk], trust: bool | None) -> dict[str, str]:
     """Compute chunks again in a temporary folder; returns those whose bytes differ."""
+    from switchmdp.experiments.chunks import compute
+
     plan = store.plan(trust=trust)
     bad = {}
     with tempfile.TemporaryDirectory() as scratch:

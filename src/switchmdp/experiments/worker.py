@@ -28,7 +28,8 @@ from typing import Any
 from switchmdp.compiled import is_compiled, is_on_disk
 from switchmdp.errors import ForeignFolder
 from switchmdp.experiments.chunks import compute, problem_of
-from switchmdp.experiments.plan import Chunk, Plan, make_agent
+from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.plan import Plan, make_agent
 from switchmdp.experiments.store import AnyStore, Store, open_store
 from switchmdp.experiments.user_modules import search_path
 from switchmdp.simulation import loop, simulate

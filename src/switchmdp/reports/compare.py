@@ -25,7 +25,8 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.plan import Entries, expand, make_plan, problem_seed
+from switchmdp.experiments.layout import expand
+from switchmdp.experiments.plan import Entries, make_plan, problem_seed
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts, parse
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
