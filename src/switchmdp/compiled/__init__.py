@@ -297,8 +297,9 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
     """Whether the cache has machine code for this combination, or the package."""
-    label = _label(interpreted(function), instance)
-    return JIT and DiskCache(function, label, None).is_on_disk()
+    if not JIT:
+        return False
+    return DiskCache(function, _label(interpreted(function), instance), None).is_on_disk()
 
 
 def _label(plain: Callable[..., Any], instance: Any) -> str:
