@@ -63,7 +63,6 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import BOTH, REWARDS, ROWS
 from switchmdp.restarts.bayes_factors import (
-    LARGE,
     SHARES,
     log_factorial,
     log_gamma,
@@ -133,17 +132,6 @@ def log_half_sum(x: float, y: float) -> float:
     4.0
     """
     return max(x, y) + math.log(0.5 * (1.0 + math.exp(-abs(x - y))))
-
-
-@jit
-def likely_share(sums: Any) -> float:
-    """The expected share of pairs that have changed, if with probability 1/2 there is none.
-
-    >>> round(likely_share(np.zeros(5)), 4), round(likely_share(np.full(5, 50.0)), 4)
-    (0.1539, 0.3078)
-    """
-    weight = math.exp(min(log_mean(sums), LARGE))
-    return share(sums) * weight / (1.0 + weight)
 
 
 @jit
@@ -488,8 +476,7 @@ class Calibrated:
                         best, best_age, best_at = evidence, age, at
         self.weigh(best_age, best_at)
         self.keeps = self.steps - self.old_steps[best_age, best_at]
-        of_rewards = likely_share(self.sums[ANY_REWARDS])
-        of_rows = likely_share(self.sums[ANY_ROWS])
+        of_rewards, of_rows = share(self.sums[ANY_REWARDS]), share(self.sums[ANY_ROWS])
         least, likeliest, kind = 1.0, 0, BOTH
         for pair in range(self.accused.size):
             same_rewards = unchanged(of_rewards, self.factors[pair, 0])
