@@ -9,9 +9,9 @@ from typing import Any
 
 from switchmdp.agents import Episodic, Growing, Probes, Rooted
 from switchmdp.compiled import compiled
-from switchmdp.memory import Everything, Since
+from switchmdp.memory import Apart, Everything, Since
 from switchmdp.plausible import L1Ball, Posterior
-from switchmdp.restarts import GLR, Evidence, Never
+from switchmdp.restarts import GLR, Calibrated, Evidence, Never
 from switchmdp.restarts.schedules import mark_all
 
 DELTA = 0.01
@@ -23,8 +23,8 @@ class WithoutProbes(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
+            self, n_states, n_actions, available=available, memory=Apart(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
         )  # fmt: skip
 
 
@@ -34,17 +34,17 @@ class WithoutRestarts(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(),
+            self, n_states, n_actions, available=available, memory=Apart(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Never(),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
 
 
 @compiled
-class EvidenceAgainstAll(Evidence):
+class EvidenceAgainstAll(Calibrated):
     """An alarm makes suspects of all pairs."""
 
-    suspect_some = Evidence.suspect  # what is overridden below: machine code knows no super()
+    suspect_some = Calibrated.suspect  # what is overridden below: machine code knows no super()
 
     def suspect(self, suspects: Any) -> int:
         """Mark all pairs; how many steps ago the likeliest change was."""
@@ -59,7 +59,7 @@ class AllAlike(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(),
+            self, n_states, n_actions, available=available, memory=Apart(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=EvidenceAgainstAll(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
@@ -72,6 +72,18 @@ class NothingKept(Episodic):
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class BayesFactors(Episodic):
+    """Bayes factors under a uniform prior, which forget rewards and rows together."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Since(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
@@ -95,8 +107,8 @@ class OptimismForPosterior(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(), plausible=L1Ball(0.1),
-            episodes=Rooted(), restarts=Evidence(DELTA), exploration=Probes(delta=DELTA),
+            self, n_states, n_actions, available=available, memory=Apart(), plausible=L1Ball(0.1),
+            episodes=Rooted(), restarts=Calibrated(DELTA), exploration=Probes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -106,7 +118,7 @@ class EpisodesOfTSDE(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(),
-            plausible=Posterior(seed), episodes=Growing(), restarts=Evidence(DELTA),
+            self, n_states, n_actions, available=available, memory=Apart(),
+            plausible=Posterior(seed), episodes=Growing(), restarts=Calibrated(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip

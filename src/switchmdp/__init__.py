@@ -28,13 +28,13 @@ _NAMES = {
     "extended_value_iteration": "planning", "clairvoyant_reward": "planning",
     "simulate": "simulation", "simulate_batch": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
-    "Experiment": "experiments", "compare": "reports.compare",
+    "Experiment": "experiments", "compare": "reports.compare", "DriftDetector": "restarts",
 }  # fmt: skip
 
 __all__ = [
-    "MDP", "Bernoulli", "Beta", "Deterministic", "Experiment", "Record", "SwitchingMDP",
-    "__version__", "agents", "check_agent", "check_problem", "clairvoyant_reward", "compare",
-    "diameter", "errors", "experiments", "extended_value_iteration", "gym", "hardness",
+    "MDP", "Bernoulli", "Beta", "Deterministic", "DriftDetector", "Experiment", "Record",
+    "SwitchingMDP", "__version__", "agents", "check_agent", "check_problem", "clairvoyant_reward",
+    "compare", "diameter", "errors", "experiments", "extended_value_iteration", "gym", "hardness",
     "is_communicating", "memory", "online", "optimal_gain", "optimal_gains", "planning",
     "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "simulate_batch",
     "theory",
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         policy_gain,
     )
     from switchmdp.reports.compare import compare
+    from switchmdp.restarts import DriftDetector
     from switchmdp.simulation import Record, simulate, simulate_batch
 
 

@@ -36,7 +36,9 @@ def test_after_a_change_of_everything_it_starts_over_and_keeps_what_came_since()
     agent = EvidencePSRL(5, 3)
     sm.simulate(agent, problem, HORIZON, seed=0)
     assert HORIZON // 2 - 100 <= agent.since <= HORIZON // 2 + 300
-    assert agent.visits.sum() == agent.t - agent.since
+    kept = agent.t - agent.since
+    assert kept <= agent.visits.sum() <= kept + 20
+    assert kept <= agent.memory.counts.rewarded.sum() <= kept + 20
 
 
 def test_without_a_change_nothing_is_forgotten() -> None:

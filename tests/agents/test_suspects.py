@@ -44,8 +44,10 @@ def test_after_growth_unsuspected_pairs_keep_their_counts() -> None:
     teach(agent, rng, 1500, rewards, 10)
     agent.restart_if_due()
     assert agent.since > 5000
-    assert agent.visits[0, 2] < 300
-    np.testing.assert_array_equal(agent.visits[4], before[4])  # not met since it has grown
+    rewarded = agent.memory.counts.rewarded.reshape(5, 3)
+    assert rewarded[0, 2] < 300
+    np.testing.assert_array_equal(rewarded[4], before[4])  # not met since it has grown
+    assert agent.visits.sum() == 7000  # no row has changed
 
 
 def test_a_manual_restart_forgets_everything_even_with_a_pending_alarm() -> None:
@@ -58,17 +60,20 @@ def test_a_manual_restart_forgets_everything_even_with_a_pending_alarm() -> None
     agent.start_over()
     assert agent.visits.sum() == 0
     assert not agent.restarts.counts.any()
-    assert (agent.restarts.steps, agent.since) == (0, agent.t)
+    assert not agent.restarts.alarmed()
+    assert agent.since == agent.t
     check_agent_state(agent)
 
 
 HOSTILE = [
     ("restarts", "counts", -1e9), ("restarts", "counts", 1e300), ("restarts", "counts", np.nan),
-    ("restarts", "old_counts", 1e12), ("restarts", "old_counts", -5.0), ("restarts", "past", 1e12),
+    ("restarts", "old_counts", 1e12), ("restarts", "old_counts", -5.0), ("restarts", "owned", 4),
     ("restarts", "logs", np.inf), ("restarts", "old_logs", np.nan), ("restarts", "old_steps", -1),
     ("restarts", "steps", 2**62), ("restarts", "keeps", 2**40),
     ("restarts", "seen", 2**40), ("restarts", "news", 0.0), ("restarts", "shots", -1),
-    ("restarts", "news", 5e-324), ("restarts", "accused", np.ones(3, bool)),
+    ("restarts", "news", 5e-324), ("restarts", "accused", np.ones(3, np.uint8)),
+    ("restarts", "owners", 9), ("restarts", "numbered", -1), ("restarts", "starts", 0),
+    ("restarts", "accused", 4), ("memory", "first_reward", 2**40),
     ("exploration", "before", -1e300), ("exploration", "before", np.nan),
     ("exploration", "delta", -1.0), ("exploration", "gap", 1e-300), ("exploration", "found", 99),
     ("exploration", "opened", -1), ("memory", "size", 2**45), ("memory", "at", 2**20),
@@ -95,7 +100,7 @@ def test_a_state_with_bad_indices_is_refused(part: str, field: str, value: Any) 
 
 
 SCRATCH = [
-    ("restarts", "products", np.zeros((2, 5))), ("restarts", "none", np.full(3, -1e300)),
+    ("restarts", "products", np.zeros((5, 5))), ("restarts", "none", np.full(3, -1e300)),
     ("exploration", "none", np.full(3, -1e300)), ("restarts", "factors", np.zeros((3, 2))),
 ]  # fmt: skip
 
@@ -113,17 +118,13 @@ def test_bad_scratch_is_not_saved_and_is_allocated_again(
     assert loaded.dtype == fresh.dtype
 
 
-def test_a_past_that_exceeds_a_later_snapshot_is_refused() -> None:
-    """Taken out of that snapshot it would leave less than no rewards."""
+def test_a_snapshot_that_exceeds_the_counts_is_refused() -> None:
     agent = EvidencePSRL(3, 2)
     teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
     rule = agent.restarts
     age = int(np.flatnonzero(rule.shots)[0])
-    rule.counts[0, :3] += (9.0, 9.0, 9.0)
-    rule.past[0, :3] += (1.0, 1.0, 1.0)
-    rule.old_counts[age, 0, 0, :] = 0.0
-    rule.old_counts[age, 0, 0, :3] = (5.0, 0.0, 5.0)
-    with pytest.raises(ValueError, match="past"):
+    rule.old_counts[age, 0, 0] = 2.0 * rule.counts[0] + 1.0
+    with pytest.raises(ValueError, match="old_counts"):
         check_agent_state(agent)
 
 

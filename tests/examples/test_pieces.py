@@ -12,19 +12,20 @@ from switchmdp.experiments.layout import expand
 from switchmdp.experiments.plan import check, make_agent
 from switchmdp.experiments.spec import AGENT, load
 from switchmdp.experiments.user_modules import find
-from switchmdp.memory import Since
+from switchmdp.memory import Apart
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching
-from switchmdp.restarts import Evidence
+from switchmdp.restarts import Calibrated
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pieces"
-PIECES = {"memory": Since, "plausible": Posterior, "restarts": Evidence, "exploration": Probes}
+PIECES = {"memory": Apart, "plausible": Posterior, "restarts": Calibrated, "exploration": Probes}
 OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
     "without restarts": {"restarts"},
     "all pairs alike": {"restarts"},
     "nothing kept": {"memory"},
+    "Bayes factors": {"restarts", "memory"},
     "ratios for evidence": {"restarts", "memory"},
     "optimism for posterior": {"plausible"},
     "episodes of TSDE": {"episodes"},

@@ -148,7 +148,7 @@ def test_memory_follows_what_was_observed() -> None:
     agent.observe(0, agent.act(0), 1.0, 19_999)
     agent.plan()
     held = sum(value.nbytes for value in vars(agent.plausible).values() if hasattr(value, "nbytes"))
-    assert held < 60_000 * 8 * 4
+    assert held < 60_000 * 8 * 5
     assert agent.plausible.first[-1] == 1
 
 

@@ -26,7 +26,7 @@ from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Range, compiled, index, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
-from switchmdp.restarts import NEVER, Cubic, Evidence, Never, Periodic, Told
+from switchmdp.restarts import NEVER, Calibrated, Cubic, Evidence, Never, Periodic, Told
 from switchmdp.restarts.schedules import mark_all
 from switchmdp.restarts.splits import Splits
 
@@ -121,7 +121,7 @@ class Episodic(PolicyAgent):
             require(offers, f"{name} must offer {', '.join(verbs)}")
         check_policy_and_log(self)
         rule, since = self.restarts, self.since
-        if isinstance(rule, (Evidence, Splits)):
+        if isinstance(rule, (Calibrated, Evidence, Splits)):
             require(rule.seen <= self.logged, "the restart rule has seen more than was logged")
             behind = self.logged - rule.seen
             require(rule.clock + behind == self.clock, "the restart rule's clock is wrong")
@@ -156,9 +156,9 @@ class Episodic(PolicyAgent):
         self.forget_suspects(suspects, steps)
         return True
 
-    def no_suspects(self) -> NDArray[np.bool_]:
-        """A mask of pairs with none marked."""
-        return np.zeros(self.memory.counts.visits.size, np.bool_)
+    def no_suspects(self) -> NDArray[np.uint8]:
+        """A mask of pairs with none marked; codes of `memory.counts` say what to forget of one."""
+        return np.zeros(self.memory.counts.visits.size, np.uint8)
 
     def patience(self) -> int:
         """The number of steps until `prepare` must be called again, if quotas allow."""
@@ -222,7 +222,9 @@ class Episodic(PolicyAgent):
         self.plausible.plan(self.starts, counts, t, choice)
         visits, episodes = counts.visits, self.episodes
         for s in range(quota.size):
-            quota[index(s)] = max(1, episodes.quota(visits[index(choice[index(s)])]))
+            pair = index(choice[index(s)])
+            known = min(visits[pair], counts.reward_visits(pair))
+            quota[index(s)] = max(1, episodes.quota(known))
         self.end_at = episodes.end(self.clock, self.since)
         self.exploration.adjust(self.starts, counts, t, choice, quota)
 

@@ -24,9 +24,9 @@ from switchmdp.agents.episodes import Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
 from switchmdp.compiled import compiled
-from switchmdp.memory import Since
+from switchmdp.memory import Apart
 from switchmdp.plausible import posterior_for
-from switchmdp.restarts import Evidence
+from switchmdp.restarts import Calibrated
 
 
 @compiled
@@ -45,6 +45,6 @@ class EvidencePSRL(Episodic):
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Since(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
-            restarts=Evidence(delta), exploration=Probes(gap, delta),
+            memory=Apart(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
+            restarts=Calibrated(delta), exploration=Probes(gap, delta),
         )  # fmt: skip

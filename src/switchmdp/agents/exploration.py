@@ -158,7 +158,7 @@ class Probes:
         """Read the visits, rewards and successors of a pair."""
         now = self.now
         now[0] = counts.visits[pair]
-        now[1] = counts.mean(pair) * now[0]
+        now[1] = counts.mean(pair) * counts.reward_visits(pair)
         for j in range(self.width):
             now[2 + j] = 0.0
         for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
@@ -173,7 +173,12 @@ class Probes:
             if now[j] < before[j] - NOISE:  # the memory has forgotten a part of it
                 self.open[pair] = False
                 return
-        log_b = log_rewards(before[0], before[1]) - log_rewards(now[0], now[1])
+        # A memory may hold other numbers of rewards and of successors.
+        rewarded = counts.reward_visits(pair)
+        if rewarded < since:
+            self.open[pair] = False
+            return
+        log_b = log_rewards(rewarded - since, before[1]) - log_rewards(rewarded, now[1])
         log_b += log_rewards(since, now[1] - before[1])
         log_b += log_moves(before[0], before[2:], self.none)
         log_b += log_moves(since, now[2:], before[2:]) - log_moves(now[0], now[2:], self.none)

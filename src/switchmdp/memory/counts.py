@@ -26,6 +26,7 @@ from switchmdp.mdp.pairs import Pairs
 
 HIGH = 2.0**31
 MOST_VISITS = 2**32 - 1  # to a pair: what the sums of rewards hold
+BOTH, REWARDS, ROWS = 1, 2, 3  # what has changed of a pair; True stands for both
 
 
 @jit
@@ -68,7 +69,7 @@ def all_marked(mask: Any) -> bool:
     """Whether all are marked. (NumPy's `all` takes half a second to compile.)"""
     n_marked = 0
     for i in range(mask.size):
-        n_marked += mask[i]
+        n_marked += mask[i] != 0
     return bool(n_marked == mask.size)
 
 
@@ -236,8 +237,9 @@ class Counts(Slots):
     def check_invariants(self) -> None:
         """A pair's successor counts add up to its visits, and no successor has two slots."""
         visits, used, count, n_pairs = self.visits, self.used, self.count, self.visits.size
+        rewarded = np.array([self.reward_visits(pair) for pair in range(n_pairs)])
         for name, sums in (("high", self.high), ("low", self.low)):
-            require((sums <= visits * int(HIGH)).all(), f"Counts.{name} exceeds the visits")
+            require((sums <= rewarded * int(HIGH)).all(), f"Counts.{name} exceeds the visits")
         block = used if self.full else block_sizes(used)
         pair = np.repeat(np.arange(n_pairs), block)
         slot = np.arange(pair.size) - np.repeat(np.cumsum(block) - block, block)
@@ -249,10 +251,14 @@ class Counts(Slots):
         met = np.sort((pair * self.n_states + self.target[at])[seen > 0])
         require((met[1:] > met[:-1]).all(), "Counts.target has a successor in two slots")
 
+    def reward_visits(self, pair: int) -> int:
+        """The number of visits whose rewards are remembered."""
+        return int(self.visits[pair])
+
     def mean(self, pair: int) -> float:
         """r̂ = R / max(1, N)."""
         total = self.high[pair] / HIGH + self.low[pair] / HIGH / HIGH
-        return float(total / max(1, self.visits[pair]))
+        return float(total / max(1, self.reward_visits(pair)))
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""

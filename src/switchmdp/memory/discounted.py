@@ -48,6 +48,10 @@ class Weights(Slots):
         self.lay_out(pairs, np.float64)
         self.mass, self.rewards = np.zeros(pairs.n_pairs), np.zeros(pairs.n_pairs)
 
+    def reward_visits(self, pair: int) -> float:
+        """The weight of the visits whose rewards are remembered."""
+        return float(self.visits[pair])
+
     def mean(self, pair: int) -> float:
         """r̂ = R / N, and 0 where never visited."""
         if self.visits[pair] == 0.0:

@@ -74,27 +74,32 @@ class Since:
     def keep(self, steps: int, suspects: Any) -> int:
         """Forget all but the last stored steps of these pairs; returns how many steps are kept."""
         kept = min(steps, self.size)
-        oldest = self.choose(kept, suspects)
+        oldest = self.choose(kept, suspects, self.first)
         self.counts.forget_pairs(suspects)
+        pairs, nexts, rewards, n = self.stored(oldest, suspects, self.first)
+        self.counts.add(pairs, nexts, rewards, 0, n)
+        return kept
+
+    def stored(self, oldest: int, suspects: Any, first: Any) -> tuple[Any, Any, Any, int]:
+        """The last `oldest` steps of these pairs, each from the first kept one on, as a log."""
         pairs, nexts = np.empty(oldest, np.uint32), np.empty(oldest, np.uint32)
         rewards = np.empty(oldest)
         n = 0
         for age in range(oldest, 0, -1):
             k = (self.at - age) % self.room
             pair = self.pairs[k]
-            if suspects[pair] and self.total - age >= self.first[pair]:
+            if suspects[pair] and self.total - age >= first[pair]:
                 pairs[n], nexts[n], rewards[n] = pair, self.nexts[k], self.rewards[k]
                 n += 1
-        self.counts.add(pairs, nexts, rewards, 0, n)
-        return kept
+        return pairs, nexts, rewards, n
 
-    def choose(self, steps: int, suspects: Any) -> int:
+    def choose(self, steps: int, suspects: Any, first: Any) -> int:
         """Set each suspected pair's first kept step by the rule above; returns the oldest age."""
-        before, rank = np.empty(self.first.size, np.int64), np.zeros(self.first.size, np.int64)
+        before, rank = np.empty(first.size, np.int64), np.zeros(first.size, np.int64)
         for pair in range(suspects.size):
-            before[pair] = self.first[pair]
+            before[pair] = first[pair]
             if suspects[pair]:
-                self.first[pair] = self.total
+                first[pair] = self.total
         met, worth, oldest = 0, 0.0, 0
         for age in range(1, self.size + 1):
             if age == steps + 1:
@@ -106,7 +111,7 @@ class Since:
             met += rank[pair] == 1
             lasts = age <= steps or (rank[pair] <= MOST and rank[pair] * age <= worth)
             if lasts and suspects[pair] and self.total - age >= before[pair]:
-                self.first[pair], oldest = self.total - age, age
+                first[pair], oldest = self.total - age, age
         return oldest
 
     def grow(self, pairs: Pairs, place: Any) -> None:

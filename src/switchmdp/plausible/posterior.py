@@ -50,6 +50,7 @@ class Draws:
 
     words: RandomWords
     mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    rewarded: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
 
     def __init__(self, seed: int = 0) -> None:
         self.words = stream(check_integer("seed", seed, 0))
@@ -59,10 +60,11 @@ class Draws:
         self.words = stream(seed)
 
     def sum_rewards(self, counts: Any) -> None:
-        """Write the sum of the rewards of each pair into `mean`."""
-        mean, visits = self.mean, counts.visits
+        """Write the sum of the rewards of each pair into `mean`, and their number."""
+        mean, rewarded = self.mean, self.rewarded
         for pair in range(mean.size):
-            mean[pair] = counts.mean(pair) * visits[pair]
+            rewarded[pair] = counts.reward_visits(pair)
+            mean[pair] = counts.mean(pair) * rewarded[pair]
 
 
 def _rows(names: Names) -> NDArray[np.int64]:
@@ -85,7 +87,7 @@ def _successors(names: Names) -> NDArray[np.uint32]:
 @jit
 def draw_full_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    mean: Any, probabilities: Any,
+    rewarded: Any, mean: Any, probabilities: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first.
 
@@ -96,7 +98,7 @@ def draw_full_rows(
         n, rewards = visits[pair], mean[pair]
         # As `randomness.beta`, without its case for shapes below 1.
         x, state = next_gamma(state, 1.0 + rewards)
-        y, state = next_gamma(state, 1.0 + n - rewards)
+        y, state = next_gamma(state, 1.0 + rewarded[pair] - rewards)
         mean[pair] = x / (x + y)
         first, last = pair * n_states, (pair + 1) * n_states
         for k in range(first, last):
@@ -153,7 +155,7 @@ class Posterior(Draws):
         self.sum_rewards(counts)
         draw_full_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.mean, self.probabilities,
+            self.bias.size, self.rewarded, self.mean, self.probabilities,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

@@ -70,23 +70,25 @@ def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
 @jit
 def draw_sparse_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    mean: Any, first: Any, successors: Any, excess: Any, elsewhere: Any,
+    rewarded: Any, mean: Any, first: Any, successors: Any, excess: Any, elsewhere: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first."""
     state, last = load_words(words), 0
     for pair in range(mean.size):
         first[pair] = last
-        n, rewards = visits[pair], mean[pair]
-        if n <= 0:
+        rewards = mean[pair]
+        if rewarded[pair] <= 0:
             mean[pair], state = next_uniform(state)
+        else:
+            whole = math.floor(rewards + 0.5)
+            if abs(rewards - whole) < NEARLY:  # a mean times n is rounded
+                rewards = float(whole)
+            x, state = next_gamma_of_count(state, 1.0 + rewards)
+            y, state = next_gamma_of_count(state, 1.0 + max(0.0, rewarded[pair] - rewards))
+            mean[pair] = x / (x + y)
+        if visits[pair] <= 0:
             elsewhere[pair] = 1.0 / n_states
             continue
-        whole = math.floor(rewards + 0.5)
-        if abs(rewards - whole) < NEARLY:  # a mean times n is rounded
-            rewards = float(whole)
-        x, state = next_gamma_of_count(state, 1.0 + rewards)
-        y, state = next_gamma_of_count(state, 1.0 + max(0.0, n - rewards))
-        mean[pair] = x / (x + y)
         total = 0.0
         for k in range(offset[pair], offset[pair] + used[pair]):
             if count[index(k)] > 0:
@@ -161,7 +163,8 @@ class SparsePosterior(Draws):
         self.sum_rewards(counts)
         draw_sparse_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.mean, self.first, self.successors, self.excess, self.elsewhere,
+            self.bias.size, self.rewarded, self.mean, self.first, self.successors, self.excess,
+            self.elsewhere,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

@@ -1,0 +1,241 @@
+"""E-values: exact means over all short sequences, and bounds against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmdp.compiled import interpreted
+from switchmdp.restarts.e_values import (
+    log_dirichlet,
+    log_flat_bet,
+    log_gamma_ratio,
+    log_leave_in,
+    log_leave_in_rewards,
+    log_likelihood_bound,
+    log_mixture,
+)
+
+ROUNDING = 1e-9
+LAWS = [
+    (0.5, 0.5), (0.9, 0.1), (0.01, 0.99), (1.0, 0.0),
+    (1 / 3, 1 / 3, 1 / 3), (0.7, 0.2, 0.1), (0.98, 0.01, 0.01), (0.0, 0.5, 0.5),
+]  # fmt: skip
+
+
+def simplex(n_states: int, parts: int) -> Iterator[Any]:
+    """All laws whose probabilities are multiples of 1/parts."""
+    for cuts in itertools.combinations(range(parts + n_states - 1), n_states - 1):
+        edges = (-1, *cuts, parts + n_states - 1)
+        yield np.array([b - a - 1 for a, b in itertools.pairwise(edges)]) / parts
+
+
+def counted(outcomes: Any, n_cells: int) -> Any:
+    return np.bincount(np.asarray(outcomes, int), minlength=n_cells).astype(float)
+
+
+def log_likelihood(law: Any, counts: Any) -> float:
+    seen = counts > 0
+    with np.errstate(divide="ignore"):
+        return float((counts[seen] * np.log(np.asarray(law)[seen])).sum())
+
+
+@pytest.mark.parametrize("mass", [1e-3, 0.2, 1.0, 2.5, 60.0])
+@pytest.mark.parametrize("count", [0.0, 0.25, 1.0, 7.0, 5000.0])
+def test_a_ratio_of_gamma_functions_is_that_of_the_standard_library(
+    mass: float, count: float
+) -> None:
+    expected = math.lgamma(mass + count) - math.lgamma(mass)
+    assert log_gamma_ratio(count, mass) == pytest.approx(expected, rel=1e-9, abs=1e-8)
+
+
+def test_interpreted_and_machine_code_agree_to_the_bit() -> None:
+    old, now = np.array([30.0, 2.0, 0.0]), np.array([31.0, 2.0, 4.0])
+    for function, arguments in (
+        (log_mixture, (old, np.zeros(3), 32.0, 3, 0)),
+        (log_likelihood_bound, (now, old, 32.0, 5.0, -30.0)),
+        (log_flat_bet, (now, old, 32.0, 5.0, -18.0, 3, 0)),
+    ):
+        assert function(*arguments) == interpreted(function)(*arguments)
+
+
+@pytest.mark.parametrize("rest", [0, 4])
+@pytest.mark.parametrize("n", [1, 4, 6])
+def test_the_mixture_is_a_probability_of_sequences(n: int, rest: int) -> None:
+    """Also if the last of three cells stands for four of six states."""
+    n_states = 6 if rest else 3
+    total = sum(
+        math.exp(log_mixture(counted(outcomes, 3), np.zeros(3), float(n), n_states, rest))
+        for outcomes in itertools.product(range(3), repeat=n)
+    )
+    assert total == pytest.approx(1.0, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("n_a", "n_b"), [(1, 1), (5, 1), (4, 3), (2, 5)])
+def test_a_conditional_e_value_has_mean_at_most_1_under_every_law(
+    law: tuple[float, ...], n_a: int, n_b: int
+) -> None:
+    size, mean = len(law), 0.0
+    for outcomes in itertools.product(range(size), repeat=n_a + n_b):
+        old, now = counted(outcomes[:n_a], size), counted(outcomes, size)
+        log_e = log_dirichlet(now, old, float(n_b), 1.0, size, 0)
+        log_e += log_leave_in(float(n_a), old) - log_leave_in(float(n_a + n_b), now)
+        mean += math.exp(log_likelihood(law, now) + log_e)
+    assert mean <= 1.0 + ROUNDING
+
+
+def test_a_bayes_factor_has_a_mean_above_1_under_a_uniform_law() -> None:
+    """The defect that conditional e-values do not have."""
+    n_a, n_b, size, mean = 4, 3, 3, 0.0
+    none = np.zeros(size)
+    for outcomes in itertools.product(range(size), repeat=n_a + n_b):
+        old, now = counted(outcomes[:n_a], size), counted(outcomes, size)
+        log_b = log_dirichlet(now, old, float(n_b), 1.0, size, 0)
+        log_b += log_dirichlet(old, none, float(n_a), 1.0, size, 0)
+        log_b -= log_dirichlet(now, none, float(n_a + n_b), 1.0, size, 0)
+        mean += size ** -float(n_a + n_b) * math.exp(log_b)
+    assert mean > 1.1
+
+
+def floor_of(old: Any, doubt: float, n_states: int = 0, rest: int = 0) -> float:
+    size = len(old)
+    return log_mixture(old, np.zeros(size), float(old.sum()), n_states or size, rest) - doubt
+
+
+@pytest.mark.parametrize("old", [(5, 0, 1), (40, 10, 0), (300, 200, 100), (1, 1, 1), (0, 0, 900)])
+@pytest.mark.parametrize("new", [(0, 3, 0), (1, 1, 1), (30, 0, 50), (0, 0, 2)])
+@pytest.mark.parametrize("doubt", [0.5, 6.0])
+def test_no_law_of_the_confidence_set_has_a_likelihood_above_its_bound(
+    old: tuple[int, ...], new: tuple[int, ...], doubt: float
+) -> None:
+    a, b = np.array(old, float), np.array(new, float)
+    floor = floor_of(a, doubt)
+    bound = log_likelihood_bound(a + b, a, a.sum(), b.sum(), floor)
+    inside = [law for law in simplex(3, 60) if log_likelihood(law, a) >= floor]
+    inside += [np.clip(a / a.sum(), 1e-9, 1.0)]
+    largest = max(log_likelihood(law, b) for law in inside)
+    assert bound >= largest - ROUNDING
+    assert bound <= 0.0
+
+
+@pytest.mark.parametrize("old", [(90, 5, 5), (500, 40, 0), (400, 40, 40), (60, 0, 0)])
+@pytest.mark.parametrize("doubt", [0.5, 6.0])
+@pytest.mark.parametrize(("n_states", "rest"), [(3, 0), (9, 7)])
+def test_a_flat_bet_has_mean_at_most_1_under_every_law_of_the_confidence_set(
+    old: tuple[int, ...], doubt: float, n_states: int, rest: int
+) -> None:
+    a = np.array(old, float)
+    floor = floor_of(a, doubt, n_states, rest)
+    pays = [
+        math.exp(log_flat_bet(a + cell, a, a.sum(), 1.0, floor, n_states, rest))
+        for cell in np.eye(3)
+    ]
+    means = [float(law @ pays) for law in simplex(3, 200) if log_likelihood(law, a) >= floor]
+    assert max(means) <= 1.0 + ROUNDING
+    assert max(means) > 0.9, "the bet could be larger"
+    assert max(pays) > 1.5, "the bet could not win"
+
+
+def test_there_is_no_bet_if_the_uniform_law_is_plausible() -> None:
+    a = np.array([10.0, 12.0, 9.0])
+    assert log_flat_bet(a + 5.0, a, 31.0, 15.0, floor_of(a, 5.0), 3, 0) == 0.0
+
+
+Chooser = Callable[[list[list[int]]], int]
+
+
+def greedy(seen: list[list[int]]) -> int:
+    """Return to the pair whose last outcome was 0, if any: the choice depends on the data."""
+    return 1 if seen[0] and seen[0][-1] != 0 else 0
+
+
+def balanced(seen: list[list[int]]) -> int:
+    return int(len(seen[0]) > len(seen[1]))
+
+
+def stubborn(seen: list[list[int]]) -> int:
+    """Stay with pair 0 until its outcomes look balanced."""
+    return int(bool(seen[0]) and sum(seen[0]) * 2 == len(seen[0]))
+
+
+def paths(laws: Any, choose: Chooser, n: int) -> Iterator[tuple[float, list[tuple[int, int]]]]:
+    """All sequences of n (pair, outcome) with their probabilities."""
+    if n == 0:
+        yield 1.0, []
+        return
+    for probability, steps in paths(laws, choose, n - 1):
+        seen: list[list[int]] = [[], []]
+        for pair, outcome in steps:
+            seen[pair].append(outcome)
+        pair = choose(seen)
+        for outcome, chance in enumerate(laws[pair]):
+            if chance > 0.0:
+                yield probability * chance, [*steps, (pair, outcome)]
+
+
+@pytest.mark.parametrize("choose", [greedy, balanced, stubborn])
+@pytest.mark.parametrize("laws", [((0.5, 0.5), (0.5, 0.5)), ((0.9, 0.1), (0.3, 0.7)),
+                                  ((0.02, 0.98), (0.6, 0.4))])  # fmt: skip
+@pytest.mark.parametrize("kind", ["likelihood", "flat bet"])
+@pytest.mark.parametrize("share", [0.875, 0.125])
+def test_the_product_over_pairs_has_mean_at_most_1_however_pairs_are_chosen(
+    choose: Chooser, laws: Any, kind: str, share: float
+) -> None:
+    """The lemma of the theorem, exactly: the mean over all paths on which the laws are in C."""
+    n_a, n_b, doubt = 7, 4, 0.2
+    mean, covered = 0.0, 0.0
+    for probability, steps in paths(laws, choose, n_a + n_b):
+        product, inside = 1.0, True
+        for pair in range(2):
+            old = counted([o for x, o in steps[:n_a] if x == pair], 2)
+            now = counted([o for x, o in steps if x == pair], 2)
+            before, since = old.sum(), now.sum() - old.sum()
+            if before == 0.0 or since == 0.0:
+                continue
+            floor = floor_of(old, doubt)
+            inside = inside and log_likelihood(laws[pair], old) >= floor
+            if kind == "likelihood":
+                log_e = log_dirichlet(now, old, since, 1.0, 2, 0)
+                log_e -= log_likelihood_bound(now, old, before, since, floor)
+            else:
+                log_e = log_flat_bet(now, old, before, since, floor, 2, 0)
+            product *= 1.0 - share + share * math.exp(log_e)
+        covered += probability * inside
+        mean += probability * inside * product
+    assert covered > 0.3, "the test is blind"
+    assert mean <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.5, 1.0), (0.4, 0.5, 0.6), (0.0, 0.9, 1.0)])
+@pytest.mark.parametrize("law", [(0.2, 0.3, 0.5), (0.0, 1.0, 0.0), (0.1, 0.8, 0.1)])
+def test_rewards_between_0_and_1_keep_means_at_most_1(
+    values: tuple[float, ...], law: tuple[float, ...]
+) -> None:
+    n_a, n_b, doubt, none = 5, 3, 0.2, np.zeros(2)
+    true = float(np.dot(values, law))
+    mean, mixture = 0.0, 0.0
+    for draws in itertools.product(range(3), repeat=n_a + n_b):
+        probability = math.prod(law[k] for k in draws)
+        if probability == 0.0:
+            continue
+        rewards = [values[k] for k in draws]
+        old, now = (np.array([sum(r), len(r) - sum(r)]) for r in (rewards[:n_a], rewards))
+        log_m = log_mixture(old, none, float(n_a), 2, 0)
+        mixture += probability * math.exp(log_m - log_likelihood((true, 1.0 - true), old))
+        if log_likelihood((true, 1.0 - true), old) >= log_m - doubt:
+            log_e = log_dirichlet(now, old, float(n_b), 1.0, 2, 0)
+            log_e -= log_likelihood_bound(now, old, float(n_a), float(n_b), log_m - doubt)
+            mean += probability * math.exp(log_e)
+    assert mixture <= 1.0 + ROUNDING
+    assert mean <= 1.0 + ROUNDING
+
+
+def test_rewards_of_0_and_1_are_a_row_with_two_cells() -> None:
+    whole = log_leave_in(7.0, np.array([3.0, 4.0]))
+    assert log_leave_in_rewards(7.0, 3.0) == pytest.approx(whole, abs=ROUNDING)
