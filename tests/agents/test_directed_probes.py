@@ -154,14 +154,12 @@ def test_a_better_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough() 
     adjusted(pairs, counts, probes, 1)
     adjusted(pairs, counts, probes, 100)
     target, since, factors = probes.target, 0, []
+    assert probes.concentration < 1.0  # every row has one successor
     while not probes.alarmed():
         step = np.array([target], np.uint32), np.array([target // 2], np.uint32), np.ones(1)
         counts.add(*step, 0, 1)
         since += 1
-        from switchmdp.plausible.row_prior import learn_concentration
-
-        alpha = learn_concentration(counts.offset, counts.used, counts.count, 2)
-        factors.append(log_factor((20, 2), (since, since), since, alpha))
+        factors.append(log_factor((20, 2), (since, since), since, probes.concentration))
         adjusted(pairs, counts, probes, 100 + since)
     threshold = math.log(4 * 1 * 2 / 0.01)
     assert factors[-1] > threshold

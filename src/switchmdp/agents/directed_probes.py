@@ -54,7 +54,6 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.exploration import NO_PAIR, NO_STATE
 from switchmdp.compiled import (
-    FINITE,
     Probability,
     Range,
     Scratch,
@@ -63,8 +62,10 @@ from switchmdp.compiled import (
     index,
     jit,
     make_scratch,
+    require,
 )
 from switchmdp.mdp.pairs import Pairs
+from switchmdp.plausible.posterior import HIGHEST, LOWEST
 from switchmdp.plausible.row_prior import learn_concentration, log_gamma, log_rising
 from switchmdp.validation import check_not_negative, check_probability
 
@@ -224,13 +225,15 @@ class DirectedProbes:
     earned: Annotated[float, Range(0.0, 2.0**53)]  # √ of the steps for which funds were granted
     wanted: Annotated[float, Range(0.0, 2.0**60)]  # the price of a test that was too expensive
     gain: Annotated[float, Range(0.0, 1.0)]
+    concentration: Annotated[float, Range(LOWEST, HIGHEST)]
+    learned_at: Annotated[int, Range(0, 2**53)]
     solved: Annotated[int, Range(0, 2**53)]  # the time at which the gaps were computed
     time: Annotated[int, Range(0, 2**53)]
     seen: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 2.0**53)]
     last: Annotated[NDArray[np.int64], Shape("pairs"), Range(-(2**53), 2**53)]
     before: Annotated[NDArray[np.float64], Shape("states + 2"), Range(0.0, 2.0**53)]
     route: Annotated[NDArray[np.int64], Shape("states"), Range(0, below="pairs")]
-    bias: Annotated[NDArray[np.float64], Shape("states"), FINITE]
+    bias: Annotated[NDArray[np.float64], Shape("states"), Range(-1e15, 1e15)]
     gaps: Annotated[NDArray[np.float64], Shape("pairs"), Range(-1.0, 2.0**60)]
     now: Annotated[NDArray[np.float64], Shape("states + 2"), Scratch()]
     cost: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
@@ -246,6 +249,7 @@ class DirectedProbes:
         self.opened, self.give_up, self.look, self.tests = 0, 0, 0, 0
         self.zeal, self.funds, self.price, self.earned = 1.0, 0.0, 0.0, 0.0
         self.wanted, self.gain, self.solved, self.time = 0.0, 0.0, 0, 0
+        self.concentration, self.learned_at = 1.0, 0
         self.seen = np.zeros(pairs.n_pairs)
         self.last = np.zeros(pairs.n_pairs, np.int64)
         self.before = np.zeros(pairs.n_states + 2)
@@ -258,6 +262,11 @@ class DirectedProbes:
         zeal = self.zeal
         self.allocate(pairs)
         self.zeal = zeal
+
+    def check_invariants(self) -> None:
+        """A test that is under way has a pair and its state."""
+        agree = (self.target == NO_PAIR) == (self.goal == NO_STATE)
+        require(agree, "DirectedProbes.goal does not fit its target")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
         """Test a pair that was tried, choose the next, and send the new episode there."""
@@ -305,6 +314,11 @@ class DirectedProbes:
             means[pair] = (counts.mean(pair) * n + 0.5) / (n + 1.0)
         if not self.solved <= t < self.solved + max(FEWEST, self.solved // SHARE_OF_TIME):
             self.solved = t
+            if not self.learned_at <= t < self.learned_at + (self.learned_at + 1) // 2:
+                self.learned_at = t
+                self.concentration = learn_concentration(
+                    counts.offset, counts.used, counts.count, self.bias.size
+                )
             self.gain = solve_means(
                 starts, counts.offset, counts.used, counts.target, counts.count, means, self.bias,
                 cost, gaps,
@@ -380,8 +394,7 @@ class DirectedProbes:
             if now[j] < before[j] - NOISE:  # the memory has forgotten a part of it
                 self.close()
                 return
-        n_states = now.size - 2
-        alpha = learn_concentration(counts.offset, counts.used, counts.count, n_states)
+        n_states, alpha = now.size - 2, self.concentration
         since = now[0] - before[0]
         log_b = log_beta(1.0, before[0], before[1]) - log_beta(1.0, now[0], now[1])
         log_b += log_beta(2.0, since, now[1] - before[1]) - log_beta(2.0, 0.0, 0.0)

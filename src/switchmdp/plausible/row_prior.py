@@ -41,14 +41,28 @@ def log_gamma(x: float) -> float:
     >>> round(log_gamma(5.0), 9), round(log_gamma(0.5), 9)
     (3.17805383, 0.572364943)
     """
-    product = 1.0
-    while x < 9.0:
-        product *= x
-        x += 1.0
+    below = 0.0
+    if x < 9.0:
+        product = 1.0
+        while x < 9.0:
+            product *= x
+            x += 1.0
+        below = math.log(product)
     z = 1.0 / x
     y = z * z
     series = z * (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0))))
-    return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series - math.log(product)
+    return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series - below
+
+
+@jit
+def log_rising_from(x: float, n: float, log_start: float) -> float:
+    """`log_rising` if log Γ(x) is known."""
+    if n <= SHORT and n == math.floor(n):
+        product = 1.0
+        for i in range(int(n)):
+            product *= x + i
+        return math.log(product)
+    return log_gamma(x + n) - log_start
 
 
 @jit
@@ -58,27 +72,22 @@ def log_rising(x: float, n: float) -> float:
     >>> round(log_rising(0.5, 3.0), 9), round(math.log(0.5 * 1.5 * 2.5), 9)
     (0.628608659, 0.628608659)
     """
-    if n <= SHORT and n == math.floor(n):
-        product = 1.0
-        for i in range(int(n)):
-            product *= x + i
-        return math.log(product)
-    return log_gamma(x + n) - log_gamma(x)
+    return log_rising_from(x, n, log_gamma(x))
 
 
 @jit
 def log_evidence(offset: Any, used: Any, count: Any, n_states: int, alpha: float) -> float:
     """log L(α), up to what does not depend on α."""
-    total = 0.0
+    total, of_alpha, of_all = 0.0, log_gamma(alpha), log_gamma(n_states * alpha)
     for pair in range(offset.size):
         n = 0.0
         for k in range(offset[index(pair)], offset[index(pair)] + used[index(pair)]):
             seen = count[index(k)]
             if seen > 0:
-                total += log_rising(alpha, float(seen))
+                total += log_rising_from(alpha, float(seen), of_alpha)
                 n += seen
         if n > 0.0:
-            total -= log_rising(n_states * alpha, n)
+            total -= log_rising_from(n_states * alpha, n, of_all)
     return total
 
 
