@@ -30,7 +30,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "sw-psrl": {"window": 300},
     "oracle-psrl": {"change_points": [500, 900]},
     "q-learning": {"period": 400},
-    "evidence-psrl": {"gap": 100},
+    "evidence-psrl": {"share": 1.0},
     "borl": {"horizon": 100},
     "borl-full-grid": {"horizon": 100},
     "master-ucrl": {"horizon": 1500, "diameter": 2},

@@ -21,12 +21,12 @@ HORIZON = 20_000
 
 
 def test_it_keeps_the_contract() -> None:
-    sm.check_agent(lambda: EvidencePSRL(5, 3, gap=200), memory_steps=10_000, strict=True)
+    sm.check_agent(lambda: EvidencePSRL(5, 3, share=1.0), memory_steps=10_000, strict=True)
 
 
 def test_it_needs_no_horizon_changes_diameter_or_window() -> None:
     told = set(inspect.signature(EvidencePSRL).parameters)
-    assert told == {"n_states", "n_actions", "delta", "gap", "seed", "available"}
+    assert told == {"n_states", "n_actions", "delta", "share", "gap", "seed", "available"}
 
 
 def test_after_a_change_of_everything_it_starts_over_and_keeps_what_came_since() -> None:
@@ -198,7 +198,7 @@ def test_an_alarm_comes_before_the_next_round_for_any_pair(pair: int) -> None:
 
 def test_a_loaded_agent_continues_as_if_never_saved(tmp_path: Path) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=4000, seed=2)
-    one = EvidencePSRL(5, 3, gap=100)
+    one = EvidencePSRL(5, 3, share=1.0)
     first = sm.simulate(one, problem, 2000, seed=0)
     one.save(tmp_path / "agent")
     two = sm.agents.load(tmp_path / "agent")
@@ -207,7 +207,8 @@ def test_a_loaded_agent_continues_as_if_never_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"delta": 0}, {"gap": 0}, {"gap": 0.5}, {"gap": "often"}, {"seed": -1}]
+    "wrong",
+    [{"delta": 0}, {"gap": 0}, {"gap": 0.5}, {"gap": "often"}, {"share": -0.1}, {"seed": -1}],
 )
 def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):

@@ -60,7 +60,7 @@ def problem() -> sm.SwitchingMDP:
 
 def evidence_psrl() -> Any:
     """With a short ring of single steps, so that files are small."""
-    agent = sm.agents.EvidencePSRL(3, 2, gap=10)
+    agent = sm.agents.EvidencePSRL(3, 2, share=1.0)
     agent.memory = Since(room=500)
     agent.memory.allocate(agent.pairs)
     return agent

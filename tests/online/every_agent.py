@@ -30,7 +30,7 @@ from switchmdp.online.evaluation import parameters_of
 STEPS = 60
 SIMULATED = 2000
 EXTRA: dict[str, dict[str, Any]] = {
-    "glr-ucrl": {"explore": 0.05}, "evidence-psrl": {"gap": 20.0},
+    "glr-ucrl": {"explore": 0.05}, "evidence-psrl": {"share": 1.0},
     "master-ucrl": {"scale": 1e-4, "confidence": 0.1},
 }  # fmt: skip # so that probes are tried and tests fail
 VALUES: dict[str, Any] = {

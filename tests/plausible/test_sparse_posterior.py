@@ -32,8 +32,8 @@ def drawn_rows(posterior: SparsePosterior) -> Any:
     return rows
 
 
-def draws(counts: Counts, n: int) -> tuple[Any, Any]:
-    posterior = SparsePosterior(7)
+def draws(counts: Counts, n: int, alpha: float = 1.0) -> tuple[Any, Any]:
+    posterior = SparsePosterior(7, concentration=alpha)
     posterior.allocate(Pairs.of(counts.n_states, len(counts.visits) // counts.n_states))
     means, rows = [], []
     for _ in range(n):
@@ -52,15 +52,19 @@ def few_counts(n_states: int) -> Counts:
     return counts
 
 
+@pytest.mark.parametrize("alpha", [0.02, 1.0, 3.0])
 @pytest.mark.parametrize("n_states", [6, 70])  # full rows of counts, and lists of successors
-def test_observed_successors_and_the_rest_have_the_law_of_the_full_draw(n_states: int) -> None:
-    means, rows = draws(few_counts(n_states), 2500)
-    total = n_states + 4
-    for p, a in ((rows[:, 0, 1], 4.0), (rows[:, 0, 3], 2.0), (rows[:, 2, 2], 31.0)):
-        whole = total if a < 5.0 else n_states + 30
-        assert stats.kstest(p, stats.beta(a, whole - a).cdf).pvalue > 1e-3
+def test_observed_successors_and_the_rest_have_the_law_of_the_full_draw(
+    n_states: int, alpha: float
+) -> None:
+    means, rows = draws(few_counts(n_states), 2500, alpha)
+    for p, seen in ((rows[:, 0, 1], 3.0), (rows[:, 0, 3], 1.0), (rows[:, 2, 2], 30.0)):
+        n = 4.0 if seen < 5.0 else 30.0
+        law = stats.beta(alpha + seen, alpha * (n_states - 1) + n - seen)
+        assert stats.kstest(p, law.cdf).pvalue > 1e-3
     elsewhere = 1.0 - rows[:, 0, 1] - rows[:, 0, 3]
-    assert stats.kstest(elsewhere, stats.beta(n_states - 2, 6).cdf).pvalue > 1e-3
+    law = stats.beta(alpha * (n_states - 2), 2.0 * alpha + 4.0)
+    assert stats.kstest(elsewhere, law.cdf).pvalue > 1e-3
     for pair, a, b in ((0, 2.5, 3.5), (1, 1.0, 1.0), (2, 31.0, 1.0)):
         assert stats.kstest(means[:, pair], stats.beta(a, b).cdf).pvalue > 1e-3
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from switchmdp.agents.borl import BORL, PaperBORL
 from switchmdp.agents.detector_ucrl import GLRUCRL, RBOCPDUCRL2, ForcedExploration
+from switchmdp.agents.directed_probes import DirectedProbes
 from switchmdp.agents.episodes import Doubling, Growing, Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
@@ -32,10 +33,10 @@ from switchmdp.agents.variation_aware import VariationAwareUCRL
 __all__ = [
     "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL",
     "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
-    "AsPlanned", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "ForcedExploration",
-    "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OracleUCRL2", "OracleUCRL2B",
-    "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Rooted", "VariationAwareUCRL",
-    "agent_info", "load",
+    "AsPlanned", "DirectedProbes", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL",
+    "ForcedExploration", "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OracleUCRL2",
+    "OracleUCRL2B", "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Rooted",
+    "VariationAwareUCRL", "agent_info", "load",
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents.episodes import Doubling
-from switchmdp.agents.exploration import AsPlanned
+from switchmdp.agents.exploration import NO_STATE, AsPlanned
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Range, compiled, index, require
@@ -36,7 +36,7 @@ PARTS = {
     "plausible": ("allocate", "plan", "gain", "sweeps"),
     "restarts": ("after", "look_at", "watch", "log_emptied", "alarmed", "suspect", "start_over"),
     "episodes": ("quota", "end"),
-    "exploration": ("adjust", "alarmed", "suspect", "start_over"),
+    "exploration": ("adjust", "alarmed", "suspect", "start_over", "destination"),
 }  # the components, and the methods that each must have
 
 
@@ -134,7 +134,10 @@ class Episodic(PolicyAgent):
         return [getattr(self, name) for name in PARTS]
 
     def plan_is_due(self, state: int) -> bool:
-        """Whether the state's quota is used up, or the episode is over."""
+        """Whether the state's quota is used up, the episode is over, or a probe was taken."""
+        probed = self.exploration.destination()
+        if probed != NO_STATE and self.quota[probed] == 0:
+            return True
         return bool(self.quota[state] == 0 or self.clock >= self.end_at)
 
     def restart_if_due(self) -> bool:
@@ -162,7 +165,7 @@ class Episodic(PolicyAgent):
 
     def patience(self) -> int:
         """The number of steps until `prepare` must be called again, if quotas allow."""
-        if self.exploration.alarmed():
+        if self.exploration.alarmed() or self.exploration.destination() != NO_STATE:
             return 1
         due: int = min(min(self.restart_at, self.end_at), self.restarts.look_at()) - self.clock
         return min(max(1, due), self.log_pair.size - self.logged)  # at least one step

@@ -5,12 +5,12 @@
     Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
     Restarts    when a Bayes factor over all pairs indicates a change:   restarts.Evidence
                 forget the steps of suspected pairs before the change
-    Probes      try pairs that the policy does not visit from time to    agents.exploration.Probes
-                time, with a sequential test
+    Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
+                not visit, with a sequential test
 
 It does not need the horizon, the number of changes, the diameter or a window. Two parameters have
 defaults that are never tuned to a problem: δ = 0.01, the evidence required before it forgets
-anything, and `gap`, how often it probes.
+anything, and `share`, how much probes may add to the regret of learning.
 
 No guarantee is proved for it in a changing MDP. Measurements, also of each component, are in
 docs/evidence-psrl.md.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from switchmdp.agents.directed_probes import DirectedProbes
 from switchmdp.agents.episodes import Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
@@ -41,10 +42,13 @@ class EvidencePSRL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.01, gap: float = 350.0, seed: int = 0, available: Any = None,
+        delta: float = 0.01, share: float = 0.06, seed: int = 0, available: Any = None,
+        gap: float | None = None,
     ) -> None:  # fmt: skip
+        # With a gap, probes wait until the policy comes by, as in earlier versions.
+        exploration: Any = DirectedProbes(share, delta) if gap is None else Probes(gap, delta)
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=Apart(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
-            restarts=Calibrated(delta), exploration=Probes(gap, delta),
+            restarts=Calibrated(delta), exploration=exploration,
         )  # fmt: skip

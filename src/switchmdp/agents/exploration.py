@@ -1,7 +1,8 @@
 """Exploration beyond the plan: none, or from time to time pairs that the plan no longer visits.
 
-An agent that follows one policy never notices that another action has become better. `Probes` look
-for such changes, at a price.
+An agent that follows one policy never notices that another action has become better. Probes look
+for such changes, at a price. `DirectedProbes` (`directed_probes`) travel to the pairs that they
+test. `Probes` wait until the policy comes by.
 
 From time to time every pair that was visited before, but not since the last round (in the first
 round, none), is *opened*. The agent tries an open pair once when it next visits its state, and then
@@ -48,6 +49,7 @@ from switchmdp.restarts.evidence import NOISE, WIDEST
 from switchmdp.validation import check_positive, check_probability
 
 NO_PAIR = -1
+NO_STATE = -1
 
 
 def period_of(gap: float, n_pairs: int) -> float:
@@ -76,6 +78,10 @@ class AsPlanned:
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets these pairs."""
+
+    def destination(self) -> int:
+        """The state to which the agent travels for a probe, or NO_STATE."""
+        return NO_STATE
 
 
 @compiled
@@ -204,3 +210,7 @@ class Probes:
             self.open[pair] = False
             if suspects[pair]:
                 self.last[pair] = 0
+
+    def destination(self) -> int:
+        """None: these probes wait until the policy comes by."""
+        return NO_STATE

@@ -12,6 +12,8 @@ there to `PATH.previous`, unless it is damaged. Loading falls back to it if the 
 damaged or missing. An agent that could not be loaded again is not written.
 
 Formats: 1 had no exploration component; 1 and 2 also held the scratch fields, which are ignored.
+A class that has gained fields names them with the values that they have in earlier files:
+`added_fields`, {field: value}.
 """
 
 from __future__ import annotations
@@ -243,6 +245,8 @@ def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
     if cls is None:
         raise NotKnown(f"the class {name!r} is unknown; name it in classes=")
     state, fields = state_fields(cls), fields_of(cls)
+    if isinstance(given, dict):
+        given = {**_added(cls), **given}
     if not isinstance(given, dict) or not set(state) <= set(given) <= set(fields):
         raise ValueError(f"{cls.__name__} has other fields")
     instance: Any = object.__new__(cls)
@@ -256,6 +260,15 @@ def _built(tree: Any, unused: Arrays, known: Mapping[str, type]) -> Any:
         for component in instance.parts():
             component.taken = True
     return instance
+
+
+def _added(cls: type) -> dict[str, Any]:
+    """The fields that a class has gained, as a header holds them."""
+    added: dict[str, Any] = getattr(cls, "added_fields", {})
+    return {
+        name: {"float": value.hex()} if type(value) is float else value
+        for name, value in added.items()
+    }
 
 
 def _value(place: str, given: Any, kind: Any, unused: Arrays, known: Mapping[str, type]) -> Any:

@@ -1,11 +1,15 @@
 """Posterior sampling: draw one MDP from the posterior, and follow its optimal policy.
 
-    p(s, a, ·) ~ Dirichlet(1 + P(s, a, 1), …, 1 + P(s, a, S)),    r(s, a) ~ Beta(1 + R, 1 + N - R)
+    p(s, a, ·) ~ Dirichlet(α + P(s, a, 1), …, α + P(s, a, S)),    r(s, a) ~ Beta(1 + R, 1 + N - R)
 
 with N visits, P counted successors and rewards that sum to R, one draw for each episode (Osband,
-Russo and Van Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). A reward r in
-(0, 1) counts as r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at
-the last policy.
+Russo and Van Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). The concentration
+α is learned from the counts of all pairs (`row_prior`), unless it is given. A reward r in (0, 1)
+counts as r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at the last
+policy.
+
+With a small α a drawn probability may be so small that it underflows. It is then raised to
+`LEAST`, so that every drawn MDP is communicating, as policy iteration requires.
 
 In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
 or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
@@ -16,7 +20,7 @@ therefore take `SparsePosterior`, which costs O(observed transitions).
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,27 +41,54 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.iteration import iterate_policies
-from switchmdp.randomness import load_words, next_gamma, store_words, stream
-from switchmdp.validation import check_integer
+from switchmdp.plausible.row_prior import GRID, learn_concentration
+from switchmdp.randomness import load_words, next_gamma, next_uniform, store_words, stream
+from switchmdp.validation import check_integer, check_positive
 
 MOST = 10**7  # pairs times states
 PRECISION = 1e-9
+LEAST = 1e-9  # a drawn probability
+UNDERFLOW = 1e-290
+LOWEST, HIGHEST = float(GRID[0]), 1e6  # concentrations
 
 
 @compiled
 class Draws:
     """Base of the posteriors: the random stream, and the mean rewards that were drawn."""
 
+    added_fields: ClassVar[dict[str, Any]] = {
+        "learns": True, "concentration": 1.0, "learned_at": 0,
+    }  # fmt: skip
+
     words: RandomWords
     mean: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
     rewarded: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    learns: bool
+    concentration: Annotated[float, Range(LOWEST, HIGHEST)]
+    learned_at: Annotated[int, Range(0, 2**53)]
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, concentration: float | None = None) -> None:
         self.words = stream(check_integer("seed", seed, 0))
+        self.learns = concentration is None
+        self.concentration, self.learned_at = 1.0, 0
+        if concentration is not None:
+            given = check_positive("concentration", concentration)
+            if not LOWEST <= given <= HIGHEST:
+                allowed = f"a number from {LOWEST:g} to {HIGHEST:g}"
+                raise InvalidParameter("concentration", concentration, allowed)
+            self.concentration = given
 
     def reseed(self, seed: Any) -> None:
         """Seed the draws."""
         self.words = stream(seed)
+
+    def learn(self, counts: Any, t: int) -> None:
+        """Bring the concentration up to date if t has grown by half since, or has fallen."""
+        if self.learns and not self.learned_at <= t < self.learned_at + (self.learned_at + 1) // 2:
+            self.concentration = learn_concentration(
+                counts.offset, counts.used, counts.count, counts.n_states
+            )
+            self.learned_at = t
 
     def sum_rewards(self, counts: Any) -> None:
         """Write the sum of the rewards of each pair into `mean`, and their number."""
@@ -87,7 +118,7 @@ def _successors(names: Names) -> NDArray[np.uint32]:
 @jit
 def draw_full_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    rewarded: Any, mean: Any, probabilities: Any,
+    rewarded: Any, alpha: float, mean: Any, probabilities: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first.
 
@@ -95,30 +126,39 @@ def draw_full_rows(
     """
     state = load_words(words)
     for pair in range(mean.size):
-        n, rewards = visits[pair], mean[pair]
+        n, rewards = visits[index(pair)], mean[index(pair)]
         # As `randomness.beta`, without its case for shapes below 1.
         x, state = next_gamma(state, 1.0 + rewards)
-        y, state = next_gamma(state, 1.0 + rewarded[pair] - rewards)
-        mean[pair] = x / (x + y)
-        first, last = pair * n_states, (pair + 1) * n_states
+        y, state = next_gamma(state, 1.0 + max(0.0, rewarded[index(pair)] - rewards))
+        mean[index(pair)] = x / (x + y)
+        first, last = index(pair * n_states), index((pair + 1) * n_states)
         for k in range(first, last):
-            probabilities[index(k)] = 1.0
+            probabilities[k] = alpha
         if n > 0:  # with decayed weights a pair may count as never visited
-            for k in range(offset[pair], offset[pair] + used[pair]):
-                probabilities[index(first + np.int64(target[index(k)]))] += count[index(k)]
+            for k in range(offset[index(pair)], offset[index(pair)] + used[index(pair)]):
+                probabilities[first + index(target[index(k)])] += count[index(k)]
         total = 0.0
         for k in range(first, last):
-            x, state = next_gamma(state, probabilities[index(k)])
-            probabilities[index(k)] = x
+            x, state = next_gamma(state, probabilities[k])
+            probabilities[k] = x
             total += x
+        if total < UNDERFLOW:  # all shapes were tiny: the row is nearly a single successor
+            u, state = next_uniform(state)
+            probabilities[first + index(int(u * n_states))] = 1.0
+            total = 1.0
+        share = 1.0 / total
         for k in range(first, last):
-            probabilities[index(k)] /= total
+            probabilities[k] = min(1.0, max(LEAST, share * probabilities[k]))
     store_words(words, state)
 
 
 @compiled
 class Posterior(Draws):
-    """Draws from Dirichlet rows and Beta rewards, both uniform at first."""
+    """Draws from Dirichlet rows and Beta rewards, both uniform at first.
+
+    >>> Posterior(seed=1, concentration=0.5).concentration
+    0.5
+    """
 
     row: Annotated[NDArray[np.int64], Scratch(_rows)]
     start: Annotated[NDArray[np.int64], Scratch(_starts)]
@@ -143,6 +183,7 @@ class Posterior(Draws):
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Draw an MDP, and write its optimal policy, as a pair for each state, into `choice`."""
+        self.learn(counts, t)
         self.draw(counts)
         model = Model(
             starts, self.row, self.start, self.stop, self.mean, self.successors,
@@ -155,7 +196,7 @@ class Posterior(Draws):
         self.sum_rewards(counts)
         draw_full_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.rewarded, self.mean, self.probabilities,
+            self.bias.size, self.rewarded, self.concentration, self.mean, self.probabilities,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

@@ -1,9 +1,9 @@
 """Posterior sampling for many states: rows are drawn over the observed successors and "elsewhere".
 
-`Posterior` draws p ~ Dirichlet(1 + P_1, …, 1 + P_S), one gamma number for each of S states. If m of
+`Posterior` draws p ~ Dirichlet(α + P_1, …, α + P_S), one gamma number for each of S states. If m of
 them were observed, then by the aggregation property of the Dirichlet law
 
-    (p_1, …, p_m, Σ of all others)  ~  Dirichlet(1 + P_1, …, 1 + P_m, S - m):
+    (p_1, …, p_m, Σ of all others)  ~  Dirichlet(α + P_1, …, α + P_m, α (S - m)):
 
 m + 1 gamma numbers. `SparsePosterior` draws these, and splits the last share *evenly* among the
 S - m states that were never observed to follow.
@@ -11,17 +11,17 @@ S - m states that were never observed to follow.
 **What that changes.** Rewards, the probability of each observed successor and the mass of all
 others together have exactly the law of the full draw, and so has the mean of every row. Only the
 split of the last share is replaced by its mean: given its total q, the full draw splits it by a
-Dirichlet(1, …, 1), which adds to a row's value Σ p h the variance
+Dirichlet(α, …, α), which adds to a row's value Σ p h the variance
 
-    q² Var(h) / (S - m + 1),        Var(h) of the bias over the S - m states.
+    q² Var(h) / (α (S - m) + 1),        Var(h) of the bias over the S - m states.
 
-This variance is missing: for S = 50 and nothing known (q = 1) the full draw adds a seventh of the
-standard deviation of h, for S = 10,000 a hundredth. If more is known, q² is small. Putting the last
-share on one random state instead would add all of Var(h): more exploration than the posterior has.
+This variance is missing. For α = 1, S = 50 and nothing known (q = 1) the full draw adds a seventh
+of the standard deviation of h, for S = 10,000 a hundredth. If α is small, it adds more where
+nothing is known; but a visit or two then make q small.
 
-**Prior.** A row is uniform over all distributions on S states, as in `Posterior`. With n visits
-about (S - m) / (S + n) of it is still elsewhere: in a large problem with few successors it takes
-about S visits to a pair to outweigh the prior.
+**Prior.** The concentration α is learned from the counts, as in `Posterior`. With n visits about
+α (S - m) / (α S + n) of a row is still elsewhere: with few successors per pair α S becomes about as
+small as their number, and a few visits to a pair outweigh the prior whatever S is.
 
 Planning costs O(pairs + observed transitions) per sweep (`planning.spread_rows`) and starts at the
 values of the last plan, which the next draw changes less and less. It stops at a gain within
@@ -43,17 +43,10 @@ from switchmdp.compiled import FINITE, Range, Scratch, Shape, compiled, index, j
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.spread_rows import MOST_SWEEPS, iterate_spread_values
 from switchmdp.plausible.posterior import Draws, Posterior
-from switchmdp.randomness import (
-    load_words,
-    next_gamma,
-    next_gamma_of_count,
-    next_uniform,
-    store_words,
-)
+from switchmdp.randomness import load_words, next_gamma, next_uniform, store_words
 
 FULL_UP_TO = 32  # states
 PRECISION = 0.1  # divided by √t
-NEARLY = 1e-9  # a sum of rewards this close to a whole number is one
 
 
 def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
@@ -70,7 +63,8 @@ def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
 @jit
 def draw_sparse_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    rewarded: Any, mean: Any, first: Any, successors: Any, excess: Any, elsewhere: Any,
+    rewarded: Any, alpha: float, mean: Any, first: Any, successors: Any, excess: Any,
+    elsewhere: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first."""
     state, last = load_words(words), 0
@@ -80,11 +74,8 @@ def draw_sparse_rows(
         if rewarded[pair] <= 0:
             mean[pair], state = next_uniform(state)
         else:
-            whole = math.floor(rewards + 0.5)
-            if abs(rewards - whole) < NEARLY:  # a mean times n is rounded
-                rewards = float(whole)
-            x, state = next_gamma_of_count(state, 1.0 + rewards)
-            y, state = next_gamma_of_count(state, 1.0 + max(0.0, rewarded[pair] - rewards))
+            x, state = next_gamma(state, 1.0 + rewards)
+            y, state = next_gamma(state, 1.0 + max(0.0, rewarded[pair] - rewards))
             mean[pair] = x / (x + y)
         if visits[pair] <= 0:
             elsewhere[pair] = 1.0 / n_states
@@ -92,13 +83,13 @@ def draw_sparse_rows(
         total = 0.0
         for k in range(offset[pair], offset[pair] + used[pair]):
             if count[index(k)] > 0:
-                x, state = next_gamma_of_count(state, 1.0 + count[index(k)])
+                x, state = next_gamma(state, alpha + count[index(k)])
                 successors[index(last)], excess[index(last)] = target[index(k)], x
                 total += x
                 last += 1
         others, each = n_states - (last - first[pair]), 0.0
         if others > 0:
-            x, state = next_gamma(state, float(others))
+            x, state = next_gamma(state, alpha * others)
             total += x
             each = x / total / others
         elsewhere[pair] = each
@@ -142,6 +133,7 @@ class SparsePosterior(Draws):
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Draw an MDP, and write its best policy, as a pair for each state, into `choice`."""
+        self.learn(counts, t)
         self.draw(counts)
         self.lower, self.upper, self.done = iterate_spread_values(
             starts, self.first, self.successors, self.excess, self.elsewhere, self.mean,
@@ -163,7 +155,8 @@ class SparsePosterior(Draws):
         self.sum_rewards(counts)
         draw_sparse_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.rewarded, self.mean, self.first, self.successors, self.excess,
+            self.bias.size, self.rewarded, self.concentration, self.mean, self.first,
+            self.successors, self.excess,
             self.elsewhere,
         )  # fmt: skip
 
