@@ -310,7 +310,7 @@ class DirectedProbes:
         if self.funds < self.wanted:
             return
         for pair in range(means.size):
-            n = visits[pair]
+            n = counts.reward_visits(pair)
             means[pair] = (counts.mean(pair) * n + 0.5) / (n + 1.0)
         if not self.solved <= t < self.solved + max(FEWEST, self.solved // SHARE_OF_TIME):
             self.solved = t
@@ -380,7 +380,7 @@ class DirectedProbes:
         """Read the visits, rewards and successors of a pair."""
         now = self.now
         now[0] = counts.visits[pair]
-        now[1] = counts.mean(pair) * now[0]
+        now[1] = counts.mean(pair) * counts.reward_visits(pair)
         for j in range(2, now.size):
             now[j] = 0.0
         for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
@@ -395,8 +395,11 @@ class DirectedProbes:
                 self.close()
                 return
         n_states, alpha = now.size - 2, self.concentration
-        since = now[0] - before[0]
-        log_b = log_beta(1.0, before[0], before[1]) - log_beta(1.0, now[0], now[1])
+        since, rewarded = now[0] - before[0], counts.reward_visits(self.target)
+        if rewarded < since:  # the memory has forgotten rewards only
+            self.close()
+            return
+        log_b = log_beta(1.0, rewarded - since, before[1]) - log_beta(1.0, rewarded, now[1])
         log_b += log_beta(2.0, since, now[1] - before[1]) - log_beta(2.0, 0.0, 0.0)
         whole = n_states * alpha
         log_b -= log_rising(whole, before[0]) + log_rising(whole, since)
