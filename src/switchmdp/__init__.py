@@ -36,7 +36,8 @@ __all__ = [
     "SwitchingMDP", "__version__", "agents", "check_agent", "check_problem",
     "clairvoyant_reward", "compare", "diameter", "errors", "experiments",
     "extended_value_iteration", "gym", "hardness", "is_communicating", "memory", "online",
-    "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "theory",
+    "optimal_gain", "optimal_gains", "planning", "plausible", "policy_gain", "problems",
+    "reports", "restarts", "simulate", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
