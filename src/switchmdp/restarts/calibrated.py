@@ -343,8 +343,8 @@ class Calibrated:
     def threshold(self, age: int) -> float:
         """The threshold of the oldest snapshot of this age."""
         i = self.numbered[age] - KEPT + 2.0
-        weight = SERIES * i * math.log(i) * math.log(i) * (age + 1.0) * (age + 2.0)
-        return math.log(2.0 / self.delta) + math.log(weight)
+        log_i = math.log(i)
+        return math.log(2.0 / self.delta * SERIES * i * log_i * log_i * (age + 1.0) * (age + 2.0))
 
     def look(self) -> None:
         """Compare with the snapshots that are due, and take new ones."""
@@ -375,7 +375,8 @@ class Calibrated:
         if rest > 1:
             log_rest = log_gamma(float(rest))
         log_start, a, c = log_gamma(float(n_states)), index(age), index(at)
-        novelty = max(0.0, math.log(n_states / self.log_doubt()))
+        # log(1/ε) is more than 8 by default: with few states there is no bonus.
+        novelty = max(0.0, math.log(n_states / self.log_doubt())) if n_states > 8 else 0.0
         for i in range(counts.shape[0]):
             pair = index(i)
             before = old_counts[a, c, pair, index(REWARDED)]
