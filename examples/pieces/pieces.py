@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents import Episodic, Growing, Probes, Rooted
+from switchmdp.agents import Episodic, Growing, Probes, Recall, Rooted
 from switchmdp.compiled import compiled
 from switchmdp.memory import Apart, Everything, Since
 from switchmdp.plausible import L1Ball, Posterior
@@ -23,7 +23,7 @@ class WithoutProbes(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(),
+            self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
         )  # fmt: skip
 
@@ -34,7 +34,7 @@ class WithoutRestarts(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(),
+            self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Never(),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
@@ -59,7 +59,7 @@ class AllAlike(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(),
+            self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=EvidenceAgainstAll(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
@@ -72,6 +72,18 @@ class NothingKept(Episodic):
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class WithoutRecall(Episodic):
+    """No configuration is recognised when it comes back."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Apart(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip
@@ -107,7 +119,7 @@ class OptimismForPosterior(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(), plausible=L1Ball(0.1),
+            self, n_states, n_actions, available=available, memory=Recall(), plausible=L1Ball(0.1),
             episodes=Rooted(), restarts=Calibrated(DELTA), exploration=Probes(delta=DELTA),
         )  # fmt: skip
 
@@ -118,7 +130,7 @@ class EpisodesOfTSDE(Episodic):
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
         Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(),
+            self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Growing(), restarts=Calibrated(DELTA),
             exploration=Probes(delta=DELTA),
         )  # fmt: skip

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from switchmdp.agents import Probes
+from switchmdp.agents import Probes, Recall
 from switchmdp.experiments.layout import expand
 from switchmdp.experiments.plan import check, make_agent
 from switchmdp.experiments.spec import AGENT, load
 from switchmdp.experiments.user_modules import find
-from switchmdp.memory import Apart
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching
 from switchmdp.restarts import Calibrated
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pieces"
-PIECES = {"memory": Apart, "plausible": Posterior, "restarts": Calibrated, "exploration": Probes}
+PIECES = {"memory": Recall, "plausible": Posterior, "restarts": Calibrated, "exploration": Probes}
 OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
     "without restarts": {"restarts"},
     "all pairs alike": {"restarts"},
     "nothing kept": {"memory"},
+    "without recall": {"memory"},
     "Bayes factors": {"restarts", "memory"},
     "ratios for evidence": {"restarts", "memory"},
     "optimism for posterior": {"plausible"},

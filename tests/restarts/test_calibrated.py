@@ -90,7 +90,8 @@ def literal(before: Steps, since: Steps, doubt: float) -> tuple[float, float]:
             largest[kind].append(max(log_fresh(b) - null, log_fresh(b) - bound))
             if kind == 1:
                 flat.append(log_flat_bet(a + b, a, n_a, n_b, floor, 3, 0))
-                largest[kind][-1] = max(largest[kind][-1], flat[-1])
+                if flat[-1] > 0.0:
+                    largest[kind][-1] = max(largest[kind][-1], flat[-1])
     rows = math.log((math.exp(combined(proved[1])) + math.exp(combined(flat))) / 2)
     return combined(proved[0]) + rows, combined(largest[0]) + combined(largest[1])
 

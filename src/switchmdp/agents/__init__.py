@@ -21,6 +21,7 @@ from switchmdp.agents.oracle import (
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
 from switchmdp.agents.q_learning import QLearning
+from switchmdp.agents.recall import Recall
 from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.registry import AGENTS, agent_info
 from switchmdp.agents.saving import OLD_CLASSES, load
@@ -35,7 +36,8 @@ __all__ = [
     "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
     "AsPlanned", "DirectedProbes", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL",
     "ForcedExploration", "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OracleUCRL2",
-    "OracleUCRL2B", "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Rooted",
+    "OracleUCRL2B", "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Recall",
+    "Rooted",
     "VariationAwareUCRL", "agent_info", "load",
 ]  # fmt: skip
 

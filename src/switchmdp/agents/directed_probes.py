@@ -396,7 +396,8 @@ class DirectedProbes:
                 return
         n_states, alpha = now.size - 2, self.concentration
         since, rewarded = now[0] - before[0], counts.reward_visits(self.target)
-        if rewarded < since:  # the memory has forgotten rewards only
+        # The memory has forgotten rewards only, or has recalled an earlier configuration.
+        if rewarded < since or since > self.time - self.opened:
             self.close()
             return
         log_b = log_beta(1.0, rewarded - since, before[1]) - log_beta(1.0, rewarded, now[1])

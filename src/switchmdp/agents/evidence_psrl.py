@@ -1,10 +1,11 @@
 """EvidencePSRL: posterior sampling that forgets pairs which seem to have changed, and probes.
 
-    Memory      of each pair, every step since its last change           memory.Since
+    Memory      rewards and successors of each pair since their last     agents.Recall
+                change, or those of an earlier configuration that is back
     Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
     Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
-    Restarts    when a Bayes factor over all pairs indicates a change:   restarts.Evidence
-                forget the steps of suspected pairs before the change
+    Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
+                suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
                 not visit, with a sequential test
 
@@ -12,8 +13,8 @@ It does not need the horizon, the number of changes, the diameter or a window. T
 defaults that are never tuned to a problem: δ = 0.01, the evidence required before it forgets
 anything, and `share`, how much probes may add to the regret of learning.
 
-No guarantee is proved for it in a changing MDP. Measurements, also of each component, are in
-docs/evidence-psrl.md.
+False alarms of the detector have probability at most δ. No bound on regret is proved in a changing
+MDP. Proofs and measurements, also of each component, are in docs/evidence-psrl.md.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from switchmdp.agents.directed_probes import DirectedProbes
 from switchmdp.agents.episodes import Rooted
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import Probes
+from switchmdp.agents.recall import Recall
 from switchmdp.compiled import compiled
-from switchmdp.memory import Apart
 from switchmdp.plausible import posterior_for
 from switchmdp.restarts import Calibrated
 
@@ -49,6 +50,6 @@ class EvidencePSRL(Episodic):
         exploration: Any = DirectedProbes(share, delta) if gap is None else Probes(gap, delta)
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Apart(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
+            memory=Recall(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
             restarts=Calibrated(delta), exploration=exploration,
         )  # fmt: skip

@@ -51,8 +51,18 @@ class CountsApart(Counts):
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""
-        self.add_rewards(pairs, rewards, first, last)
-        self.add_successors(pairs, nexts, first, last)
+        if not self.full:
+            self.add_rewards(pairs, rewards, first, last)
+            self.add_successors(pairs, nexts, first, last)
+            return
+        visits, rewarded, high, low = self.visits, self.rewarded, self.high, self.low
+        offset, count = self.offset, self.count
+        for i in range(first, last):  # one pass is faster than two
+            pair = index(pairs[index(i)])
+            visits[pair] += 1
+            rewarded[pair] += 1
+            add_reward(high, low, pair, rewards[index(i)], 1)
+            count[index(offset[pair] + nexts[index(i)])] += 1
 
     def add_rewards(self, pairs: Any, rewards: Any, first: int, last: int) -> None:
         """Count the rewards of the steps first..last-1."""

@@ -26,7 +26,8 @@ e-values have ε = δ / (4 n j (j + 1)) for n pairs and the j-th time that the d
 one, which is sharper but not proved. The snapshot with the largest Λ by these is the estimate of
 the change. The rewards (or the row) of a pair are *suspected* if they have changed with probability
 above 1/5, given their own data and, through q, those of all other pairs: those of an unvisited pair
-are suspected if many others have changed, and not if few have. The detector starts anew for what is
+are suspected if many others have changed, and not if few have. If one of the two is suspected, 1/10
+suffices for the other: most changes change both. The detector starts anew for what is
 suspected, and keeps the counts of all else. Snapshots are dropped at an alarm.
 
 **Snapshots.** Ages are m = b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots
@@ -84,7 +85,7 @@ from switchmdp.restarts.evidence import base_of
 from switchmdp.restarts.schedules import NEVER
 from switchmdp.validation import check_probability
 
-DOUBT = 0.2
+DOUBT, DOUBT_OF_OTHER = 0.2, 0.1
 MOST_CELLS = 64
 AGES, KEPT = 13, 2
 KINDS = 2  # rewards and rows
@@ -342,8 +343,8 @@ class Calibrated:
     def threshold(self, age: int) -> float:
         """The threshold of the oldest snapshot of this age."""
         i = self.numbered[age] - KEPT + 2.0
-        weight = SERIES * i * math.log(i) * math.log(i) * (age + 1.0) * (age + 2.0)
-        return math.log(2.0 / self.delta) + math.log(weight)
+        log_i = math.log(i)
+        return math.log(2.0 / self.delta * SERIES * i * log_i * log_i * (age + 1.0) * (age + 2.0))
 
     def look(self) -> None:
         """Compare with the snapshots that are due, and take new ones."""
@@ -361,9 +362,11 @@ class Calibrated:
     def may_exceed(self, age: int, at: int, threshold: float) -> bool:
         """Whether a cheap estimate of the largest possible Λ exceeds the threshold.
 
-        It is the sum of the positive log E with conditional e-values, and log S for each successor
-        that was never observed before: flat bets win most with those. Nothing is proved about it; a
-        look that it skips can only prevent an alarm.
+        It is the sum of the positive log E with conditional e-values, and a bonus for successors
+        that were never observed before. (After n_a visits without it, a conditional e-value gains
+        about log(n_a / S) for one, and a flat bet log(n_a / log(1/ε)), because all unobserved
+        states together have at most about log(1/ε) / n_a.) Nothing is proved about it: a look that
+        it skips can only prevent an alarm.
         """
         counts, logs, old_counts, old_logs = self.counts, self.logs, self.old_counts, self.old_logs
         width, n_states, limit, bound = self.width, self.n_states, threshold - MARGIN, 0.0
@@ -372,7 +375,8 @@ class Calibrated:
         if rest > 1:
             log_rest = log_gamma(float(rest))
         log_start, a, c = log_gamma(float(n_states)), index(age), index(at)
-        novelty = math.log(n_states)
+        # log(1/ε) is more than 8 by default: with few states there is no bonus.
+        novelty = max(0.0, math.log(n_states / self.log_doubt())) if n_states > 8 else 0.0
         for i in range(counts.shape[0]):
             pair = index(i)
             before = old_counts[a, c, pair, index(REWARDED)]
@@ -395,7 +399,7 @@ class Calibrated:
                     if moved > 0.0:
                         log_e += log_factorial(moved)
                         if known == 0.0:
-                            log_e += novelty
+                            log_e += moved * novelty
                         left -= moved
                         if left <= 0.0:
                             break
@@ -415,7 +419,7 @@ class Calibrated:
         counts, logs, factors = self.counts, self.logs, self.factors
         old, old_logs, halves = self.old_counts[age, at], self.old_logs[age, at], self.halves
         n, rest = counts.shape[0], self.rest()
-        doubt = math.log(4.0 * n * self.starts * (self.starts + 1.0) / self.delta)
+        doubt = self.log_doubt()
         self.clear_sums()
         for pair in range(n):
             factors[pair, 0], factors[pair, 1] = 0.0, 0.0
@@ -443,11 +447,17 @@ class Calibrated:
                 self.include(PROVED_ROWS, log_q - bound)
                 self.include(FLAT_BETS, bet)
                 conditional = log_q + old_logs[pair, 1] - logs[pair, 1]
-                factors[pair, 1] = max(max(log_q - bound, bet), conditional)
+                factors[pair, 1] = max(log_q - bound, conditional)
+                if bet > 0.0:  # it is 0 where there is no bet, which says nothing
+                    factors[pair, 1] = max(factors[pair, 1], bet)
                 self.include(ANY_ROWS, factors[pair, 1])
         rewards = log_mean(self.sums[PROVED_REWARDS])
         rows = log_half_sum(log_mean(self.sums[PROVED_ROWS]), log_mean(self.sums[FLAT_BETS]))
         return rewards + rows if self.independent else log_half_sum(rewards, rows)
+
+    def log_doubt(self) -> float:
+        """log(1/ε) of the confidence sets."""
+        return math.log(4.0 * self.stale.size * self.starts * (self.starts + 1.0) / self.delta)
 
     def rest(self) -> int:
         """The number of states that share a cell; 0 if each has its own."""
@@ -481,7 +491,9 @@ class Calibrated:
         for pair in range(self.accused.size):
             same_rewards = unchanged(of_rewards, self.factors[pair, 0])
             same_row = unchanged(of_rows, self.factors[pair, 1])
-            self.accused[pair] = code(same_rewards < 1.0 - DOUBT, same_row < 1.0 - DOUBT)
+            changed = max(1.0 - same_rewards, 1.0 - same_row)
+            limit = 1.0 - (DOUBT_OF_OTHER if changed > DOUBT else DOUBT)
+            self.accused[pair] = code(same_rewards < limit, same_row < limit)
             if self.old_counts[best_age, best_at, pair, VISITS] > 0.0:
                 if same_rewards < least:
                     least, likeliest, kind = same_rewards, pair, REWARDS

@@ -4,9 +4,9 @@
     alarm = detector.update(state, action, reward, next_state)      # an Alarm, or None
 
 Actions may be chosen in any way: by an agent, by people, at random. It is `restarts.Calibrated`,
-the detector of EvidencePSRL, with the same guarantee. Without a change, the probability that it ever
-raises an alarm is at most `delta`, for any transition rows, any rewards in [0, 1] and any way to
-choose actions. After an alarm it starts anew for the rewards and rows that have changed, and the
+the detector of EvidencePSRL, with the same guarantee. Without a change, the probability that it
+ever raises an alarm is at most `delta`, for any transition rows, any rewards in [0, 1] and any way
+to choose actions. After an alarm it starts anew for the rewards and rows that have changed, and the
 bound includes all later false alarms: those raised although nothing has changed since the detector
 began to count it.
 
