@@ -124,7 +124,7 @@ RECORDS: dict[str, str] = {
     "ucrl2": "92cfde16ce2d0391",
     "ucrl2-r": "6e2f98c3a239aa58",
     "ucrl2-rw": "1c2738992395f148",
-    "evidence-psrl": "6d16944374e1ba22",
+    "evidence-psrl": "d0135ed6e13a95af",
     "ucrl2b": "11906bf331a1c9ba",
     "ucrl3": "32abc89d830316dc",
     "kl-ucrl": "791d3d0af832cd15",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents import Episodic, Growing, Probes, Recall, Rooted
+from switchmdp.agents import DirectedProbes, Episodic, Growing, Probes, Recall, Rooted
 from switchmdp.compiled import compiled
 from switchmdp.memory import Apart, Everything, Since
 from switchmdp.plausible import L1Ball, Posterior
@@ -29,6 +29,30 @@ class WithoutProbes(Episodic):
 
 
 @compiled
+class ProbesThatWait(Episodic):
+    """Pairs are tried when the policy comes by."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Recall(),
+            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
+            exploration=Probes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
+class FixedPrior(Episodic):
+    """Rows are uniform a priori: Dirichlet(1, …, 1)."""
+
+    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=Recall(),
+            plausible=Posterior(seed, concentration=1.0), episodes=Rooted(),
+            restarts=Calibrated(DELTA), exploration=DirectedProbes(delta=DELTA),
+        )  # fmt: skip
+
+
+@compiled
 class WithoutRestarts(Episodic):
     """Nothing is ever forgotten, unless a probe says so."""
 
@@ -36,7 +60,7 @@ class WithoutRestarts(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Never(),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -61,7 +85,7 @@ class AllAlike(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=EvidenceAgainstAll(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -73,7 +97,7 @@ class NothingKept(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -85,7 +109,7 @@ class WithoutRecall(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Apart(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -97,7 +121,7 @@ class BayesFactors(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Since(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -109,7 +133,7 @@ class RatiosForEvidence(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
             plausible=Posterior(seed), episodes=Rooted(), restarts=GLR(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -120,7 +144,7 @@ class OptimismForPosterior(Episodic):
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Recall(), plausible=L1Ball(0.1),
-            episodes=Rooted(), restarts=Calibrated(DELTA), exploration=Probes(delta=DELTA),
+            episodes=Rooted(), restarts=Calibrated(DELTA), exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip
 
 
@@ -132,5 +156,5 @@ class EpisodesOfTSDE(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Recall(),
             plausible=Posterior(seed), episodes=Growing(), restarts=Calibrated(DELTA),
-            exploration=Probes(delta=DELTA),
+            exploration=DirectedProbes(delta=DELTA),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from switchmdp.agents import Probes, Recall
+from switchmdp.agents import DirectedProbes, Recall
 from switchmdp.experiments.layout import expand
 from switchmdp.experiments.plan import check, make_agent
 from switchmdp.experiments.spec import AGENT, load
@@ -17,10 +17,17 @@ from switchmdp.problems import random_switching
 from switchmdp.restarts import Calibrated
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pieces"
-PIECES = {"memory": Recall, "plausible": Posterior, "restarts": Calibrated, "exploration": Probes}
+PIECES = {
+    "memory": Recall,
+    "plausible": Posterior,
+    "restarts": Calibrated,
+    "exploration": DirectedProbes,
+}
 OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
+    "probes that wait": {"exploration"},
+    "fixed prior": set(),
     "without restarts": {"restarts"},
     "all pairs alike": {"restarts"},
     "nothing kept": {"memory"},
@@ -32,7 +39,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("name", ["pieces", "paper", "price", "stationary"])
+@pytest.mark.parametrize("name", ["pieces", "paper", "price", "stationary", "families"])
 def test_the_configurations_are_in_order(name: str) -> None:
     experiment, _ = load(FOLDER / f"{name}.toml")
     assert check(experiment, FOLDER, trust=True).agents
