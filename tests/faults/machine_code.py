@@ -33,11 +33,12 @@ agent = "random"
 # Says which files of machine code a run asks for.
 TELLING = """\
 import sys
-from switchmdp.compiled.cache import DiskCache
+from switchmdp.compiled.cache import DiskCache, cache_folder
 load = DiskCache.load_overload
 def telling(self, sig, context):
     found = load(self, sig, context)
-    print("asked for", self._path(sig, context.codegen()), file=sys.stderr)
+    file = cache_folder() / self._name(sig, context.codegen().magic_tuple())
+    print("asked for", file, file=sys.stderr)
     return found
 DiskCache.load_overload = telling
 """
@@ -97,8 +98,10 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
         found, healed = _run(config, scratch / f"spoilt-{rounds}", root)
         assert found == whole
         assert healed.keys() >= files.keys(), f"not healed: {files.keys() - healed.keys()}"
-        again = {file: healed[file] for file in files}
-        assert _run(config, scratch / f"healed-{rounds}", root) == (whole, again)
+        found, used = _run(config, scratch / f"healed-{rounds}", root)
+        assert found == whole
+        # It may ask for more files: patient functions are loaded once they are on disk.
+        assert all(used[file] == healed[file] for file in files)
         rounds += 1
     return (
         f"{spoilt} files of machine code spoilt in {min(count, len(SABOTAGE))} ways over {rounds} "

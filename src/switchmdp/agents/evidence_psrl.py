@@ -35,6 +35,19 @@ from switchmdp.restarts import Calibrated
 class EvidencePSRL(Episodic):
     """Posterior sampling with restarts by evidence, and probes; needs no tuning.
 
+    Args:
+        n_states: the number of states.
+        n_actions: the number of actions.
+        delta: the detector's probability of any false alarm, ever; also the level of the probes.
+        share: how much probes may cost, relative to the regret of learning. 0: no probes.
+        seed: of the draws from the posterior. `simulate` replaces it by the seed of the run.
+        available: which actions each state has, a (states, actions) mask. By default all.
+        gap: use probes that wait until the policy comes by (`agents.Probes`), as in earlier
+            versions; `share` is then ignored.
+
+    Raises:
+        InvalidParameter: a parameter has the wrong type or is out of range.
+
     >>> agent = EvidencePSRL(5, 3)
     >>> agent.observe(0, agent.act(0), 1.0, 4)
     >>> agent.t
