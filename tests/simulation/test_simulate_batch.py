@@ -122,6 +122,16 @@ def test_bad_input_is_refused_before_any_agent_changes(problems: list[sm.Switchi
         sm.simulate_batch(fresh, problems, 100, [1, 2])
     with pytest.raises(InvalidParameter, match="one problem for each of the 6 agents"):
         sm.simulate_batch(fresh, problems[:2], 100)
+    wrong: Any
+    for wrong in (fresh[0], 5, "agents"):
+        with pytest.raises(InvalidParameter, match="a list of agents"):
+            sm.simulate_batch(wrong, problems, 100)
+    for wrong in (3, "12345", 1.5):
+        with pytest.raises(InvalidParameter, match="a list with one seed"):
+            sm.simulate_batch(fresh, problems, 100, wrong)
+    for wrong in (None, 7):
+        with pytest.raises(InvalidParameter, match="one problem for each"):
+            sm.simulate_batch(fresh, wrong, 100)
     with pytest.raises(InvalidParameter, match="an agent of its own"):
         sm.simulate_batch([fresh[0], fresh[0]], problems[0], 100)
     with pytest.raises(Mismatch, match="n_states"):

@@ -14,7 +14,7 @@ only as long as the agents choose the same actions.)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -173,13 +173,16 @@ def simulate_batch(
     >>> len(records), records.regret.shape, records[2].seed
     (3, (3, 500), 2)
     """
-    agents, n = list(agents), len(agents)
+    agents = _as_list("agents", agents, "a list of agents, one for each run")
+    n = len(agents)
     problems = _one_for_each(problems, n)
     horizon = check_integer("horizon", horizon, 1)
     every = _checked_grid(every, horizon)
-    if seeds is not None and len(seeds) != n:
-        raise InvalidParameter("seeds", seeds, f"one seed for each of the {n} agents")
-    seeds = range(n) if seeds is None else [check_integer("seeds", seed, 0) for seed in seeds]
+    allowed = f"a list with one seed for each of the {n} agents"
+    seeds = range(n) if seeds is None else _as_list("seeds", seeds, allowed)
+    if len(seeds) != n:
+        raise InvalidParameter("seeds", seeds, allowed)
+    seeds = [check_integer("seeds", seed, 0) for seed in seeds]
     if len({id(agent) for agent in agents}) < n:
         raise InvalidParameter("agents", agents, "an agent of its own for each run")
     _check_progress(progress)
@@ -211,10 +214,17 @@ def simulate_batch(
 def _one_for_each(problems: Any, n: int) -> list[SwitchingMDP]:
     if isinstance(problems, (MDP, SwitchingMDP)):
         return [as_switching(problems)] * n
-    each = [as_switching(problem) for problem in problems]
+    allowed = f"one problem for each of the {n} agents"
+    each = [as_switching(problem) for problem in _as_list("problems", problems, allowed)]
     if len(each) != n:
-        raise InvalidParameter("problems", problems, f"one problem for each of the {n} agents")
+        raise InvalidParameter("problems", problems, allowed)
     return each
+
+
+def _as_list(field: str, values: Any, allowed: str) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidParameter(field, values, allowed)
+    return list(values)
 
 
 def _checked_grid(every: int | None, horizon: int) -> int:
