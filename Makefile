@@ -38,8 +38,9 @@ $(RIVALS_READY): benchmarks/rivals/requirements.txt
 reproduce: $(READY)
 	$(VENV)/bin/switchmdp reproduce --out results/figure-1
 
+# The tests start hundreds of Python processes, which must not compile every source file again.
 test: $(READY)
-	$(RUN) -m pytest -m "not soak" -n auto --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -m "not soak" -n auto --dist loadgroup
 
 check: $(READY)
 	$(RUN) -m ruff check .
@@ -63,7 +64,7 @@ wheel: $(READY)
 
 lock: $(READY)
 	$(RUN) -m pip install -q --disable-pip-version-check uv
-	$(RUN) -m uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
+	$(RUN) -m uv pip compile pyproject.toml --extra dev --extra docs --generate-hashes --universal \
 	  --python-version 3.11 --no-emit-index-url --no-header --no-annotate --upgrade -q \
 	  -o requirements.lock
 

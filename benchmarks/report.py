@@ -59,19 +59,19 @@ def _process(*arguments: str, code: str = PROGRAM) -> tuple[float, float]:
 
 
 def _imports() -> float:
-    code = "import switchmdp.cli.report, switchmdp.reports.report"
+    code = "import switchmdp.cli.run, switchmdp.reports.report"
     return min(_process(code=code)[0] for _ in range(5))
 
 
 def _parts(results: Any) -> list[Row]:
-    shared = report.Shared(results)
-    page = report.experiment_page(results, shared)
-    drawn = list(report.report_figures(results, shared))
+    whole = report.Report(results)
+    page = report.experiment_page(whole)
+    drawn = list(report.report_figures(whole))
     parts: dict[str, Callable[[], Any]] = {
-        "curves with their bands": lambda: report.Shared(results).views,
-        "tables and claims": lambda: list(report.all_tables(results)),
+        "curves with their bands": lambda: report.Report(results).views,
+        "tables and claims": lambda: list(report.all_tables(report.Report(results))),
         "page": lambda: render_page(page),
-        "making the figures": lambda: list(report.report_figures(results, shared)),
+        "making the figures": lambda: list(report.report_figures(whole)),
         **{
             f"drawing {kind}": lambda kind=kind: [figures.render_figure(f, kind) for _, f in drawn]  # type: ignore[misc]
             for kind in figures.FORMATS

@@ -53,6 +53,8 @@ def main() -> int:
         "the paper's experiment": engine.figure_1,
         "the report": report.figure_1,
         "the service": load.service,
+        "the service on PostgreSQL": load.on_postgres,
+        "many models": load.many_models,
     }
     print(
         f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from switchmdp.experiments import check, create, worker
+from switchmdp.experiments import check, create
+from switchmdp.experiments.execute import worker_command
 from switchmdp.experiments.spec import parse
 from timing import Row, at_most, show
 
@@ -99,7 +100,7 @@ def _worker(environment: dict[str, str]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         store = create(Path(folder) / "results", check(parse(data)), "", None)
         chunk = next(chunk for chunk in store.chunks() if chunk.agent is not None)
-        command = worker.program("main", store.path, False)
+        command = worker_command(store.path, False)
         times, before = [], os.times()
         for _ in range(7):
             began = time.perf_counter()

@@ -39,15 +39,18 @@ def show(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def median_seconds(call: Callable[[], Any], repeats: int = 15, warm_up: int = 2) -> float:
+def median_seconds(
+    call: Callable[[], Any], repeats: int = 15, warm_up: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:  # fmt: skip
     """The median time of a call."""
     for _ in range(warm_up):
         call()
     times = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = clock()
         call()
-        times.append(time.perf_counter() - began)
+        times.append(clock() - began)
     return statistics.median(times)
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: how many examples Hypothesis tries, and a real browser.
+"""What all tests share: which tests run on the same worker, Hypothesis profiles, a real browser.
 
 CI tries a tenth of the examples of `make soak`, always the same ones. The browser is Debian's
 `chromium` with `chromium-driver`.
@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.every_agent import component_family
+
+from switchmdp.agents import AGENTS
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -34,6 +37,33 @@ _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(Healt
 settings.register_profile("ci", max_examples=20, derandomize=True, database=None, **_COMMON)
 settings.register_profile("soak", max_examples=200, **_COMMON)
 settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests that share expensive work, so that `--dist loadgroup` repeats less of it.
+
+    One worker runs all tests of a family of agents, whose machine code shares most of its parts,
+    and all tests of a module that use a module-scoped fixture. The scheduler starts with the
+    largest groups; single tests follow, the long ones first.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None:
+            group = _group_of(item)
+            if group is not None:
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group_of(item: pytest.Function) -> str | None:
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    agent = parameters.get("name")
+    if isinstance(agent, str) and agent in AGENTS:
+        return component_family(agent)
+    fixtures = [definitions[-1] for definitions in item._fixtureinfo.name2fixturedefs.values()]
+    if any(fixture.scope == "module" for fixture in fixtures):
+        return item.path.stem
+    return None
 
 
 @pytest.fixture(scope="module")

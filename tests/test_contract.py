@@ -73,6 +73,7 @@ for name, cls in AGENTS.items():
 """
 
 
+@pytest.mark.long
 def test_every_agent_keeps_the_contract_without_machine_code_and_has_the_same_regret() -> None:
     """Equal to the last bit, in a process with NUMBA_DISABLE_JIT=1."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

@@ -18,8 +18,7 @@ from tests.every_agent import new_agent
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS
-from switchmdp.cli.run import shipped
-from switchmdp.experiments import loads, open_store, run
+from switchmdp.experiments import loads, open_store, run, shipped
 from switchmdp.reports.export import export_tables
 
 HORIZON = 60_000
@@ -124,9 +123,11 @@ RECORDS: dict[str, str] = {
     "ucrl2": "92cfde16ce2d0391",
     "ucrl2-r": "6e2f98c3a239aa58",
     "ucrl2-rw": "1c2738992395f148",
-    "evidence-psrl": "d0135ed6e13a95af",
-    "ucrl2b": "11906bf331a1c9ba",
-    "ucrl3": "32abc89d830316dc",
+    "evidence-psrl": "d43e3cb2fcff335a",
+    "ucrl2b": "46b18ac4c9aeb22c",
+    "ucrl3": "a53d2aeef8f6dfbb",
+    "glr-ucrl3": "13ae21eb096cd59a",
+    "oracle-pairs-psrl": "8306fbbb69c063b3",
     "kl-ucrl": "791d3d0af832cd15",
     "swucrl2-cw": "3d1c268bf53b10e5",
     "variation-aware": "e37418e23d3e3495",
@@ -136,13 +137,15 @@ RECORDS: dict[str, str] = {
     "oracle": "e94b30877b5dd986",
     "glr-ucrl": "6471698e6b0763f8",
     "r-bocpd-ucrl2": "2cadda622f8b9d85",
+    "calibrated-ucrl3": "70a9c3670bfb4248",
+    "imed-rl": "55516946630e90b8",
     "psrl": "9320fc52caa44cbb",
     "sw-psrl": "5703d7f4595567ec",
     "fading-psrl": "20fe620a75d0a8ca",
     "glr-psrl": "37439167364ef478",
     "oracle-psrl": "8306fbbb69c063b3",
-    "told-ucrl2b": "1a24ac6bef581ed9",
-    "told-ucrl3": "37204794588e7665",
+    "told-ucrl2b": "4ffd4998e57fcbf6",
+    "told-ucrl3": "03d65d528a438ddc",
     "told-kl-ucrl": "42731e50316467a4",
     "q-learning": "0a0291cb433cb8aa",
     "omniscient": "4e2ab8efccb26dad",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import switchmdp as sm
+
+DOCUMENTED = ("contract", "display", "gym", "mdp", "planning", "problems", "theory")
 
 
 def test_every_public_name_exists() -> None:
@@ -40,6 +47,16 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == ""
 
 
+def test_agents_and_sparse_problems_work_without_scipy() -> None:
+    code = (
+        "import sys; sys.modules['scipy'] = None; import switchmdp as sm;"
+        "p = sm.problems.random_sparse_mdp(200, 2, 3); sm.problems.ring_with_shortcuts(30);"
+        "record = sm.simulate(sm.agents.Random(200, 2), p, 100); print(record.horizon)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "100"
+
+
 def test_simulating_does_not_import_scipy_or_matplotlib() -> None:
     code = (
         "import sys, switchmdp as sm; p = sm.problems.random_switching(horizon=100);"
@@ -48,3 +65,51 @@ def test_simulating_does_not_import_scipy_or_matplotlib() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def public_functions(module: str) -> Iterator[tuple[str, Any]]:
+    """The public functions, classes and methods of a module."""
+    content = importlib.import_module(f"switchmdp.{module}")
+    for name in getattr(content, "__all__", vars(content)):
+        thing = getattr(content, name)
+        ours = getattr(thing, "__module__", "").startswith(f"switchmdp.{module}")
+        if name.startswith("_") or not ours or not callable(thing):
+            continue
+        yield name, thing
+        for method, function in vars(thing).items() if inspect.isclass(thing) else ():
+            plain = getattr(function, "__func__", function)
+            if not method.startswith("_") and inspect.isfunction(plain):
+                yield f"{name}.{method}", plain
+
+
+def parameters_of(thing: Any) -> list[str]:
+    """The names that a caller may pass."""
+    special = isinstance(thing, type) and (
+        issubclass(thing, Exception) or getattr(thing, "_is_protocol", False)
+    )
+    if special or getattr(thing, "__init__", None) is object.__init__:
+        return []
+    names = inspect.signature(thing).parameters
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def documented_parameters(text: str) -> set[str]:
+    """The names in the section Parameters of a docstring."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.M | re.S)
+    heads = re.findall(r"^(\S.*)$", section[1], re.M) if section else []
+    return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_every_parameter_and_result_of_a_public_function_is_documented(module: str) -> None:
+    missing = []
+    for name, thing in public_functions(module):
+        text = inspect.getdoc(thing) or ""
+        known = documented_parameters(text)
+        missing += [f"{name}({p})" for p in parameters_of(thing) if p not in known]
+        result = None if inspect.isclass(thing) else inspect.signature(thing).return_annotation
+        if result not in (None, "None", inspect.Signature.empty) and "Returns\n---" not in text:
+            missing.append(f"{name}: Returns")
+        if not text:
+            missing.append(f"{name}: no docstring")
+    assert not missing

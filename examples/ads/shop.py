@@ -1,12 +1,12 @@
-"""Offers for a changing audience: three services, one stream of visitors each.
+"""Offers for a changing audience: one service, four models, one stream of visitors each.
 
-    python examples/ads/shop.py                  24 000 offers each: two minutes
+    python examples/ads/shop.py                  24 000 offers each: about a minute
     python examples/ads/shop.py --steps 4000     too short to learn much
 
-Starts `switchmdp serve` three times, for SW-UCRL, for UCRL2 and for a fixed policy (the best one
-for the first audience), and sends the same visitors (`audience`) to each over HTTP. Prints a
-table and draws the click rate over time. README.md explains the numbers. Needs
-`switchmdp[serve,plot]`.
+Starts `switchmdp serve` and creates four models: EvidencePSRL, SW-UCRL, UCRL2, and a fixed policy
+(the best one for the first audience). Sends the same visitors (`audience`) to each over HTTP, with
+`switchmdp.client`. Prints a table and draws the click rate over time. README.md explains the
+numbers. Needs `switchmdp[serve,client,plot]`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,49 @@ from typing import Any
 
 import numpy as np
 from audience import AUDIENCES, LEADS_TO, NEW, OFFERS, STATES, WITHOUT_CLICK
-from client import Client, serving
 from numpy.typing import NDArray
+from serving import serving
 
 import switchmdp as sm
+from switchmdp.client import Client, Decision
 from switchmdp.reports import Band, Panel, regret_figure, save_figure
 
 SESSIONS = 8  # visitors on the page at the same time
 DELTA = 0.05
 POINTS = 64  # of each curve
 FIXED = "fixed policy"
+NAMES = ("EvidencePSRL", "SW-UCRL", "UCRL2", FIXED)
 
 
-def visited(client: Client, audiences: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Send visitors to a service, several at once. Returns whether each offer was clicked.
+def agent_of(name: str, window: int) -> tuple[str, dict[str, float]]:
+    """The agent of a model, and its parameters. EvidencePSRL needs none."""
+    if name == "EvidencePSRL":
+        return "evidence-psrl", {}
+    if name == "SW-UCRL":
+        return "sw-ucrl", {"window": window, "delta": DELTA}
+    return "ucrl2", {"delta": DELTA}
+
+
+def create_models(client: Client, window: int) -> None:
+    """Create a model for each row of the table."""
+    for name in NAMES:
+        agent, parameters = agent_of(name, window)
+        client.create_model(
+            model_of(name), agent=agent, parameters=parameters, states=STATES, actions=OFFERS
+        )
+    policy = sm.optimal_gain(AUDIENCES[0].mdp()).policy
+    client.set_mode(model_of(FIXED), "fixed", [OFFERS[offer] for offer in policy])
+
+
+def model_of(name: str) -> str:
+    """The name of a model, which must not contain spaces."""
+    return name.lower().replace(" ", "-")
+
+
+def visited(
+    client: Client, model: str, audiences: NDArray[np.int64], seed: int
+) -> NDArray[np.bool_]:
+    """Send visitors to a model, several at once. Returns whether each offer was clicked.
 
     In every round all sessions get an offer before any click is reported, so that several decisions
     are pending at a time. The random numbers depend on the seed only, not on the offers.
@@ -46,31 +75,20 @@ def visited(client: Client, audiences: NDArray[np.int64], seed: int) -> NDArray[
     found = np.zeros(len(audiences), bool)
     for begin in range(0, len(audiences), SESSIONS):
         here = range(begin, min(begin + SESSIONS, len(audiences)))
-        shown = [client.decide(f"visitor {t - begin}", states[t - begin]) for t in here]
-        for t, (decision, offer) in zip(here, shown, strict=True):
+        sessions = [
+            {"session": f"visitor {i}", "state": STATES[states[i]]} for i in range(len(here))
+        ]
+        reports = []
+        for t, shown in zip(here, client.decide_batch(model, sessions), strict=True):
+            assert isinstance(shown, Decision), shown
             session, (click, move) = t - begin, rng.random(2)
             state = states[session]
-            found[t] = click < clicks[audiences[t]][state, offer]
+            found[t] = click < clicks[audiences[t]][state, shown.action]
             wandered = min(int(np.searchsorted(moves[state], move, "right")), len(STATES) - 1)
-            states[session] = LEADS_TO[offer] if found[t] else wandered
-            client.feedback(decision, float(found[t]), states[session])
+            states[session] = LEADS_TO[shown.action] if found[t] else wandered
+            reports.append((shown, float(found[t]), STATES[states[session]]))
+        assert all(told is True for told in client.feedback_batch(model, reports))
     return found
-
-
-def served(place: Path, name: str, window: int, audiences: Any, seed: int) -> NDArray[np.bool_]:
-    """Start a service, send the visitors, stop it."""
-    agent = ["--agent", "sw-ucrl", "--window", str(window)]
-    options = agent if name == "SW-UCRL" else ["--agent", "ucrl2"]
-    sizes = ["--states", str(len(STATES)), "--actions", str(len(OFFERS)), "--delta", str(DELTA)]
-    with serving(place / name, [*options, *sizes]) as address:
-        client = Client(address)
-        try:
-            if name == FIXED:
-                policy = sm.optimal_gain(AUDIENCES[0].mdp()).policy.tolist()
-                client.post("/mode", {"mode": "fixed", "policy": policy})
-            return visited(client, audiences, seed)
-        finally:
-            client.close()
 
 
 def table(found: dict[str, NDArray[np.bool_]], audiences: NDArray[np.int64]) -> str:
@@ -105,27 +123,28 @@ def figure(found: dict[str, NDArray[np.bool_]], audiences: NDArray[np.int64]) ->
     return regret_figure([Panel(title, curves, shifts)], ylabel="clicks per offer")
 
 
-def told(place: Path, window: int, steps: int) -> str:
-    """How the window was chosen, and alternatives."""
+def told(database: Path, window: int, steps: int) -> str:
+    """How the window of SW-UCRL was chosen, and alternatives."""
     diameter = max(sm.diameter(audience.mdp()) for audience in AUDIENCES)
     theory = sm.theory.optimal_window(
         horizon=steps, diameter=diameter, n_states=len(STATES), n_actions=len(OFFERS),
         changes=len(AUDIENCES) - 1, delta=DELTA,
     )  # fmt: skip
-    log = list(sm.online.history(place / "UCRL2"))
+    log = list(sm.online.history(database, model_of("UCRL2")))
     scale = [max(1, steps >> halves) for halves in range(6)]
     agents = {w: sm.agents.SWUCRL(len(STATES), len(OFFERS), window=w) for w in scale}
     errors = {w: sm.online.evaluate(log, agents[w], plan=False).reward_error for w in scale}
     return (
-        f"window {window}: as long as an audience stays. The theory would take {theory} of {steps} "
-        f"steps;\nUCRL2's log is predicted best with {min(errors, key=lambda w: errors[w])}"
+        f"SW-UCRL's window {window}: as long as an audience stays. The theory would take {theory} "
+        f"of {steps} steps;\nUCRL2's log is predicted best with "
+        f"{min(errors, key=lambda w: errors[w])}"
     )
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Serve, print the table, save the figure."""
     parser = argparse.ArgumentParser(description="offers for a changing audience, over HTTP")
-    parser.add_argument("--steps", type=int, default=24_000, help="offers shown by each service")
+    parser.add_argument("--steps", type=int, default=24_000, help="offers shown by each model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("ads.svg"), help="the figure")
     options = parser.parse_args(given)
@@ -133,13 +152,16 @@ def main(given: Sequence[str] | None = None) -> None:
         parser.error(f"--steps must be at least {len(AUDIENCES)}")
     audiences = np.arange(options.steps) * len(AUDIENCES) // options.steps
     window = options.steps // len(AUDIENCES)
-    names = ["SW-UCRL", "UCRL2", FIXED]
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        found = {name: served(place, name, window, audiences, options.seed) for name in names}
+        database = Path(folder) / "shop.sqlite"
+        with serving(database) as address, Client(address) as client:
+            create_models(client, window)
+            found = {
+                name: visited(client, model_of(name), audiences, options.seed) for name in NAMES
+            }
         print(f"{options.steps} offers each, {SESSIONS} visitors at a time, seed {options.seed}\n")
         print(table(found, audiences))
-        print(f"\n{told(place, window, options.steps)}")
+        print(f"\n{told(database, window, options.steps)}")
     save_figure(figure(found, audiences), options.out)
     print(f"\nfigure: {options.out}")
 

@@ -1,4 +1,4 @@
-"""EvidencePSRL with one piece taken out, or put in another's place: what does each piece buy?
+"""EvidencePSRL with one piece left out or replaced by another: what does each piece buy?
 
 Every agent here is `Episodic` with other components. `pieces.toml` names them "pieces:NAME".
 """
@@ -7,14 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents import DirectedProbes, Episodic, Growing, Probes, Recall, Rooted
+from switchmdp.agents import AsPlanned, DirectedProbes, Episodic, Growing, Recall, Rooted
+from switchmdp.agents.evidence_psrl import SHARPNESS
 from switchmdp.compiled import compiled
-from switchmdp.memory import Apart, Everything, Since
+from switchmdp.memory import Apart, Everything
 from switchmdp.plausible import L1Ball, Posterior
-from switchmdp.restarts import GLR, Calibrated, Evidence, Never
+from switchmdp.restarts import GLR, Calibrated, Never
 from switchmdp.restarts.schedules import mark_all
 
 DELTA = 0.01
+
+
+def assemble(agent: Any, sizes: tuple[Any, Any], seed: int, available: Any, **others: Any) -> None:
+    """EvidencePSRL with other components in place of its own."""
+    own = {
+        "memory": Recall(),
+        "plausible": Posterior(seed, sharpness=SHARPNESS),
+        "episodes": Rooted(),
+        "restarts": Calibrated(DELTA),
+        "exploration": DirectedProbes(delta=DELTA),
+    }
+    Episodic.__init__(agent, *sizes, available=available, **(own | others))
 
 
 @compiled
@@ -22,22 +35,15 @@ class WithoutProbes(Episodic):
     """Nothing is tried that the policy leaves out."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, exploration=AsPlanned())
 
 
 @compiled
-class ProbesThatWait(Episodic):
-    """Pairs are tried when the policy comes by."""
+class PlainPosterior(Episodic):
+    """The MDP is drawn from the posterior itself."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-            exploration=Probes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, plausible=Posterior(seed))
 
 
 @compiled
@@ -45,11 +51,8 @@ class FixedPrior(Episodic):
     """Rows are uniform a priori: Dirichlet(1, …, 1)."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed, concentration=1.0), episodes=Rooted(),
-            restarts=Calibrated(DELTA), exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        fixed = Posterior(seed, concentration=1.0, sharpness=SHARPNESS)
+        assemble(self, (n_states, n_actions), seed, available, plausible=fixed)
 
 
 @compiled
@@ -57,11 +60,7 @@ class WithoutRestarts(Episodic):
     """Nothing is ever forgotten, unless a probe says so."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Never(),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, restarts=Never())
 
 
 @compiled
@@ -71,7 +70,7 @@ class EvidenceAgainstAll(Calibrated):
     suspect_some = Calibrated.suspect  # what is overridden below: machine code knows no super()
 
     def suspect(self, suspects: Any) -> int:
-        """Mark all pairs; how many steps ago the likeliest change was."""
+        """Mark all pairs; returns how many steps ago the likeliest change was."""
         steps: int = self.suspect_some(suspects)
         mark_all(suspects)
         return steps
@@ -79,26 +78,19 @@ class EvidenceAgainstAll(Calibrated):
 
 @compiled
 class AllAlike(Episodic):
-    """An alarm of the evidence forgets the past of every pair, suspected or not."""
+    """An alarm forgets the past of every pair, suspected or not."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=EvidenceAgainstAll(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        every = EvidenceAgainstAll(DELTA)
+        assemble(self, (n_states, n_actions), seed, available, restarts=every)
 
 
 @compiled
 class NothingKept(Episodic):
-    """Of a suspect all is forgotten: also what came after the change and led to the alarm."""
+    """All data of a suspect are forgotten, also those since the change."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, memory=Everything())
 
 
 @compiled
@@ -106,23 +98,7 @@ class WithoutRecall(Episodic):
     """No configuration is recognised when it comes back."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Apart(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Calibrated(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
-
-
-@compiled
-class BayesFactors(Episodic):
-    """Bayes factors under a uniform prior, which forget rewards and rows together."""
-
-    def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Since(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=Evidence(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, memory=Apart())
 
 
 @compiled
@@ -130,11 +106,8 @@ class RatiosForEvidence(Episodic):
     """One likelihood-ratio test for each mean in place of the evidence of all pairs together."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=Posterior(seed), episodes=Rooted(), restarts=GLR(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        every, ratios = Everything(), GLR(DELTA)
+        assemble(self, (n_states, n_actions), seed, available, memory=every, restarts=ratios)
 
 
 @compiled
@@ -142,10 +115,7 @@ class OptimismForPosterior(Episodic):
     """The best policy of the best plausible MDP, as in UCRL2, in place of a drawn one's."""
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(), plausible=L1Ball(0.1),
-            episodes=Rooted(), restarts=Calibrated(DELTA), exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), 0, available, plausible=L1Ball(0.1))
 
 
 @compiled
@@ -153,8 +123,4 @@ class EpisodesOfTSDE(Episodic):
     """An episode is at most one step longer than the one before."""
 
     def __init__(self, n_states: Any, n_actions: Any, seed: int = 0, available: Any = None) -> None:
-        Episodic.__init__(
-            self, n_states, n_actions, available=available, memory=Recall(),
-            plausible=Posterior(seed), episodes=Growing(), restarts=Calibrated(DELTA),
-            exploration=DirectedProbes(delta=DELTA),
-        )  # fmt: skip
+        assemble(self, (n_states, n_actions), seed, available, episodes=Growing())

@@ -15,7 +15,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from switchmdp.display import register_presenter
 from switchmdp.version import __version__
+
+register_presenter(lambda: importlib.import_module("switchmdp.reports.present"))
 
 _MODULES = (
     "agents", "errors", "experiments", "gym", "memory", "online", "planning", "plausible",
@@ -28,7 +31,8 @@ _NAMES = {
     "extended_value_iteration": "planning", "clairvoyant_reward": "planning",
     "simulate": "simulation", "simulate_batch": "simulation", "Record": "simulation",
     "check_agent": "contract", "check_problem": "contract",
-    "Experiment": "experiments", "compare": "reports.compare", "DriftDetector": "restarts",
+    "Experiment": "experiments", "compare": "reports.compare", "plot": "reports.present",
+    "DriftDetector": "restarts",
 }  # fmt: skip
 
 __all__ = [
@@ -36,8 +40,8 @@ __all__ = [
     "SwitchingMDP", "__version__", "agents", "check_agent", "check_problem", "clairvoyant_reward",
     "compare", "diameter", "errors", "experiments", "extended_value_iteration", "gym", "hardness",
     "is_communicating", "memory", "online", "optimal_gain", "optimal_gains", "planning",
-    "plausible", "policy_gain", "problems", "reports", "restarts", "simulate", "simulate_batch",
-    "theory",
+    "plausible", "plot", "policy_gain", "problems", "reports", "restarts", "simulate",
+    "simulate_batch", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
         policy_gain,
     )
     from switchmdp.reports.compare import compare
+    from switchmdp.reports.present import plot
     from switchmdp.restarts import DriftDetector
     from switchmdp.simulation import Record, simulate, simulate_batch
 

@@ -47,7 +47,19 @@ BAD_REWARDS: list[Any] = [
 
 @dataclass(frozen=True, repr=False)
 class AgentReport:
-    """What `check_agent` found. `print(report)` lists every finding."""
+    """What `check_agent` found. `print(report)` lists every finding.
+
+    Parameters
+    ----------
+    agent
+        The name of the class.
+    passed
+        The checks without findings.
+    errors
+        Violations of what `simulate` relies on.
+    advice
+        All other findings.
+    """
 
     agent: str
     passed: tuple[str, ...]  # the checks without findings
@@ -77,16 +89,39 @@ def check_agent(
 ) -> AgentReport:
     """Check that an agent keeps the contract; raise `ContractViolation` if it does not.
 
-    `make` is a class, a function that returns a new agent, or an agent (which is copied). A class
-    or function receives `n_states`, `n_actions`, `available` and `problem` as far as it requires
-    them. The agents run on `problem`, by default a random one with Beta rewards. An agent's memory
-    may grow only within the first `memory_steps` steps: choose a window that is full by then. With
-    `strict=True`, advice (input that is not validated, for example) counts as an error.
+    A class or function receives `n_states`, `n_actions`, `available` and `problem` as far as it
+    requires them. An agent's memory may grow only within the first `memory_steps` steps: choose a
+    window that is full by then.
 
-    Raises:
-        ContractViolation: lists all errors; `.report` is the report.
-        InvalidParameter: `make` cannot be called with what is offered, or an option is invalid.
+    Parameters
+    ----------
+    make
+        A class, a function that returns a new agent, or an agent, which is copied.
+    problem
+        The switching MDP of the runs; by default a random one with Beta rewards.
+    steps
+        The number of steps of a run.
+    memory_steps
+        The number of steps within which the memory may grow.
+    seed
+        The seed of the runs.
+    strict
+        Whether advice (input that is not validated, for example) counts as an error.
 
+    Returns
+    -------
+    AgentReport
+        What was checked and found.
+
+    Raises
+    ------
+    ContractViolation
+        If the agent violates the contract; `report` is the report.
+    InvalidParameter
+        If `make` cannot be called with what is offered, or an option is invalid.
+
+    Examples
+    --------
     >>> class Cycle:
     ...     def __init__(self, n_states, n_actions):
     ...         self.n_actions, self.t = n_actions, 0
@@ -126,6 +161,20 @@ def check_agent(
 def check_problem(problem: SwitchingMDP) -> None:
     """Check that a problem is communicating, solvable, reversible and storable.
 
+    Parameters
+    ----------
+    problem
+        A switching MDP.
+
+    Raises
+    ------
+    ContractViolation
+        If the problem violates the contract.
+    NotCommunicating
+        If some states cannot reach each other.
+
+    Examples
+    --------
     >>> from switchmdp.problems import random_switching
     >>> check_problem(random_switching(changes=2, horizon=100))
     """

@@ -175,5 +175,25 @@ class LogFailed(SwitchmdpError, RuntimeError):
     """An event could not be written to the log, so the request is not acknowledged."""
 
 
+class LeaseLost(LogFailed):
+    """Another worker owns the model now, so the request is not acknowledged."""
+
+
+class UnknownModel(SwitchmdpError, LookupError):
+    """A database has no model of this name."""
+
+
+class ModelExists(SwitchmdpError, ValueError):
+    """A database already has a model of this name."""
+
+
+class ModelArchived(SwitchmdpError, ValueError):
+    """The model is archived: it can be read, but makes no decisions."""
+
+
+class RepeatedKey(SwitchmdpError, ValueError):
+    """An idempotency key was used before for a different request."""
+
+
 class ForeignFolder(SwitchmdpError, ValueError):
     """A folder contains other data: another experiment's results, or files of another origin."""

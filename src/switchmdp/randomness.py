@@ -65,17 +65,18 @@ def run_seed(seed: int, key: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(key,))
 
 
-def streams_of_runs(seeds: Sequence[int], key: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """`stream(run_seed(seed, key))` for many seeds below 2¹²⁸, one row each.
+def streams_of_runs(seeds: Sequence[int]) -> NDArray[np.uint64]:
+    """`stream(run_seed(seed, key))` as row [key, i], for many seeds below 2¹²⁸ and all three keys.
 
     It computes what `SeedSequence` computes, for all seeds at once: 1 µs each for a hundred of
     them, instead of 8 µs for an object that computes one.
 
-    >>> bool((streams_of_runs([7, 2**50], 1)[1] == stream(run_seed(2**50, 1))).all())
+    >>> bool((streams_of_runs([7, 2**50])[1, 0] == stream(run_seed(7, 1))).all())
     True
     """
-    data = b"".join(seed.to_bytes(16, "little") for seed in seeds)
+    data = b"".join(seed.to_bytes(16, "little") for seed in seeds) * 3
     words = np.frombuffer(data, "<u4").reshape(-1, 4).T.astype(np.uint32)
+    keys = np.repeat(np.arange(3, dtype=np.uint32), len(seeds))
     constant = _INIT_A
 
     def hashed(value: Any) -> Any:
@@ -95,14 +96,14 @@ def streams_of_runs(seeds: Sequence[int], key: int) -> np.ndarray[Any, np.dtype[
             if i != j:
                 pool[j] = mixed(pool[j], hashed(pool[i]))
     for j in range(4):
-        pool[j] = mixed(pool[j], hashed(np.full(len(seeds), key, np.uint32)))
-    state, constant = np.empty((len(seeds), 8), np.uint32), _INIT_B
+        pool[j] = mixed(pool[j], hashed(keys))
+    state, constant = np.empty((len(keys), 8), np.uint32), _INIT_B
     for j in range(8):
         value = pool[j % 4] ^ np.uint32(constant)
         constant = constant * _MULT_B & _MASK
         value = value * np.uint32(constant)
         state[:, j] = value ^ (value >> np.uint32(16))
-    return state.astype("<u4").view("<u8").astype(np.uint64)
+    return state.astype("<u4").view("<u8").astype(np.uint64).reshape(3, len(seeds), 4)
 
 
 @inlined

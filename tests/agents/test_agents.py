@@ -10,7 +10,7 @@ import pytest
 import switchmdp as sm
 from switchmdp.agents import Episodic
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
-from switchmdp.memory import Everything, Window
+from switchmdp.memory import Window
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
 
@@ -28,20 +28,28 @@ def uneven_problem(seed: int = 0) -> sm.SwitchingMDP:
     return sm.SwitchingMDP(configurations, [1500])
 
 
-@pytest.mark.parametrize("memory", [lambda: Everything(), lambda: Window(400)])
-@pytest.mark.parametrize("restarts", [lambda: Never(), lambda: Periodic(333), lambda: Cubic(3)])
-def test_any_memory_combines_with_any_restart_rule_and_runs_equal_both_ways(
-    memory: Any, restarts: Any
-) -> None:
-    problem = uneven_problem()
-    runs = []
-    for interpreted in (False, True):
-        agent = Episodic(
-            4, 3, memory=memory(), plausible=L1Ball(0.2), restarts=restarts(), available=MASK
-        )
-        runs.append(
-            sm.simulate(agent, problem, 2500, seed=1, trajectory=True, interpreted=interpreted)
-        )
+def combined(memory: Any, restarts: Any) -> Any:
+    return Episodic(4, 3, memory=memory, plausible=L1Ball(0.2), restarts=restarts, available=MASK)
+
+
+# Where a registered agent has these components, it stands for them: it is compiled anyway.
+COMBINATIONS: dict[str, Any] = {
+    "everything, never": lambda: sm.agents.UCRL2(4, 3, delta=0.2, available=MASK),
+    "everything, periodic": lambda: sm.agents.UCRL2RW(4, 3, period=333, delta=0.2, available=MASK),
+    "everything, cubic": lambda: sm.agents.UCRL2R(4, 3, changes=2, delta=0.2, available=MASK),
+    "window, never": lambda: sm.agents.SWUCRL(4, 3, window=400, delta=0.2, available=MASK),
+    "window, periodic": lambda: combined(Window(400), Periodic(333)),
+    "window, cubic": lambda: combined(Window(400), Cubic(3)),
+}
+
+
+@pytest.mark.xdist_group("L1Ball")
+@pytest.mark.parametrize("make", COMBINATIONS.values(), ids=COMBINATIONS)
+def test_any_memory_combines_with_any_restart_rule_and_runs_equal_both_ways(make: Any) -> None:
+    runs = [
+        sm.simulate(make(), uneven_problem(), 2500, 1, trajectory=True, interpreted=interpreted)
+        for interpreted in (False, True)
+    ]
     assert runs[0].trajectory is not None
     assert runs[1].trajectory is not None
     assert np.array_equal(runs[0].trajectory.actions, runs[1].trajectory.actions)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -150,4 +151,4 @@ def same_records(a: sm.Record, b: sm.Record) -> None:
     assert a.trajectory.actions.tolist() == b.trajectory.actions.tolist()
 
 
-TestAgentInAnyOrder = AgentInAnyOrder.TestCase
+TestAgentInAnyOrder = pytest.mark.long(AgentInAnyOrder.TestCase)

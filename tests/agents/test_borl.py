@@ -17,6 +17,8 @@ from switchmdp.memory import Window
 from switchmdp.plausible import Widened
 from switchmdp.restarts import Never
 
+pytestmark = pytest.mark.xdist_group("Widened")
+
 NOBODY = np.zeros(0, bool)  # the bandit does not ask who is suspected
 SHORT = [(20, 0.0), (50, 0.0), (50, 0.4)]
 

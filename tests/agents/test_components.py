@@ -61,7 +61,7 @@ COMPONENTS = [(part, cls) for cls in _classes() for part in PARTS if _offers(cls
 def test_every_kind_of_component_is_found() -> None:
     names = {cls.__name__ for _, cls in COMPONENTS}
     assert {"Window", "Everything", "LastVisit", "L1Ball", "Posterior", "Never", "GLR"} <= names
-    assert {"Doubling", "AsPlanned", "Probes"} <= names
+    assert {"Doubling", "AsPlanned", "DirectedProbes"} <= names
     assert {part for part, _ in COMPONENTS} == set(PARTS)
 
 

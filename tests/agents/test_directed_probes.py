@@ -11,11 +11,13 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import DirectedProbes, EvidencePSRL
-from switchmdp.agents.directed_probes import PRECISE, STEP, UNKNOWN, plan_route, solve_means
 from switchmdp.agents.exploration import NO_PAIR, NO_STATE
+from switchmdp.agents.routes import PRECISE, STEP, UNKNOWN, plan_route, solve_means
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.planning.hardness import action_gaps
+
+pytestmark = pytest.mark.xdist_group("Posterior")
 
 HORIZON = 20_000
 
@@ -132,7 +134,10 @@ def test_a_test_opens_the_pair_and_the_episode_goes_there() -> None:
 
 
 def log_factor(before: tuple[int, int], since: tuple[int, int], moves: int, alpha: float) -> float:
-    """log b of (visits, rewards); every visit before went to one state, each since to the other."""
+    """log b of (visits, rewards); every visit before went to one state, `moves` since to the other.
+
+    The rewards, the row or both have changed.
+    """
 
     def beta(a: float, n: int, r: int) -> float:
         return math.lgamma(a + r) + math.lgamma(1 + n - r) - math.lgamma(a + 1 + n)
@@ -145,7 +150,8 @@ def log_factor(before: tuple[int, int], since: tuple[int, int], moves: int, alph
     rewards = beta(1, *before) - beta(1, n, r) + beta(2, *since) - beta(2, 0, 0)
     old, new = (before[0], 0), (since[0] - moves, moves)
     both = (before[0] + since[0] - moves, moves)
-    return rewards + row(old) + row(new) - row(both)
+    rows = row(old) + row(new) - row(both)
+    return math.log((math.exp(rewards) + math.exp(rows) + math.exp(rewards + rows)) / 3)
 
 
 def test_a_better_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough() -> None:

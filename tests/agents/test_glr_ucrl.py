@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import GLRUCRL, RBOCPDUCRL2, ForcedExploration, load
+from switchmdp.agents import GLRUCRL, RBOCPDUCRL2, load
 from switchmdp.errors import InvalidParameter
-from switchmdp.memory import Everything
-from switchmdp.plausible import L1Ball
-from switchmdp.restarts import Never
 
 
 def swapped(change: int, horizon: int) -> sm.SwitchingMDP:
@@ -37,9 +34,7 @@ def test_it_starts_over_soon_after_a_change_and_never_before(make: Any) -> None:
 
 
 def test_a_probe_takes_actions_in_turn_at_every_interval() -> None:
-    agent = ForcedExploration(
-        1, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.1
-    )
+    agent = GLRUCRL(1, 3, explore=0.1)
     problem = sm.SwitchingMDP([sm.MDP(np.ones((1, 3, 1)), [[0.0, 1.0, 0.0]])])
     with_probes = sm.simulate(agent, problem, 5000, seed=0, trajectory=True)
     assert with_probes.trajectory is not None

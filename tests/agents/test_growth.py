@@ -15,9 +15,9 @@ from switchmdp.agents import Episodic, load
 from switchmdp.agents.saving import check_agent_state
 from switchmdp.compiled import compiled, pack
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
-from switchmdp.memory import Everything, Window
+from switchmdp.memory import Window
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import Cubic, Never, Periodic, Told
+from switchmdp.restarts import Cubic, Never, Periodic
 
 Make = Callable[[int, int, Any], Any]
 Steps = list[tuple[int, int, float, int]]
@@ -33,14 +33,8 @@ MAKERS: dict[str, Make] = {
     "window, cubic": lambda s, a, m: Episodic(
         s, a, memory=Window(300), plausible=L1Ball(0.1), restarts=Cubic(9), available=m
     ),
-    "everything, never": lambda s, a, m: Episodic(
-        s, a, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), available=m
-    ),
     "window, periodic": lambda s, a, m: Episodic(
         s, a, memory=Window(2000), plausible=L1Ball(0.1), restarts=Periodic(1700), available=m
-    ),
-    "everything, told": lambda s, a, m: Episodic(
-        s, a, memory=Everything(), plausible=L1Ball(0.1), restarts=Told([1234]), available=m
     ),
 }  # fmt: skip
 # (states, actions) before and after. Rows are full up to 64 states, and lists from there on.

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import MASTER, master_components
-from switchmdp.agents.master_components import Instances, StationarityTests
+from switchmdp.agents import MASTER, master
+from switchmdp.agents.master import Instances, StationarityTests
 from switchmdp.agents.saving import check_agent_state
 from switchmdp.errors import InvalidParameter
 from switchmdp.randomness import stream, uniform
+
+pytestmark = pytest.mark.xdist_group("SpanBall")
 
 RATES = np.array([8.0, 4.0, 2.0, 1.0])  # in a block of 8: chances 1/8, 1/4, 1/2 and 1
 
@@ -59,7 +61,7 @@ def test_the_schedule_of_eight_steps_is_the_one_worked_out_by_hand(
         0.24, 0.5,  # τ = 6, orders 1, 0: 1 starts
         0.3,  # τ = 7: none
     ])  # fmt: skip
-    monkeypatch.setattr(master_components, "uniform", lambda words: next(draws))
+    monkeypatch.setattr(master, "uniform", lambda words: next(draws))
     instances = Instances(RATES)
     instances.n = 2  # the block before had four steps
     instances.open_block(101)

@@ -11,10 +11,14 @@ from switchmdp.agents import (
     GLRPSRL,
     FadingPSRL,
     OracleKLUCRL,
+    OraclePairsPSRL,
     OraclePSRL,
     OracleUCRL2B,
     OracleUCRL3,
 )
+from switchmdp.errors import InvalidParameter
+
+pytestmark = pytest.mark.xdist_group("Posterior")
 
 PROBLEM = sm.problems.random_switching(4, 2, changes=1, horizon=6000, seed=1, change_points=[3001])
 
@@ -27,6 +31,26 @@ def test_agents_that_know_the_change_points_restart_exactly_there(agent_class: A
     sm.simulate(agent, PROBLEM, 3500, resume=first)
     assert agent.since == 3001
     assert agent.visits.sum() == 500
+
+
+def test_known_pairs_forget_only_what_changes() -> None:
+    agent = OraclePairsPSRL(4, 2, change_points=[3001], changed_pairs=[[1, 2, 3, 0, 0, 0, 0, 0]])
+    first = sm.simulate(agent, PROBLEM, 2999, seed=0)
+    rewarded, visits = agent.memory.counts.rewarded.copy(), agent.memory.counts.visits.copy()
+    assert rewarded.min() > 0
+    sm.simulate(agent, PROBLEM, 3001, resume=first)
+    left = agent.memory.counts
+    added = 2  # steps in between
+    assert left.rewarded[:2].sum() <= added
+    assert left.visits[[0, 2]].sum() <= added
+    assert (left.rewarded[2:] >= rewarded[2:]).all()
+    assert (left.visits[[1, 3, 4, 5, 6, 7]] >= visits[[1, 3, 4, 5, 6, 7]]).all()
+
+
+def test_known_pairs_need_a_code_for_each_change_point_and_pair() -> None:
+    for bad in ([[1, 1]], [[9] * 8], [1] * 8, [[0.5] * 8], "all"):
+        with pytest.raises(InvalidParameter, match="changed_pairs"):
+            OraclePairsPSRL(4, 2, change_points=[3001], changed_pairs=bad)
 
 
 def test_fading_psrl_remembers_about_as_many_steps_as_asked() -> None:

@@ -8,6 +8,8 @@ import pytest
 import switchmdp as sm
 from switchmdp.agents import PSRL, SWPSRL, Growing, OraclePSRL
 
+pytestmark = pytest.mark.xdist_group("Posterior")
+
 PROBLEM = sm.problems.random_switching(4, 2, changes=2, horizon=6000, seed=1)
 
 

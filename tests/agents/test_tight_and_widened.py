@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from switchmdp.agents.episodes import Multiples
 from switchmdp.agents.variation_aware import Phases
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything, Window
-from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, Varied, Widened
-from switchmdp.restarts import NEVER, Evidence, Never, Periodic
+from switchmdp.plausible import Bernstein, KLBall, Varied, Widened
+from switchmdp.restarts import NEVER, Calibrated, Periodic
 
 
 def live(agent: Any, steps: int, seed: int) -> list[int]:
@@ -121,18 +122,25 @@ def test_the_optimistic_gain_is_above_the_true_one_and_comes_near_it(make: Any) 
     assert best <= agent.gain <= best + 0.15
 
 
-COMBINATIONS: dict[str, tuple[Any, Any, Any]] = {
-    "Bernstein": (lambda: Bernstein(0.1), Everything, Evidence),
-    "BernsteinLaplace": (lambda: BernsteinLaplace(0.1, True), lambda: Window(200), Never),
-    "KLBall": (lambda: KLBall(0.1, True), lambda: Window(200), lambda: Periodic(150)),
-    "Widened": (lambda: Widened(0.1, horizon=900, widening=0.1), Everything, lambda: Periodic(150)),
-    "Varied": (lambda: Varied(0.1), lambda: Window(200), Evidence),
+def combined(n_states: int, plausible: Any, memory: Any, restarts: Any) -> Any:
+    return Episodic(n_states, 3, memory=memory, plausible=plausible, restarts=restarts)
+
+
+COMBINATIONS: dict[str, Callable[[int], Any]] = {
+    "Bernstein": lambda s: combined(s, Bernstein(0.1), Everything(), Calibrated()),
+    "BernsteinLaplace": lambda s: sm.agents.UCRL3(s, 3, delta=0.1, window=200),
+    "KLBall": lambda s: combined(s, KLBall(0.1, True), Window(200), Periodic(150)),
+    "Widened": lambda s: combined(
+        s, Widened(0.1, horizon=900, widening=0.1), Everything(), Periodic(150)
+    ),
+    "Varied": lambda s: combined(s, Varied(0.1), Window(200), Calibrated()),
 }
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in COMBINATIONS]
+)
 def test_a_set_combines_with_memories_and_restarts_and_runs_equal_both_ways(name: str) -> None:
-    plausible, memory, restarts = COMBINATIONS[name]
     few = sm.problems.random_switching(4, 3, changes=2, horizon=900, seed=1)
     rng = np.random.default_rng(0)
     rows = rng.dirichlet(np.full(70, 0.05), (70, 3))
@@ -140,9 +148,7 @@ def test_a_set_combines_with_memories_and_restarts_and_runs_equal_both_ways(name
     for problem, horizon in ((few, 900), (many, 400)):
         runs = []
         for interpreted in (False, True):
-            agent = Episodic(
-                problem.n_states, 3, memory=memory(), plausible=plausible(), restarts=restarts()
-            )
+            agent = COMBINATIONS[name](problem.n_states)
             runs.append(
                 sm.simulate(agent, problem, horizon, 5, trajectory=True, interpreted=interpreted)
             )

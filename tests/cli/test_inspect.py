@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import AGENTS
-from switchmdp.experiments.formulas import FORMULAS
+from switchmdp.experiments.parameters import FORMULAS
 from switchmdp.problems import PROBLEMS
 
 PLAIN = ("--executor", "threads")
@@ -56,10 +57,14 @@ def test_status_counts_by_setting_and_agent(call: Any, half_done: Path) -> None:
     assert said.out.splitlines() == [
         "Two agents",
         "9 of 12 runs done, 0 failed",
-        "  random [changes=1], UCRL2: 3 of 3",
-        "  random [changes=1], chance: 3 of 3",
-        "  random [changes=2], UCRL2: 0 of 3",
-        "  random [changes=2], chance: 3 of 3",
+        "",
+        "setting             agent   done  runs  failed",
+        "----------------------------------------------",
+        "random [changes=1]  UCRL2      3     3       0",
+        "random [changes=1]  chance     3     3       0",
+        "random [changes=2]  UCRL2      0     3       0",
+        "random [changes=2]  chance     3     3       0",
+        "",
         "to resume: switchmdp resume done",
     ]
     assert tree(half_done) == before
@@ -70,7 +75,7 @@ def test_status_shows_each_kind_of_failure_once_with_its_traceback(call: Any) ->
     said = call("status", "here")
     assert said.code == 3
     assert "18 of 18 runs done, 6 failed" in said.out
-    assert "  random [changes=1], mine: 3 of 3, 3 failed" in said.out
+    assert re.search(r"random \[changes=1\] +mine +3 +3 +3\n", said.out)
     assert said.out.count("Traceback") == 1
     assert "  failed: mine on random [changes=1], problem 0\n" in said.out
     assert 'raise RuntimeError("no idea' in said.out

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from switchmdp.experiments.leaderboard import Contender, Row, Suite, Tuned, create_folder, run_suite
+from switchmdp.experiments.leaderboard import (
+    Contender,
+    Row,
+    Suite,
+    create_folder,
+    run_suite,
+    standings,
+)
+from switchmdp.experiments.published import load_published as load
+from switchmdp.experiments.published import publish
 
 TOLD = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -20,7 +29,7 @@ TINY = Suite(
         Row("still", "random", horizon=300, changes=False),
     ),
     (
-        Contender("periodic", "ucrl2-rw", {}, Tuned("period", (20, 60)), unforgetting="plain"),
+        Contender("periodic", "ucrl2-rw", {}, {"period": (20, 60)}, unforgetting="plain"),
         Contender("plain", "ucrl2", ours=True),
         Contender("told", "oracle", TOLD, told=True),
     ),
@@ -31,7 +40,7 @@ RUNS = 2 * (2 * 2 + 3 * 3)
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: TINY)
+    monkeypatch.setattr("switchmdp.experiments.leaderboard.shipped_suite", lambda name: TINY)
     monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
     monkeypatch.setattr("switchmdp.reports.figures.FORMATS", ("svg",))
 
@@ -87,7 +96,50 @@ def test_quick_uses_a_separate_folder(call: Any) -> None:
     assert Path("results/leaderboard-quick/report/index.html").is_file()
     assert not Path("results/leaderboard").exists()
     page = Path("results/leaderboard-quick/report/index.html").read_text("utf-8")
-    assert ">switchmdp leaderboard --quick<" in page
+    assert ">switchmdp leaderboard --suite quick<" in page
+
+
+def test_the_closed_suite_uses_a_separate_folder(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def suite(name: str) -> Suite:
+        asked.append(name)
+        return TINY
+
+    monkeypatch.setattr("switchmdp.experiments.leaderboard.shipped_suite", suite)
+    assert call("leaderboard", "--suite", "closed", "--quiet").code == 0
+    assert asked == ["closed"]
+    assert Path("results/leaderboard-closed/report/index.html").is_file()
+
+
+def test_an_agent_of_your_own_is_ranked_among_published_results(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is UCRL2 under another name, so it ties with the published UCRL2."""
+    assert call("leaderboard", "--out", "whole", "--quiet").code == 0
+    publish(standings(TINY, Path("whole")), "published.npz")
+    monkeypatch.setattr(
+        "switchmdp.experiments.published.load_published", lambda name: load("published.npz")
+    )
+    Path("mine.py").write_text("from switchmdp.agents import UCRL2 as Mine\n", "utf-8")
+    said = call("leaderboard", "--agent", "mine:Mine", "--executor", "threads")
+    assert said.code == 0
+    assert "6 runs done in" in said.err  # 2 rows × 3 problems of one agent
+    document = Path("results/leaderboard-Mine/report/leaderboard.md").read_text("utf-8")
+    row = document.partition("**changes: every agent**")[2]
+    ranks = {line.split(" | ")[1]: line.split(" | ")[0] for line in row.splitlines() if "|" in line}
+    assert ranks["Mine"] == ranks["plain"]
+    assert "periodic" in ranks
+    assert said.out.startswith("Tiny\n")
+
+
+def test_an_unknown_agent_is_named_with_a_suggestion(call: Any) -> None:
+    said = call("leaderboard", "--agent", "ucrl-2")
+    assert said.code == 2
+    assert "ucrl2" in said.err
+    assert not Path("results").exists()
 
 
 def test_the_command_to_resume_repeats_the_options(
@@ -101,7 +153,9 @@ def test_the_command_to_resume_repeats_the_options(
     said = call("leaderboard", "--quick", *options)
     assert said.code == 130
     told = said.err.splitlines()[-1].partition("; to resume: ")[2]
-    assert sorted(shlex.split(told)) == sorted(("switchmdp", "leaderboard", "--quick", *options))
+    assert sorted(shlex.split(told)) == sorted(
+        ("switchmdp", "leaderboard", "--suite", "quick", *options)
+    )
 
 
 def test_json_reports_progress_and_results(call: Any) -> None:
@@ -130,7 +184,7 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     monkeypatch.syspath_prepend(str(tmp_path))
     fails = Contender("fails", "own_agents:Fails")
     suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
-    monkeypatch.setattr("switchmdp.cli.run.shipped_suite", lambda quick: suite)
+    monkeypatch.setattr("switchmdp.experiments.leaderboard.shipped_suite", lambda name: suite)
     said = call("leaderboard", "--out", "here", "--executor", "threads")
     assert said.code == 3
     assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from switchmdp.cli import output_mode, say, say_json, tell, warn
+from switchmdp.cli import Bar, Lines, display, main, output_mode, say, say_json, tell, warn
 from switchmdp.cli.commands import cli
-from switchmdp.cli.progress import Bar, Lines, display
 from switchmdp.experiments.execute import Progress
 
 PLAIN = ("--executor", "threads")
@@ -149,7 +148,7 @@ def test_the_options_select_what_is_printed(
 def test_no_command_prints_the_help(call: Any) -> None:
     said = call()
     assert said.code == 2
-    assert "Commands:" in said.err
+    assert "Experiments:\n  reproduce" in said.err
 
 
 def test_a_mistyped_option_is_answered_with_a_suggestion(call: Any) -> None:
@@ -171,11 +170,13 @@ def test_every_help_text_is_complete_and_fits_a_terminal(call: Any, name: str) -
     assert call(*name.split(), "-h").out == said.out
 
 
-def test_commands_are_listed_in_order_of_use(call: Any) -> None:
-    listed = call("--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
-    names = [line.split()[0] for line in listed.splitlines()]
+def test_all_commands_are_listed_in_sections_in_order_of_use(call: Any) -> None:
+    listed = call("--help").out.partition("Experiments:\n")[2].partition("Exit codes")[0]
+    sections = [line for line in listed.splitlines() if line and not line.startswith(" ")]
+    assert sections == ["Information:", "Decision service:"]
+    names = re.findall(r"^  (\S+)", listed, re.MULTILINE)
     assert names[:4] == ["reproduce", "run", "resume", "status"]
-    assert set(names) == set(cli.commands)
+    assert sorted(names) == sorted(cli.commands)
 
 
 @pytest.mark.parametrize("option", ["--help", "--version", "run --help"])
@@ -305,7 +306,7 @@ def test_rate_and_time_left_are_measured_over_the_last_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("switchmdp.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("switchmdp.cli.time.monotonic", lambda: now[0])
     show = Lines(steps=1000)
     progress = Progress(runs=1000, done=100)
     show(progress)
@@ -329,7 +330,7 @@ def test_the_time_left_depends_on_the_speed_of_the_agents_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("switchmdp.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("switchmdp.cli.time.monotonic", lambda: now[0])
     show = Lines(steps=1000)
     progress = Progress(runs=40, left={"fast": 20, "slow": 20})
     show(progress)
@@ -342,3 +343,28 @@ def test_the_time_left_depends_on_the_speed_of_the_agents_that_are_left(
     assert show.rate(progress)[1] == pytest.approx(2.0)
     progress.left = {"fast": 0, "new": 20}
     assert show.rate(progress)[1] == pytest.approx(11.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("switchmdp re", {"plain,resume", "plain,report", "plain,reproduce"}),
+        ("switchmdp run fig", {"plain,figure-1", "file,fig"}),
+        ("switchmdp agents sw-", {"plain,sw-ucrl", "plain,sw-psrl"}),
+        ("switchmdp problems riverswim-", {"plain,riverswim-flips"}),
+        ("switchmdp serve --agent sw-u", {"plain,sw-ucrl"}),
+        ("switchmdp status res", {"dir,res"}),
+    ],
+)
+def test_the_shell_completes_commands_and_names(
+    words: str,
+    expected: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("_SWITCHMDP_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    with pytest.raises(SystemExit):
+        main([])
+    assert expected <= {*capsys.readouterr().out.split()}

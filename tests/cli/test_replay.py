@@ -13,7 +13,7 @@ from tests.online.workbench import change_event
 
 from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions
-from switchmdp.online.database import NAME
+from switchmdp.online.sqlite import NAME
 
 
 @pytest.fixture

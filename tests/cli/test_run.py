@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from switchmdp import experiments
 from switchmdp.experiments import load_results, open_store
 
 run_module = importlib.import_module("switchmdp.cli.run")
@@ -197,7 +198,7 @@ def test_an_invalid_configuration_is_refused(call: Any, name: str) -> None:
 def test_an_unknown_configuration_lists_the_shipped_ones(call: Any) -> None:
     said = call("run", "figure-2")
     assert said.code == 2
-    for name in run_module.shipped():
+    for name in experiments.shipped():
         assert name in said.err
 
 
@@ -242,7 +243,7 @@ def test_a_disk_that_is_full_from_the_start_is_reported(
     def full(*rest: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(run_module, "create", full)
+    monkeypatch.setattr(experiments, "create", full)
     said = call("run", "small.toml")
     assert said.code == 5
     assert "free some space" in said.err
@@ -309,10 +310,34 @@ def test_reproduce_is_the_shipped_experiment(call: Any, monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
+def test_reproduce_knows_a_second_paper(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def note(name: str, out: Path, problems: int | None, **how: Any) -> int:
+        asked.append((name, str(out)))
+        return 0
+
+    monkeypatch.setattr(run_module, "run_named", note)
+    assert call("reproduce", "r-bocpd", "--sensitivity").code == 0
+    assert asked == [
+        ("r-bocpd", "results/r-bocpd"),
+        ("r-bocpd-sensitivity", "results/r-bocpd-sensitivity"),
+    ]
+    assert "r-bocpd" in call("reproduce", "--help").out
+    assert call("reproduce", "another").code == 2
+
+
+def test_the_papers_of_reproduce_are_those_in_its_help(call: Any) -> None:
+    text = call("reproduce", "--help").out
+    for paper, (main, variations) in run_module.PAPERS.items():
+        assert paper in text
+        assert {main, *variations} <= set(experiments.shipped())
+
+
 def test_every_shipped_configuration_is_valid_and_in_the_help(call: Any) -> None:
     text = call("run", "--help").out
-    for name, content in run_module.shipped().items():
-        run_module.check(run_module.loads(content))
+    for name, content in experiments.shipped().items():
+        experiments.check(experiments.loads(content))
         assert name in text
 
 
@@ -321,4 +346,4 @@ def test_the_example_in_the_help_is_one_that_can_be_run(call: Any) -> None:
     first = lines.index('    title = "Windows"')
     last = next(i for i, line in enumerate(lines) if "MyAgent" in line)
     text = "\n".join(lines[first : last + 1]).replace("my_module:MyAgent", "own_agents:First")
-    run_module.check(run_module.loads(text), Path.cwd())
+    experiments.check(experiments.loads(text), Path.cwd())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Call
 
-from switchmdp.online import Decisions, history, server
+from switchmdp.online import Decisions, check, history, models, server
 
 NEW = ("serve", "--data", "data", "--port", "0", "--states", "3", "--actions", "2")
 SW = (*NEW, "--agent", "sw-ucrl", "--window", "50")
@@ -53,7 +53,7 @@ def test_serve_prints_its_address_and_progress(call: Call) -> None:
 def test_every_servable_agent_can_be_served_and_continued(
     call: Call, agent: str, options: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "compile_agent", lambda decisions: None)  # once is enough, above
+    monkeypatch.setattr(models, "compile_agent", lambda decisions: None)  # once is enough, above
     asked = (*NEW, "--agent", agent, *options)
     assert [call(*asked).code, call(*GO_ON).code, call(*asked).code] == [143] * 3
     with Decisions(None, "data") as decisions:
@@ -63,9 +63,9 @@ def test_every_servable_agent_can_be_served_and_continued(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (GO_ON, "--agent must be set"),
-        ((*GO_ON, "--agent", "ucrl2"), "--states must be set together with --agent"),
-        ((*NEW, "--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
+        ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because the options describe an"),
+        ((*GO_ON, "--actions", "2"), "--states must be set, because the options describe an agent"),
+        ((*NEW, "--agent", "nobody"), "agent must be one of sw-ucrl, ucrl2, "),
         ((*NEW, "--agent", "oracle"), "(oracle needs the change points, so it can"),
         ((*NEW, "--agent", "told-kl-ucrl"), "needs the change points"),
         ((*NEW, "--agent", "omniscient"), "needs the problem itself"),
@@ -95,7 +95,21 @@ def test_an_agent_other_than_the_stored_one_is_rejected(call: Call) -> None:
     said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
     assert said.code == 2
     assert "switchmdp.sqlite was created with another agent" in said.err
-    assert "--agent must be set together with --states" in call(*NEW).err
+    assert "switchmdp.sqlite was created with another agent" in call(*NEW).err
+
+
+def test_without_an_agent_the_service_starts_with_an_empty_database(call: Call) -> None:
+    said = call(*GO_ON)
+    assert said.code == 143
+    assert said.out.startswith("listening on ")
+    assert check("data") == {"the database": []}
+
+
+def test_the_default_agent_is_evidence_psrl(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "compile_agent", lambda decisions: None)
+    assert call(*NEW).code == 143
+    with Decisions(None, "data") as decisions:
+        assert type(decisions.learner.agent).__name__ == "EvidencePSRL"
 
 
 def test_an_unrelated_folder_is_not_touched(call: Call, tmp_path: Path) -> None:
@@ -185,13 +199,14 @@ def test_a_warm_start_needs_a_new_database(call: Call, tmp_path: Path) -> None:
     assert list(history("data")) == []
 
 
-@pytest.mark.parametrize(("package", "module"), [("uvicorn", "server"), ("starlette", "service")])
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httpx", "prometheus_client"])
 def test_a_missing_extra_is_named(
-    call: Call, monkeypatch: pytest.MonkeyPatch, package: str, module: str
+    call: Call, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, f"switchmdp.online.{module}", raising=False)
+    for module in ("server", "service", "metrics"):
+        monkeypatch.delitem(sys.modules, f"switchmdp.online.{module}", raising=False)
     said = call(*SW)
     assert said.code == 2
     assert "pip install 'switchmdp[serve]'" in said.err

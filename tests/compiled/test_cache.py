@@ -82,6 +82,12 @@ class User:
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
 
+    def editing(self) -> str:
+        """A statement that edits the counter while a process runs."""
+        path = str(self.code / "counting.py")
+        edited = "p.write_text(p.read_text().replace('1.0 *', '3.0 *'))"
+        return f"from pathlib import Path; p = Path({path!r}); {edited}"
+
     def stored(self) -> list[Path]:
         """The files that hold the counter's machine code."""
         return sorted(self.cache.glob("*/Counter.run.*"))
@@ -122,22 +128,16 @@ def test_after_an_edit_of_a_module_in_another_folder_the_new_code_runs(user: Use
 
 @needs_machine_code
 def test_an_edit_after_the_import_does_not_leave_old_code_for_the_next_process(user: User) -> None:
-    path = user.code / "counting.py"
-    edit = f"from pathlib import Path; p = Path({str(path)!r})"
-    edit += "; p.write_text(p.read_text().replace('1.0 *', '3.0 *'))"
-    assert user.python(f"import counting; {edit}; print(counting.count(10))")[0] == "20.0"
+    script = f"import counting; {user.editing()}; print(counting.count(10))"
+    assert user.python(script)[0] == "20.0"
     assert user.python()[0] == "60.0"
 
 
 @needs_machine_code
 def test_a_reloaded_module_runs_its_new_code(user: User) -> None:
-    path = user.code / "counting.py"
-    edit = f"from pathlib import Path; p = Path({str(path)!r})"
-    edit += "; p.write_text(p.read_text().replace('1.0 *', '3.0 *'))"
-    script = f"import counting, importlib; counting.count(1); {edit}"
-    assert (
-        user.python(f"{script}; importlib.reload(counting); print(counting.count(10))")[0] == "60.0"
-    )
+    script = f"import counting, importlib; counting.count(1); {user.editing()}"
+    script += "; importlib.reload(counting); print(counting.count(10))"
+    assert user.python(script)[0] == "60.0"
 
 
 MADE = """

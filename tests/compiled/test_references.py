@@ -9,8 +9,12 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.compiled import JIT
-from switchmdp.compiled.compiler import OuterFunction
-from switchmdp.compiled.references import is_in_loop, parse_functions, references_in_loops
+from switchmdp.compiled.compiler import (
+    OuterFunction,
+    is_in_loop,
+    parse_functions,
+    references_in_loops,
+)
 from switchmdp.mdp.model import Model
 from switchmdp.randomness import stream
 from switchmdp.simulation.loop import COMMON, Account, PolicyRows, Trace, World, follow
@@ -68,10 +72,7 @@ def test_the_loop_that_follows_a_policy_counts_none() -> None:
             0, 1, 0, 200, 10, 0, 0.0, 0.0,
         )  # fmt: skip
 
-    world = World(
-        model, True, problem.pairs.actions, problem.patches, problem.change_points, np.ones(3),
-        0, 0.0, stream(0), stream(1),
-    )  # fmt: skip
+    world = World(model, True, problem.pairs.actions, 0, 0.0, stream(0), stream(1))
     empty = np.zeros(0, np.int32)
     trace = Trace(np.zeros(100), np.zeros(100), empty, empty, np.zeros(0))
     start, stop, known = np.zeros(5, np.int64), np.zeros(5, np.int64), np.zeros(5, np.int64)

@@ -7,14 +7,16 @@ import pickle
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from typing_extensions import TypeAliasType
 
 from switchmdp.compiled import (
     JIT,
     classes_in,
+    fields_of,
     interpreted,
     is_compiled,
     machine,
@@ -278,3 +280,15 @@ def test_pickled_instances_continue_unchanged(piles: Any) -> None:
 def test_the_classes_of_an_instance_are_its_own_its_bases_and_its_components(piles: Any) -> None:
     found = classes_in(piles.Box(piles.Doubled()))
     assert found == [piles.Box, piles.Doubled, piles.Pile]
+
+
+def test_type_aliases_of_arrays_are_resolved() -> None:
+    """From NumPy 2.5 on, NDArray itself is such an alias."""
+    element = TypeVar("element", bound=np.generic)
+    alias = TypeAliasType("alias", np.ndarray[Any, np.dtype[element]], type_params=(element,))
+
+    class Holder:
+        values: Any
+
+    Holder.__annotations__["values"] = alias[np.uint32]
+    assert fields_of(Holder)["values"].dtype == np.uint32

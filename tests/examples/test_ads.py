@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
+from switchmdp.client import Client, ConnectionFailed, Decision, NotFound, Retries
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "ads"
-MODULES = ("audience", "client", "shop")
+MODULES = ("audience", "serving", "shop", "traffic")
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +35,26 @@ def ads() -> Iterator[dict[str, ModuleType]]:
 
 
 class Told:
-    """A service that always shows the same offer, and remembers what it is told."""
+    """A client whose service always shows the same offer, and remembers what it is told."""
 
     def __init__(self, offer: int) -> None:
         self.offer = offer
-        self.asked: list[tuple[str, int]] = []
-        self.fed: list[tuple[str, float, int]] = []
+        self.asked: list[dict[str, Any]] = []
+        self.fed: list[tuple[Decision, float, str]] = []
+        self.calls: list[str] = []
 
-    def decide(self, session: str, state: int) -> tuple[str, int]:
-        self.asked.append((session, state))
-        return str(len(self.asked)), self.offer
+    def decide_batch(self, model: str, requests: list[dict[str, Any]]) -> list[Decision]:
+        self.calls.append("decide")
+        first = len(self.asked)
+        self.asked += requests
+        return [
+            Decision(id=str(first + i), action=self.offer, state=0) for i in range(len(requests))
+        ]
 
-    def feedback(self, decision: str, reward: float, next_state: int) -> None:
-        self.fed.append((decision, reward, next_state))
+    def feedback_batch(self, model: str, reports: list[tuple[Decision, float, str]]) -> list[bool]:
+        self.calls.append("feedback")
+        self.fed += reports
+        return [True] * len(reports)
 
 
 def test_every_audience_is_a_problem_that_can_be_planned_for(ads: Any) -> None:
@@ -71,10 +79,10 @@ def test_favourites_are_clicked_on_most(ads: Any) -> None:
 def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
     audience, mdp = ads["audience"], ads["audience"].AUDIENCES[0].mdp()
     service = Told(offer)
-    clicks = ads["shop"].visited(service, np.zeros(40_000, np.int64), seed=3)
+    clicks = ads["shop"].visited(service, "shop", np.zeros(40_000, np.int64), seed=3)
     assert clicks.mean() == pytest.approx(np.max(sm.policy_gain(mdp, [offer] * 6)), abs=0.02)
-    states = np.array([state for _, state in service.asked])
-    nexts = np.array([state for _, _, state in service.fed])
+    states = np.array([audience.STATES.index(asked["state"]) for asked in service.asked])
+    nexts = np.array([audience.STATES.index(state) for _, _, state in service.fed])
     for state in range(len(audience.STATES)):
         here = states == state
         if here.sum() > 1000:
@@ -85,10 +93,12 @@ def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
 
 def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> None:
     service = Told(0)
-    ads["shop"].visited(service, np.zeros(20, np.int64), seed=0)
-    assert [session for session, _ in service.asked[:8]] == [f"visitor {i}" for i in range(8)]
-    assert [decision for decision, _, _ in service.fed] == [str(i) for i in range(1, 21)]
-    assert [state for _, state in service.asked[8:16]] == [state for _, _, state in service.fed[:8]]
+    ads["shop"].visited(service, "shop", np.zeros(20, np.int64), seed=0)
+    assert service.calls == ["decide", "feedback"] * 3
+    assert [asked["session"] for asked in service.asked[:8]] == [f"visitor {i}" for i in range(8)]
+    assert [decision.id for decision, _, _ in service.fed] == [str(i) for i in range(20)]
+    nexts = [state for _, _, state in service.fed[:8]]
+    assert [asked["state"] for asked in service.asked[8:16]] == nexts
 
 
 def test_the_table_is_by_audience(ads: Any) -> None:
@@ -108,36 +118,55 @@ def test_it_runs_over_http_and_leaves_nothing_behind(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "400 offers each, 8 visitors at a time, seed 0" in done.stdout
-    for name in ("SW-UCRL", "UCRL2", "fixed policy", "the best policy"):
+    for name in ("EvidencePSRL", "SW-UCRL", "UCRL2", "fixed policy", "the best policy"):
         assert re.search(rf"^{name}( +\d+\.\d){{5}}$", done.stdout, re.M)
-    assert "window 100: as long as an audience stays" in done.stdout
+    assert "SW-UCRL's window 100: as long as an audience stays" in done.stdout
     assert (tmp_path / "ads.svg").read_text(encoding="utf-8").count("<svg") == 1
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_a_service_is_stopped_when_its_caller_fails(ads: Any, tmp_path: Path) -> None:
-    client = ads["client"]
-    sizes = ["--agent", "ucrl2", "--states", "2", "--actions", "2"]
-    found: list[Any] = []
+    found: list[str] = []
 
     def fail() -> None:
-        with client.serving(tmp_path / "data", sizes) as address:
-            found.append(client.Client(address))
-            with pytest.raises(RuntimeError, match="422 InvalidState"):
-                found[0].decide("ann", 7)
+        with ads["serving"].serving(tmp_path / "shop.sqlite") as address, Client(address) as client:
+            found.append(address)
+            with pytest.raises(NotFound):
+                client.model("shop")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    with pytest.raises(OSError):  # noqa: PT011  # refused, reset or cut off: it is gone
-        found[0].decide("ann", 0)
-    found[0].close()
-    assert (tmp_path / "data" / "switchmdp.sqlite").exists()
+    with Client(found[0], retries=Retries(most=0)) as client, pytest.raises(ConnectionFailed):
+        client.model("shop")
+    assert (tmp_path / "shop.sqlite").exists()
 
 
 def test_a_service_that_does_not_start_says_why(ads: Any, tmp_path: Path) -> None:
+    (tmp_path / "shop.sqlite").write_text("not a database")
     with (
-        pytest.raises(RuntimeError, match="the service did not start: error: --agent must be"),
-        ads["client"].serving(tmp_path / "data", ["--agent", "oracle"]),
+        pytest.raises(RuntimeError, match="the service did not start: error: "),
+        ads["serving"].serving(tmp_path / "shop.sqlite"),
     ):
         pass
+
+
+def test_the_traffic_of_easy_shops_is_small_and_grows_with_rare_clicks(
+    ads: Any,
+) -> None:
+    traffic = ads["traffic"]
+    shop = traffic.shop(5, 3, 0.5, seed=0)
+    best = sm.optimal_gain(shop)
+    assert 0.25 < best.gain < 0.75
+    easy = traffic.decisions_needed(shop, 8000, seed=0)
+    assert 250 <= easy < 2000
+    assert traffic.decisions_needed(traffic.shop(5, 3, 0.005, seed=0), 8000, seed=0) == np.inf
+    rare = traffic.shop(5, 3, 0.05, seed=0)
+    assert np.allclose(rare.rewards, shop.rewards / 10), "the same shop with fewer clicks"
+
+
+def test_within_ten_percent_means_from_then_on(ads: Any) -> None:
+    first_within = ads["traffic"].first_within
+    assert first_within(np.array([0.46, 0.47]), 0.5) == 0
+    assert first_within(np.array([0.46, 0.44, 0.46]), 0.5) == 2
+    assert first_within(np.array([0.46, 0.44]), 0.5) is None

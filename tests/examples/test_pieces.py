@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import DirectedProbes, Recall
-from switchmdp.experiments.layout import expand
+from switchmdp.experiments.parameters import AGENT
 from switchmdp.experiments.plan import check, make_agent
-from switchmdp.experiments.spec import AGENT, load
+from switchmdp.experiments.results import expand
+from switchmdp.experiments.spec import load
 from switchmdp.experiments.user_modules import find
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching
@@ -26,13 +27,12 @@ PIECES = {
 OTHER = {
     "EvidencePSRL": set(),
     "without probes": {"exploration"},
-    "probes that wait": {"exploration"},
+    "plain posterior": set(),
     "fixed prior": set(),
     "without restarts": {"restarts"},
     "all pairs alike": {"restarts"},
     "nothing kept": {"memory"},
     "without recall": {"memory"},
-    "Bayes factors": {"restarts", "memory"},
     "ratios for evidence": {"restarts", "memory"},
     "optimism for posterior": {"plausible"},
     "episodes of TSDE": {"episodes"},

@@ -20,7 +20,7 @@ from tests.faults.workbench import MEMORY
 from switchmdp.errors import DamagedFile
 from switchmdp.experiments import Plan, Store, check, create, dumps, loads, open_store, run_chunks
 from switchmdp.experiments.chunks import Outcome, compute
-from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments.results import Chunk
 
 EXPERIMENT = loads("""
 title = "any order"

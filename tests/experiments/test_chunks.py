@@ -14,7 +14,6 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.experiments.chunks import Outcome, compute, problem_of
-from switchmdp.experiments.layout import MOST_PROBLEMS, Chunk, all_chunks
 from switchmdp.experiments.plan import (
     Plan,
     block_sizes,
@@ -24,7 +23,7 @@ from switchmdp.experiments.plan import (
     problem_seed,
     run_seed,
 )
-from switchmdp.experiments.results import HARDNESS
+from switchmdp.experiments.results import HARDNESS, MOST_PROBLEMS, Chunk, all_chunks
 from switchmdp.experiments.spec import parse
 from switchmdp.planning import hardness, optimal_gains
 from switchmdp.problems import random_switching

@@ -14,11 +14,11 @@ import pytest
 
 from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
 from switchmdp.experiments import execute
-from switchmdp.experiments.execute import run_chunks
+from switchmdp.experiments.chunks import work_on
+from switchmdp.experiments.execute import run_chunks, worker_command
 from switchmdp.experiments.plan import Plan, problem_seed
 from switchmdp.experiments.store import Store, load_results, open_store
 from switchmdp.experiments.user_modules import search_path
-from switchmdp.experiments.worker import program, work_on
 from switchmdp.storage import save_arrays
 
 Small = Callable[..., dict[str, Any]]
@@ -181,7 +181,7 @@ def test_a_stop_with_nothing_but_facts_to_do_is_an_interruption(fresh: Fresh) ->
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads")
     facts = next(chunk for chunk in store.chunks() if chunk.agent is None)
-    store.delete(facts)
+    store.chunk_path(facts).unlink()
     stop = threading.Event()
     stop.set()
     progress = run_chunks(store, plan, jobs=1, executor="threads", stop=stop)
@@ -252,7 +252,7 @@ def test_a_worker_does_not_search_the_folder_in_which_it_starts(tmp_path: Path) 
     """It may be an untrusted folder of results with a module named like one of ours."""
     for name in ("numpy", "json", "switchmdp"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')\n")
-    command = program("main", tmp_path, False)
+    command = worker_command(tmp_path, False)
     assert "" not in search_path()
     done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0

@@ -10,7 +10,7 @@ import pytest
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.formulas import (
+from switchmdp.experiments.parameters import (
     FORMULAS,
     Context,
     change_points,

@@ -15,7 +15,6 @@ from switchmdp.experiments.leaderboard import (
     Row,
     Stage,
     Suite,
-    Tuned,
     create_folder,
     stages,
     standings,
@@ -28,7 +27,7 @@ SUITE = Suite(
         Row("two", "random-switching", {"changes": 2}, horizon=300),
     ),
     (
-        Contender("periodic", "ucrl2-rw", {}, Tuned("period", (20, 60))),
+        Contender("periodic", "ucrl2-rw", {}, {"period": (20, 60)}),
         Contender("plain", "ucrl2"),
     ),
     tuning_problems=2,
@@ -65,7 +64,7 @@ def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
 def test_the_report_uses_the_chosen_values(whole: Path) -> None:
     for standing in standings(SUITE, whole):
         (setting,) = standing.results.settings.values()
-        chosen = standing.choices["periodic"]
+        chosen = standing.choices["periodic"]["period"]
         assert chosen in (20, 60)
         assert setting.agents["periodic"].parameters["period"] == chosen
         assert standing.tried is not None

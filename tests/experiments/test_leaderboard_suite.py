@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from switchmdp.experiments.layout import expand
+from switchmdp.agents import agent_info
 from switchmdp.experiments.leaderboard import (
+    Choices,
     Contender,
     Row,
     Suite,
-    Tuned,
     choose,
     digest_of,
     expected_runs,
@@ -21,10 +21,10 @@ from switchmdp.experiments.leaderboard import (
     tuning,
 )
 from switchmdp.experiments.plan import check, problem_seed, run_seed
-from switchmdp.experiments.results import Results, Runs, Setting
+from switchmdp.experiments.published import entry_suite
+from switchmdp.experiments.results import Results, Runs, Setting, expand
 
-FULL, QUICK = shipped_suite(), shipped_suite(quick=True)
-WINDOW = Tuned("window", (0.1, 0.5), of_horizon=True)
+FULL, CLOSED, QUICK = (shipped_suite(name) for name in ("open", "closed", "quick"))
 SMALL = Suite(
     "small",
     (
@@ -33,7 +33,7 @@ SMALL = Suite(
         Row("many states", "random-switching", {"n_states": 9}, horizon=400, large=True),
     ),
     (
-        Contender("window", "sw-ucrl", {"delta": 0.1}, WINDOW),
+        Contender("window", "sw-ucrl", {"delta": 0.1}, {"window": (0.1, 0.5)}, ["window"]),
         Contender("plain", "ucrl2", not_in_large="too slow"),
         Contender("told", "oracle", {"change_points": {"formula": "change-points"}}, told=True),
     ),
@@ -66,7 +66,7 @@ def test_tuning_tries_every_value_of_the_tuned_contenders() -> None:
 
 
 def test_reporting_has_all_contenders_with_the_chosen_values() -> None:
-    experiment = reporting(SMALL, SMALL.rows[0], {"window": 40})
+    experiment = reporting(SMALL, SMALL.rows[0], {"window": {"window": 40}})
     assert list(experiment.agents) == ["window", "plain", "told"]
     assert experiment.agents["window"].parameters == {"delta": 0.1, "window": 40}
     assert experiment.n_problems == 3
@@ -77,7 +77,7 @@ def test_a_row_without_tuned_contenders_has_no_tuning() -> None:
 
 
 def test_the_phases_share_no_seeds() -> None:
-    for suite in (FULL, QUICK):
+    for suite in (FULL, CLOSED, QUICK):
         for seed_of in (problem_seed, run_seed):
             tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
             told = {seed_of(suite.seed, i) for i in range(suite.problems)}
@@ -93,48 +93,74 @@ def test_left_out_contenders_have_a_reason() -> None:
 
 
 def test_the_first_value_with_the_lowest_mean_pseudo_regret_is_chosen() -> None:
-    assert choose(tried({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": 4}
+    assert choose(tried({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": {"w": 4}}
 
 
 def test_a_value_with_a_failed_run_is_not_chosen_unless_all_are() -> None:
     finals = {8: [1.0, 1.0], 4: [2.0, 3.0]}
-    assert choose(tried(finals, failed=(8,))) == {"a": 4}
-    assert choose(tried(finals, failed=(8, 4))) == {"a": 8}
+    assert choose(tried(finals, failed=(8,))) == {"a": {"w": 4}}
+    assert choose(tried(finals, failed=(8, 4))) == {"a": {"w": 8}}
 
 
 def test_expected_runs_are_those_of_both_phases() -> None:
     assert expected_runs(SMALL) == (2 * 2 + 3 * 3) + (2 * 2 + 2 * 3) + (2 * 2 + 2 * 3)
 
 
-@pytest.mark.parametrize("suite", [FULL, QUICK])
+@pytest.mark.parametrize("suite", [FULL, CLOSED, QUICK])
 def test_names_in_the_shipped_suite_are_unique_and_registered(suite: Suite) -> None:
     names = [one.name for one in suite.contenders]
     assert len(set(names)) == len(names)
     assert len({row.folder for row in suite.rows}) == len(suite.rows)
     assert {one.unforgetting for one in suite.contenders} <= {"", *names}
-    assert all(len(one.tuned.values) == 5 for one in suite.contenders if one.tuned)
-    assert [one.tuned for one in suite.contenders if one.ours] == [None]
-    assert any(one.told for one in suite.contenders)
-    assert any(not row.changes for row in suite.rows)
+    assert [one.tuned for one in suite.contenders if one.ours] == [{}]
+    assert any(one.told and one.yardstick for one in suite.contenders)
+
+
+def test_every_optimistic_contender_has_a_tuned_width() -> None:
+    for one in FULL.contenders:
+        parameters = agent_info(one.agent).parameters
+        if "width" in parameters:
+            assert len(one.tuned["width"]) >= 3
+            assert max(one.tuned["width"]) == parameters["width"]  # the width of the paper
+
+
+def test_no_agent_was_designed_on_the_closed_suite() -> None:
+    assert all(row.designed_on == () for row in CLOSED.rows)
+    assert all(list(row.designed_on) == ["EvidencePSRL"] for row in FULL.rows)
+    kinds = {(row.problem, str(row.parameters)) for row in FULL.rows}
+    long = [row for row in CLOSED.rows if row.horizon > FULL.rows[0].horizon]
+    assert not kinds & {
+        (row.problem, str(row.parameters)) for row in CLOSED.rows if row not in long
+    }
+
+
+def test_an_entry_runs_alone_on_the_problems_of_the_suite() -> None:
+    entry = entry_suite(FULL, "psrl")
+    (mine,) = entry.contenders
+    assert (mine.name, mine.agent, mine.ours) == ("psrl", "psrl", True)
+    assert (entry.rows, entry.seed, entry.problems) == (FULL.rows, FULL.seed, FULL.problems)
+    assert tuning(entry, entry.rows[0]) is None
 
 
 def test_folders_of_the_shipped_suites_can_still_be_opened() -> None:
     """Their manifests contain these digests. A change of the suite changes them on purpose."""
-    assert [digest_of(suite)[:16] for suite in (FULL, QUICK)] == [
-        "94e0f96e8da33e16", "72db9d8065ad06f6",
+    assert [digest_of(suite)[:16] for suite in (FULL, CLOSED, QUICK)] == [
+        "96e598713eb38a2f", "03d64d2d8db794ec", "1375920f5d8f5288",
     ]  # fmt: skip
 
 
-def test_the_shipped_suite_tunes_on_30_problems_and_reports_on_100() -> None:
-    assert (FULL.tuning_problems, FULL.problems) == (30, 100)
+def test_the_shipped_suites_tune_on_20_problems_and_report_on_100() -> None:
+    for suite in (FULL, CLOSED):
+        assert (suite.tuning_problems, suite.problems) == (20, 100)
 
 
-@pytest.mark.parametrize("row", FULL.rows, ids=lambda row: row.folder)
-def test_every_row_of_the_shipped_suite_can_be_run(row: Row) -> None:
+@pytest.mark.parametrize("row", [*FULL.rows, *CLOSED.rows], ids=lambda row: row.folder)
+def test_every_row_of_the_shipped_suites_can_be_run(row: Row) -> None:
     first = tuning(FULL, row)
     assert first is not None
     check(first)
-    choices = {
-        one.name: one.tuned.at(row.horizon)[0] for one in FULL.contenders if one.tuned
+    choices: Choices = {
+        one.name: {name: values[0] for name, values in one.grid(row.horizon).items()}
+        for one in FULL.contenders
     }  # fmt: skip
     check(reporting(FULL, row, choices))

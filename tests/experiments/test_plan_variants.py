@@ -9,9 +9,10 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.layout import Variant, expand
+from switchmdp.experiments.parameters import accepts
 from switchmdp.experiments.plan import make_agent, make_problem, problem_seed, run_seed
-from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts
+from switchmdp.experiments.results import Variant, expand
+from switchmdp.experiments.spec import AgentSpec, ProblemSpec
 from switchmdp.mdp import MDP, Beta, Deterministic, SwitchingMDP
 from switchmdp.problems import random_switching
 

@@ -15,8 +15,8 @@ import pytest
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
-from switchmdp.experiments.layout import Chunk
 from switchmdp.experiments.plan import Plan, check
+from switchmdp.experiments.results import Chunk
 from switchmdp.experiments.spec import canonical, dumps, loads, parse
 from switchmdp.experiments.store import KIND, Store, create, digest_of, load_results, open_store
 from switchmdp.storage import save_arrays
@@ -43,7 +43,7 @@ def test_a_chunk_is_done_when_its_file_exists(made: tuple[Store, Plan]) -> None:
     store.commit(first, compute(plan, first))
     assert store.is_done(first)
     assert not any(map(store.is_done, others))
-    store.delete(first)
+    store.chunk_path(first).unlink()
     assert not store.is_done(first)
 
 
@@ -364,5 +364,10 @@ def test_failures_are_kept_with_their_tracebacks(made: tuple[Store, Plan]) -> No
     failure = {"setting": "P", "agent": "R", "problem": 0, "error": "\ud800é", "traceback": "…"}
     store.commit(chunk, Outcome(outcome.arrays, outcome.fields, [failure], outcome.seconds))
     assert store.sidecar("failures", chunk) == [failure]
-    store.delete(chunk)
+    store.delete_failed()
+    assert store.is_done(chunk), "no run of the chunk is marked as failed"
+    outcome.arrays["failed"][0] = True
+    store.commit(chunk, Outcome(outcome.arrays, outcome.fields, [failure], outcome.seconds))
+    store.delete_failed()
+    assert not store.is_done(chunk)
     assert store.sidecar("failures", chunk) is None

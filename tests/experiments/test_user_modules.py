@@ -13,7 +13,7 @@ import pytest
 from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidExperiment
 from switchmdp.experiments import user_modules
-from switchmdp.experiments.spec import AGENT, PROBLEM
+from switchmdp.experiments.parameters import AGENT, PROBLEM
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -56,19 +56,19 @@ def test_a_registered_name_is_found() -> None:
         ("ucrl-2", "unknown agent 'ucrl-2'; did you mean 'ucrl2'.$"),
         ("UCRL2", "unknown agent 'UCRL2'; did you mean 'ucrl2'.$"),
         ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' of your own"),
-        ("a:b:c", "'module:Name', as Python would import it"),
-        ("../toys:Toy", "'module:Name', as Python would import it"),
+        ("a:b:c", "does not have the form 'module:Name'"),
+        ("../toys:Toy", "does not have the form 'module:Name'"),
         (":Toy", "'module:Name'"),
         ("toys:", "'module:Name'"),
         ("toys :Toy", "'module:Name'"),
-        ("nowhere_to_be_found:Toy", "a module that can be imported .ModuleNotFoundError"),
-        ("toys:Missing", "it has no 'Missing'"),
+        ("nowhere_to_be_found:Toy", "can't import 'nowhere_to_be_found' .ModuleNotFoundError"),
+        ("toys:Missing", "module 'toys' has no 'Missing'"),
         ("toys:HERE", "a class with the methods act and observe"),
         ("toys:two_states", "a class with the methods act and observe"),
         ("toys:Unspeakable", "a class with the methods act and observe"),
         ("toys:Toy.act", "a class with the methods act and observe"),
         ("os:system", "a class with the methods act and observe"),
-        ("toys:Toy.missing", "it has no 'Toy.missing'"),
+        ("toys:Toy.missing", "module 'toys' has no 'Toy.missing'"),
     ],
 )
 def test_an_unknown_name_is_refused(toys: Path, name: str, words: str) -> None:
@@ -83,7 +83,7 @@ def test_without_trust_no_user_module_is_imported(tmp_path: Path, name: str) -> 
     noise = f"from pathlib import Path\nPath({str(tmp_path / 'imported')!r}).touch()\n"
     write(tmp_path, noisy=noise + EMPTY.replace("class A", "class Agent"))
     before = (sys.path[:], set(sys.modules))
-    with pytest.raises(InvalidExperiment, match=r"the name of a registered agent; .*--trust"):
+    with pytest.raises(InvalidExperiment, match=r"is not a registered agent; .*--trust"):
         find(name, tmp_path, trust=False)
     assert (sys.path[:], set(sys.modules)) == before
     assert not (tmp_path / "imported").exists()
@@ -124,7 +124,7 @@ def test_any_exception_of_an_import_is_an_error_of_the_configuration(
     tmp_path: Path, text: str
 ) -> None:
     write(tmp_path, bad=text)
-    with pytest.raises(InvalidExperiment, match="a module that can be imported"):
+    with pytest.raises(InvalidExperiment, match="can't import"):
         find("bad:Agent", tmp_path)
 
 

@@ -203,7 +203,7 @@ def _workers(process: subprocess.Popen[str], out: Path) -> list[int]:
     for pid in processes_of(out):
         try:
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            worker = b"switchmdp.experiments.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            worker = b"switchmdp.experiments.chunks" in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:  # it ended in between
             continue
         if parent == process.pid and worker:

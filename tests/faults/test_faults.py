@@ -14,6 +14,8 @@ from tests.faults.machine_code import sabotaged_caches
 from tests.faults.mutations import mutated_configurations
 from tests.faults.workbench import scratch_folder
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:

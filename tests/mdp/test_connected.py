@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import NotCommunicating
-from switchmdp.mdp import MDP, SwitchingMDP, switching
+from switchmdp.mdp import MDP, SwitchingMDP
+from switchmdp.mdp import mdp as mdp_module
 from switchmdp.planning import optimal_gains
 from switchmdp.simulation import simulate
 
@@ -75,7 +76,7 @@ NEEDS: dict[str, Callable[[SwitchingMDP], Any]] = {
 def test_a_deferred_check_is_made_where_it_is_first_needed(
     need: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(switching, "CHECKED_AT_ONCE", 0)
+    monkeypatch.setattr(mdp_module, "CHECKED_AT_ONCE", 0)
     problem = SwitchingMDP([swap(0.1), MDP(STAY, [[0.5], [0.0]])], [10])
     problem.check_connected(0)
     assert optimal_gains(problem, 0).tolist() == pytest.approx([0.05])
@@ -85,10 +86,10 @@ def test_a_deferred_check_is_made_where_it_is_first_needed(
 
 
 def test_a_deferred_check_that_succeeds_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switching, "CHECKED_AT_ONCE", 0)
+    monkeypatch.setattr(mdp_module, "CHECKED_AT_ONCE", 0)
     problem = SwitchingMDP([swap(0.1), swap(0.2)], [10])
     problem.check_connected()
-    monkeypatch.setattr(switching, "_first_disconnected", lambda *_: pytest.fail("checked again"))
+    monkeypatch.setattr(mdp_module, "_first_disconnected", lambda *_: pytest.fail("checked again"))
     problem.check_connected()
     assert optimal_gains(problem).tolist() == pytest.approx([0.05, 0.1])
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 TOP, BOTTOM = 2**63 - 1, -(2**63)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_hostile_problem_files_are_refused_or_can_be_used(count: int, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import DamagedFile
-from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, RewardLaw, SwitchingMDP, switching
+from switchmdp.mdp import MDP, Bernoulli, Beta, Deterministic, RewardLaw, SwitchingMDP
+from switchmdp.mdp import mdp as mdp_module
 from switchmdp.storage import load_arrays, save_arrays
 
 KIND = "switching-mdp"
@@ -223,7 +224,7 @@ def test_a_stored_problem_that_is_disconnected_is_refused(
 ) -> None:
     swap, stuck = ([[[0, 1]], [[1, 0]]], [[[1, 0]], [[1, 0]]])
     with monkeypatch.context() as patched:
-        patched.setattr(switching, "CHECKED_AT_ONCE", 0)
+        patched.setattr(mdp_module, "CHECKED_AT_ONCE", 0)
         problem = SwitchingMDP([MDP(x, [[1], [0]]) for x in (swap, stuck)], [5])
         problem.save(tmp_path / "honest")
     fields, arrays = load_arrays(tmp_path / "honest", KIND)

@@ -114,3 +114,43 @@ def test_a_posterior_draws_rewards_from_their_own_visits(make: Any) -> None:
         posterior.draw(memory.counts)
         draws.append(float(posterior.mean[0]))
     assert np.mean(draws) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("law", "ratio", "tolerance"),
+    [
+        (lambda rng, mean: float(rng.random() < mean), 1.0, 0.0),
+        (lambda rng, mean: rng.random(), 1 / 3, 0.05),  # variance 1/12, of 0 and 1 it is 1/4
+        (lambda rng, mean: mean, 0.0, 0.03),
+    ],
+)
+def test_the_noise_of_rewards_is_learned_from_all_pairs(
+    law: Any, ratio: float, tolerance: float
+) -> None:
+    """Relative to that of rewards of 0 and 1, for which it is exactly 1."""
+    rng, pairs = np.random.default_rng(1), Pairs.of(3, 2)
+    means, memory = rng.uniform(0.2, 0.8, 6), Apart()
+    memory.allocate(pairs)
+    assert memory.counts.reward_noise() == 1.0
+    for _ in range(300):
+        numbers = rng.integers(6, size=10).astype(np.uint32)
+        rewards = np.array([law(rng, means[pair]) for pair in numbers])
+        memory.counts.learn_noise(numbers, rewards, 10)
+        memory.absorb(numbers, np.zeros(10, np.uint32), rewards, 10)
+    assert memory.counts.reward_noise() == pytest.approx(ratio, abs=tolerance)
+
+
+def test_rewards_that_vary_less_make_a_narrower_posterior() -> None:
+    spreads = []
+    for between in (0.0, 200.0):
+        memory, posterior = Apart(), Posterior(seed=0)
+        memory.allocate(Pairs.of(2, 1))
+        posterior.allocate(Pairs.of(2, 1))
+        absorb(memory, (np.zeros(50, np.uint32), np.zeros(50, np.uint32), np.full(50, 0.5)), 0, 50)
+        memory.counts.between, memory.counts.largest = between, 222.0
+        drawn = []
+        for _ in range(400):
+            posterior.draw(memory.counts)
+            drawn.append(posterior.mean[0])
+        spreads.append(np.std(drawn))
+    assert spreads[1] == pytest.approx(spreads[0] * np.sqrt(1 - 200 / 223), rel=0.15)

@@ -14,7 +14,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted
 from switchmdp.plausible import L1Ball, Posterior
-from switchmdp.restarts import Never, Periodic
+from switchmdp.restarts import Periodic
 
 
 def log_of(steps: int, n_pairs: int, n_states: int) -> Any:
@@ -123,7 +123,8 @@ def test_it_forgets_data_from_before_a_change() -> None:
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [5001])
-    agent = Episodic(2, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=Never())
+    rule = Periodic(10**6)  # after the run; another rule would have to be compiled
+    agent = Episodic(2, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=rule)
     sm.simulate(agent, problem, 10_000, seed=0)
     assert np.abs(agent.reward_estimates - second)[agent.visits > 20].max() < 0.25
     assert agent.visits.sum() == pytest.approx(100.0, rel=0.04)

@@ -25,7 +25,7 @@ from switchmdp.cli import output_mode
 from switchmdp.cli.online import replay_log
 from switchmdp.compiled import JIT
 from switchmdp.online import Decisions, rebuild, verify
-from switchmdp.online.evaluation import parameters_of
+from switchmdp.online.arms import parameters_of
 
 STEPS = 60
 SIMULATED = 2000
@@ -83,6 +83,7 @@ def lived(name: str, folder: Path) -> dict[str, Any]:
         _live(client, 0, STEPS)
         statuses = [client.ask("GET", path).status for path in ("/", "/metrics")]
         told = client.ask("GET", "/agent")
+        explained = [client.ask("GET", f"/explain?state={state}").json for state in range(3)]
     with Decisions(None, folder, sync=False) as decisions, serving(decisions) as client:
         _live(client, STEPS, STEPS + 5)
     with redirect_stdout(io.StringIO()) as said, output_mode(as_json=True):
@@ -91,6 +92,7 @@ def lived(name: str, folder: Path) -> dict[str, Any]:
     return {
         "statuses": [before.status, *statuses, told.status], "told": told.json,
         "class": kind.__name__, "replayed": code, "same": again.same, "differing": again.differing,
+        "explained": explained,
         "evaluations": [json.loads(line) for line in said.getvalue().splitlines()][1:-1],
     }  # fmt: skip
 

@@ -29,9 +29,9 @@ from tests.online.workbench import S, bits, bits_of, sw_ucrl
 
 from switchmdp import online
 from switchmdp.errors import ForeignFolder
-from switchmdp.online import Decisions, database, events_of, rebuild
+from switchmdp.online import Decisions, events_of, rebuild, sqlite
 from switchmdp.online import decisions as module
-from switchmdp.online.database import SQLite
+from switchmdp.online.sqlite import SQLite
 
 KILLS_PER_FOLDER = 10
 MOST_STATEMENTS = 500
@@ -156,7 +156,7 @@ def live(place: Path, seed: int) -> None:
     """Decide, give feedback and cause other events, until killed."""
     rng = np.random.default_rng([seed, 7])
     notes = Notes(place)
-    setattr(database, "PAGES", 20)  # noqa: B010
+    setattr(sqlite, "PAGES", 20)  # noqa: B010
     setattr(module, "compute_plan", _slowly)  # noqa: B010
     if seed % 2 == 0:
         last = 40 if rng.random() < 0.2 else MOST_STATEMENTS

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmdp.online import Decisions
-from switchmdp.online.server import Server, listen
-from switchmdp.online.service import application
+from switchmdp.online.models import Models
+from switchmdp.online.server import Server, application, listen
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,18 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        assert self.headers["content-type"] == "application/json"
+        kind = "problem+json" if self.status >= 400 else "json"
+        assert self.headers["content-type"] == f"application/{kind}"
         return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The name of the error."""
+        problem = self.json
+        assert problem["status"] == self.status
+        assert problem["title"]
+        assert problem["detail"]
+        return str(problem["type"].removeprefix("urn:switchmdp:problem:"))
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Client:
 
 
 @contextmanager
-def serving(decisions: Decisions, **options: Any) -> Iterator[Client]:
+def serving(decisions: Decisions | Models, **options: Any) -> Iterator[Client]:
     """The service over these decisions, until the block is left."""
     bound, ready = listen("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.online import service as access
-from switchmdp.online.service import RateLimit, checked_token
+from switchmdp.online import server as access
+from switchmdp.online.server import RateLimit, checked_token
 
 
 def test_a_client_may_use_its_rate_plus_a_burst_of_one_second() -> None:

@@ -224,10 +224,10 @@ def test_only_existing_actions_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "parameters"),
     [
-        (SWUCRL(2, 2, window=30, delta=0.2), {"window": 30, "delta": 0.2}),
-        (UCRL2(2, 2, delta=0.1), {"delta": 0.1}),
-        (UCRL2R(2, 2, changes=1, delta=0.4), {"delta": 0.1, "segments": 2}),
-        (UCRL2RW(2, 2, period=50), {"delta": 0.05, "period": 50}),
+        (SWUCRL(2, 2, window=30, delta=0.2), {"window": 30, "delta": 0.2, "width": 1.0}),
+        (UCRL2(2, 2, delta=0.1), {"delta": 0.1, "width": 1.0}),
+        (UCRL2R(2, 2, changes=1, delta=0.4), {"delta": 0.1, "width": 1.0, "segments": 2}),
+        (UCRL2RW(2, 2, period=50), {"delta": 0.05, "width": 1.0, "period": 50}),
         (Random(2, 2), {}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -27,6 +28,7 @@ from tests.online.workbench import (
     snapshots_in,
     spoil_snapshot,
     sql,
+    store_of,
     sw_ucrl,
 )
 
@@ -36,7 +38,9 @@ from switchmdp.errors import (
     ForgottenDecision,
     LogFailed,
     Mismatch,
+    ModelExists,
     UnknownDecision,
+    UnknownModel,
 )
 from switchmdp.online import (
     Decisions,
@@ -47,7 +51,8 @@ from switchmdp.online import (
     rebuild,
     verify,
 )
-from switchmdp.online.database import NAME, SQLite, Writer, row_of
+from switchmdp.online.database import ModelRow, Writer, row_of
+from switchmdp.online.sqlite import NAME, SQLite
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -108,7 +113,7 @@ def test_one_database_holds_several_models(tmp_path: Path) -> None:
             states[model] = bits_of(decisions)
     assert {model: bits(rebuild(tmp_path, model=model)) for model in states} == states
     assert check(tmp_path) == {"the database": [], "model ads": [], "model news": []}
-    with pytest.raises(ForeignFolder, match="has no model 'main'"):
+    with pytest.raises(UnknownModel, match="has no model 'main'"):
         verify(tmp_path)
     keys = sql(tmp_path, "SELECT key FROM models")
     assert len(set(keys)) == 2
@@ -270,7 +275,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     ),
     "snapshot": (
         lambda place: spoil_snapshot(place, snapshots_in(place)[0]),
-        "model main", "snapshot .* is not a complete",
+        "model main", "snapshot .* is damaged",
     ),
     "altered reward": (
         lambda place: change_event(place, 2, reward=0.125),
@@ -318,7 +323,7 @@ def rows(first: int, last: int) -> list[tuple[Any, ...]]:
 def test_rows_of_an_interrupted_transaction_are_not_written_twice(tmp_path: Path) -> None:
     """Ctrl-C after the commit: the writer does not know whether it was completed."""
     store = SQLite(tmp_path / NAME)
-    store.create("main", "00" * 16, b"")
+    store.create(ModelRow("main", "00" * 16), b"")
     writer, append = Writer(store), store.append
 
     def interrupted(*given: Any, **named: Any) -> None:
@@ -339,7 +344,7 @@ def test_rows_of_an_interrupted_transaction_are_not_written_twice(tmp_path: Path
 
 def test_a_transaction_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     store = SQLite(tmp_path / NAME)
-    store.create("main", "00" * 16, b"")
+    store.create(ModelRow("main", "00" * 16), b"")
     store.append(rows(1, 3))
     with pytest.raises(LogFailed, match="constraint"):
         store.append([*rows(4, 5), *rows(2, 2)])
@@ -352,7 +357,7 @@ def test_a_busy_database_is_waited_for(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         decision = decisions.decide(0)
         other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
-        decisions._store._connection.execute("PRAGMA busy_timeout = 50")
+        store_of(decisions)._connection.execute("PRAGMA busy_timeout = 50")
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LogFailed, match="database is locked"):
             decisions.feedback(decision.id, 1.0, 1)
@@ -517,11 +522,31 @@ def test_an_old_folder_is_refused_with_the_command_that_converts_it(old: Path) -
     assert not (old / NAME).exists()
 
 
+def test_a_database_of_format_1_is_read_and_converted(tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / "database-1.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    place = tmp_path / "old.sqlite"
+    expected = json.loads((tmp_path / "expected.json").read_text())
+    verified = verify(place)  # only reads, so the database keeps its format
+    assert (verified.records, verified.same, verified.differing) == (expected["records"], True, 0)
+    assert check(place) == {"the database": [], "model main": []}
+    assert sql(place, "SELECT value FROM settings WHERE name = 'format'") == [("1",)]
+    with Decisions(None, place) as decisions:
+        assert bits_of(decisions) == bits(verified.learner)
+        assert decisions.learner.arms["main"].totals[:, 0].sum() == 61
+        assert decisions.feedback(expected["waiting"], 1.0, 0)
+        live(decisions, 5)
+        after = bits_of(decisions)
+    assert sql(place, "SELECT value FROM settings WHERE name = 'format'") == [("2",)]
+    assert bits(rebuild(place)) == after
+    assert check(place) == {"the database": [], "model main": []}
+
+
 def test_an_old_folder_becomes_one_of_several_models(old: Path, tmp_path: Path) -> None:
     place = tmp_path / "all.sqlite"
     with Decisions(sw_ucrl(), place) as decisions:
         live(decisions, 5)
-    with pytest.raises(ForeignFolder, match="already has a model 'main'"):
+    with pytest.raises(ModelExists, match="already has a model 'main'"):
         import_folder(old, place)
     import_folder(old, place, model="old")
     assert check(place) == {"the database": [], "model main": [], "model old": []}

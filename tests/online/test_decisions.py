@@ -27,7 +27,7 @@ from switchmdp.errors import (
     Mismatch,
 )
 from switchmdp.online import Decisions, events_of, history, rebuild
-from switchmdp.online.database import SQLite
+from switchmdp.online.sqlite import SQLite
 from switchmdp.online.views import beliefs
 
 STEPS = 3000
@@ -39,7 +39,7 @@ MAKERS: dict[str, Callable[[sm.SwitchingMDP], Agent]] = {
     "oracle": lambda p: sm.agents.OracleUCRL2(
         p.n_states, p.n_actions, change_points=p.change_points
     ),
-    "evidence-psrl": lambda p: sm.agents.EvidencePSRL(p.n_states, p.n_actions, gap=100),
+    "evidence-psrl": lambda p: sm.agents.EvidencePSRL(p.n_states, p.n_actions, share=1.0),
     "glr-ucrl": lambda p: sm.agents.GLRUCRL(p.n_states, p.n_actions, explore=0.05),
     "master-ucrl": lambda p: sm.agents.MASTER(p.n_states, p.n_actions, horizon=STEPS, diameter=2),
     "omniscient": sm.agents.Omniscient,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.online.workbench import S, bits, bits_of, kill, live, sw_ucrl
+from tests.online.workbench import S, bits, bits_of, kill, live, store_of, sw_ucrl
 
 from switchmdp.errors import LogFailed
 from switchmdp.online import Decisions, check, rebuild
-from switchmdp.online.database import NAME
+from switchmdp.online.sqlite import NAME
 
 
 class FaultyConnection:
@@ -67,8 +67,8 @@ def lives_through(folder: Path, error: BaseException, k: int, after: bool) -> st
     acknowledged. Returns the statement that failed."""
     known: dict[str, tuple[float, int]] = {}
     decisions = Decisions(sw_ucrl(), folder, snapshot_every=5)
-    faulty = FaultyConnection(decisions._store._connection, error, k, after)
-    decisions._store._connection = faulty  # type: ignore[assignment]  # it has the same methods
+    faulty = FaultyConnection(store_of(decisions)._connection, error, k, after)
+    store_of(decisions)._connection = faulty  # type: ignore[assignment]  # it has the same methods
 
     def insist(call: str, *given: Any) -> Any:
         nonlocal decisions
@@ -76,7 +76,7 @@ def lives_through(folder: Path, error: BaseException, k: int, after: bool) -> st
             try:
                 return getattr(decisions, call)(*given)
             except (LogFailed, KeyboardInterrupt):
-                if decisions._over or decisions._store._failure:
+                if decisions._over or store_of(decisions)._failure:
                     kill_anyway(decisions)
                     decisions = Decisions(None, folder, snapshot_every=5)
         raise AssertionError("it never succeeded")
@@ -103,7 +103,7 @@ def kill_anyway(decisions: Decisions) -> None:
     try:
         kill(decisions)
     except LogFailed:
-        assert decisions._store._failure
+        assert store_of(decisions)._failure
 
 
 FAULTS: dict[str, tuple[BaseException, bool]] = {
@@ -133,8 +133,8 @@ def test_after_a_failed_sync_the_database_must_be_reopened(tmp_path: Path) -> No
     decisions = Decisions(sw_ucrl(), tmp_path)
     decision = decisions.decide(0)
     error = failed_write("SQLITE_IOERR_FSYNC")
-    faulty = FaultyConnection(decisions._store._connection, error, 3, after=False)
-    decisions._store._connection = faulty  # type: ignore[assignment]  # it has the same methods
+    faulty = FaultyConnection(store_of(decisions)._connection, error, 3, after=False)
+    store_of(decisions)._connection = faulty  # type: ignore[assignment]  # it has the same methods
     for _ in range(3):
         with pytest.raises(LogFailed):
             decisions.feedback(decision.id, 1.0, 1)
@@ -189,7 +189,7 @@ def test_a_disk_that_fills_up_at_any_size_loses_nothing(tmp_path: Path) -> None:
     for room in range(0, 60_000, 6_000):
         folder = tmp_path / f"{room}"
         decisions = Decisions(sw_ucrl(), folder, snapshot_every=20)
-        decisions._store._connection.execute("PRAGMA wal_autocheckpoint = 10")
+        store_of(decisions)._connection.execute("PRAGMA wal_autocheckpoint = 10")
         acknowledged = 0
         limited(os.path.getsize(folder / f"{NAME}-wal") + room)
         try:

@@ -16,6 +16,7 @@ from tests.online.serving import Client
 
 from switchmdp.agents import AGENTS, Episodic
 from switchmdp.agents.registry import servable_agents, unavailable_information
+from switchmdp.online.schemas import Explanation
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -71,6 +72,25 @@ def test_every_servable_agent_is_served_shown_and_replayed(name: str, seen: dict
 
 
 @pytest.mark.parametrize("name", servable_agents())
+def test_every_servable_agent_is_explained(name: str, seen: dict[str, Any]) -> None:
+    assert "failure" not in seen[name], seen[name]["failure"]
+    for state, found in enumerate(seen[name]["explained"]):
+        explained = Explanation.model_validate(found)
+        assert explained.state == state
+        assert explained.gain is not None
+        assert 0.0 <= explained.gain <= 1.0
+        assert [one.action for one in explained.actions] == [0, 1]
+        assert sum(one.visits for one in explained.actions) > 0
+        chosen = [one.value for one in explained.actions if one.chosen]
+        assert all(value == pytest.approx(0.0, abs=1e-9) for value in chosen)
+        for one in explained.actions:
+            assert 0.0 <= one.low <= one.high <= 1.0
+            assert one.estimate is None or one.low <= one.estimate <= one.high
+            assert (one.estimate is None) == (one.successors == [])
+            assert sum(to.probability for to in one.successors) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("name", servable_agents())
 def test_served_decisions_equal_those_of_a_simulation(name: str, seen: dict[str, Any]) -> None:
     """Each feedback arrives before the next decision."""
     assert "failure" not in seen[name], seen[name]["failure"]
@@ -106,7 +126,7 @@ def served(tmp_path: Path) -> Iterator[Client]:
             process.communicate(timeout=60)
 
 
-def test_the_page_shows_an_agent_without_confidence_intervals(
+def test_the_page_shows_credible_intervals_of_an_agent_without_confidence_intervals(
     browser: Chrome, served: Client
 ) -> None:
     from tests.browser import ask, complaints
@@ -119,9 +139,14 @@ def test_the_page_shows_an_agent_without_confidence_intervals(
     until_counted(browser, 40)
     assert complaints(browser) == []
     assert browser.title == "EvidencePSRL · switchmdp"
-    assert "this agent has no confidence intervals" in text(browser, "#policy-note")
+    assert "confidence or credible interval" in text(browser, "#policy-note")
     rows = served.ask("GET", "/agent").json["states"]
-    values = ask(browser, "[...document.querySelectorAll('.value')].map((v) => v.textContent)")
+    for pair in (pair for row in rows for pair in row["actions"]):
+        assert (pair["low"] is None) == (pair["estimate"] is None)
+        assert pair["low"] is None or 0 < pair["low"] < pair["high"] < 1
+    values = ask(
+        browser, "[...document.querySelectorAll('#policy .value')].map((v) => v.textContent)"
+    )
     assert values == [
         "unknown" if pair["estimate"] is None else f"{pair['estimate']:.2f}"
         for row in rows
@@ -129,6 +154,7 @@ def test_the_page_shows_an_agent_without_confidence_intervals(
     ]
     shown = "getComputedStyle(i).display !== 'none' && i.getClientRects().length > 0"
     count = f"[...document.querySelectorAll(arguments[0])].filter((i) => {shown}).length"
-    assert ask(browser, count, ".interval") == 0
-    assert ask(browser, count, ".dot") == sum(value != "unknown" for value in values) > 0
+    estimates = sum(value != "unknown" for value in values)
+    assert ask(browser, count, "#policy .interval") == estimates > 0
+    assert ask(browser, count, "#policy .dot") == estimates
     browser.get("about:blank")

@@ -36,14 +36,18 @@ def test_the_page_shows_the_agents_policy_and_estimates(
     until_counted(browser, 150)
     told = beliefs(decisions)
     assert browser.title == "SWUCRL · switchmdp"
-    assert text(browser, "#summary") == "3 states · 2 actions · window 100 · delta 0.05"
+    assert text(browser, "#summary") == "3 states · 2 actions · window 100 · delta 0.05 · width 1"
     assert text(browser, "#status-text") == "live"
     policy = [row["policy"] for row in told["states"]]
     assert policy == decisions.learner.agent.policy.tolist()
     assert chosen(browser) == ["▶ chosen | " if a == 0 else " | ▶ chosen" for a in policy]
-    plans = ask(browser, "[...document.querySelectorAll('.plan')].map((p) => p.textContent)")
+    plans = ask(
+        browser, "[...document.querySelectorAll('#policy .plan')].map((p) => p.textContent)"
+    )
     assert plans == [f"▶ action {action}" for action in policy]
-    values = ask(browser, "[...document.querySelectorAll('.value')].map((v) => v.textContent)")
+    values = ask(
+        browser, "[...document.querySelectorAll('#policy .value')].map((v) => v.textContent)"
+    )
     assert values == [
         f"{pair['estimate']:.2f}" if pair["visits"] else "unknown"
         for row in told["states"]
@@ -121,9 +125,9 @@ def test_new_states_and_actions_appear(browser: Chrome, serve: Open, decisions: 
     until_counted(browser, 5)
     decisions.add_state([0])
     decisions.add_action([0])
-    wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "tbody tr")) == 4)
-    assert text(browser, "thead") == "StateAction 0Action 1Action 2"
-    assert "not available" in text(browser, "tbody tr:last-child")
+    wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#policy tbody tr")) == 4)
+    assert text(browser, "#policy thead") == "StateAction 0Action 1Action 2"
+    assert "not available" in text(browser, "#policy tbody tr:last-child")
 
 
 def test_the_page_asks_for_the_token_and_stores_it_in_the_tab(

@@ -32,9 +32,10 @@ import switchmdp as sm
 from switchmdp.agents import Agent
 from switchmdp.errors import DamagedFile, ForeignFolder
 from switchmdp.online import Decisions, events_of, rebuild
-from switchmdp.online.database import MODEL, SQLite, database_in
+from switchmdp.online.database import MODEL
 from switchmdp.online.learner import Learner
 from switchmdp.online.recovery import recover
+from switchmdp.online.sqlite import SQLite, database_in
 
 MAKERS: list[tuple[Callable[[], Agent], int]] = [
     (sw_ucrl, 8),
@@ -101,7 +102,7 @@ def test_the_random_sequences_contain_every_kind_of_event(tmp_path: Path) -> Non
 def test_a_write_ahead_log_torn_anywhere_gives_a_prefix_of_the_events(tmp_path: Path) -> None:
     """As after a power cut: a transaction is there completely or not at all."""
     decisions = Decisions(sw_ucrl(), tmp_path / "live")
-    live(decisions, 12)
+    live(decisions, 20)
     copied(tmp_path / "live", tmp_path / "whole")
     kill(decisions)
     events, seen = dict(events_of(tmp_path / "live")), set()

@@ -139,7 +139,7 @@ def test_other_hosts_require_a_token(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::"):
         with pytest.raises(InvalidParameter, match="host must be a loopback address"):
             listen(host, 0)
-    with listen("0.0.0.0", 0, "a-token-long-enough") as bound:
+    with listen("0.0.0.0", 0, has_token=True) as bound:
         assert bound.getsockname()[0] == "0.0.0.0"
     with pytest.raises(InvalidParameter, match="an address or host name of this machine"):
         listen("no.such.host.invalid", 0)

@@ -11,7 +11,7 @@ from tests.online.serving import Client, serving
 
 from switchmdp.errors import LogFailed
 from switchmdp.online import Decisions, history, rebuild, service
-from switchmdp.online.database import SQLite
+from switchmdp.online.sqlite import SQLite
 
 
 class Disk:
@@ -19,7 +19,7 @@ class Disk:
 
     def __init__(self, decisions: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
         self.commits, self.begun, self.free = 0, threading.Event(), threading.Event()
-        commit = decisions.commit
+        commit = decisions.writer.commit
 
         def slow(number: int | None = None) -> None:
             self.commits += 1
@@ -27,7 +27,7 @@ class Disk:
             assert self.free.wait(60)
             commit(number)
 
-        monkeypatch.setattr(decisions, "commit", slow)
+        monkeypatch.setattr(decisions.writer, "commit", slow)
 
 
 def _wait(for_what: Any) -> None:
@@ -82,16 +82,14 @@ def test_a_full_disk_is_reported_and_survived(
     with monkeypatch.context() as patch:
         patch.setattr(SQLite, "append", full)
         answers = [client.feedback(decision, 1, 1), client.ask("POST", "/decisions", {"state": 0})]
-        answers += [client.ask("GET", "/healthz"), client.ask("POST", "/restart")]
-        assert [(answer.status, answer.json["error"]) for answer in answers] == [
-            (503, "LogFailed")
-        ] * 4
+        answers += [client.ask("GET", "/readyz"), client.ask("POST", "/restart")]
+        assert [(answer.status, answer.error) for answer in answers] == [(503, "LogFailed")] * 4
         assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert str(decisions.database) not in answers[2].body.decode()
         assert client.ask("GET", "/agent").status == 200
-        assert "switchmdp_log_failed 1" in client.ask("GET", "/metrics").body.decode()
+        assert "switchmdp_database_failed 1.0" in client.ask("GET", "/metrics").body.decode()
         assert decisions.learner.decided == 1  # no event is accepted that cannot be stored
-    assert client.ask("GET", "/healthz").json == {"status": "ok"}
+    assert client.ask("GET", "/readyz").json == {"status": "ok"}
     assert client.feedback(decision, 1, 1).json == {"counted": False}
     assert client.decide(state=1)["state"] == 1
     assert [row[2:] for row in history(decisions.database)] == [(1.0, 1)]

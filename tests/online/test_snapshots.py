@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,10 +40,12 @@ from switchmdp.agents import Agent
 from switchmdp.agents.saving import described
 from switchmdp.errors import DamagedFile, LogFailed, SwitchmdpError
 from switchmdp.online import Decisions, events_of, rebuild, snapshots
-from switchmdp.online.database import SQLite
 from switchmdp.online.learner import Learner, Settings
+from switchmdp.online.metrics import Metrics
+from switchmdp.online.models import Models
 from switchmdp.online.recovery import replay
-from switchmdp.online.views import Metrics, beliefs
+from switchmdp.online.sqlite import SQLite
+from switchmdp.online.views import beliefs
 
 
 @pytest.mark.parametrize("spoilt", [1, 2])
@@ -152,6 +155,7 @@ def test_a_snapshot_contains_every_field_of_a_learner(tmp_path: Path) -> None:
     Life(1, clock, 8).goes_on(decisions, 600)
     decisions.set_mode("shadow", [0] * decisions.learner.agent.n_states)
     live(decisions, 20)
+    enrich(decisions)
     while not decisions.learner.alarmed:
         reward = len(decisions.learner.alerts) + decisions.learner.counted // 10
         decisions.feedback(decisions.decide(0).id, reward % 2, 0)
@@ -162,10 +166,28 @@ def test_a_snapshot_contains_every_field_of_a_learner(tmp_path: Path) -> None:
         for name, value in vars(Learner(sw_ucrl(), Settings())).items()
         if not isinstance(value, np.ndarray) and getattr(learner, name) == value
     }
-    assert as_new == {"planning", "wants_plan"}
+    assert as_new == {"planning", "wants_plan", "has_totals"}
     decisions.close()
     again = snapshot_in(tmp_path, max(snapshots_in(tmp_path)))
     assert all_of(again) == all_of(learner)
+
+
+def enrich(decisions: Decisions) -> None:
+    """Add names, an idempotency key and arms with decisions."""
+    decisions.add_state(names=["lobby"])
+    decisions.add_action(names=["wave"])
+    policy = [
+        decisions.learner.agent.pairs.at(s)[0] for s in range(decisions.learner.agent.n_states)
+    ]
+    rival = {"name": "random", "parameters": {"seed": 3}}
+    decisions.set_arms([
+        {"name": "control", "share": 0.3, "policy": policy},
+        {"name": "rival", "share": 0.3, "agent": rival},
+    ])  # fmt: skip
+    for i in range(2):
+        decision = decisions.decide(0, session=f"s{i}", key=f"k{i}")
+        if i % 2:
+            decisions.feedback(decision.id, 1.0, "lobby")
 
 
 HOSTILE: list[Any] = [
@@ -209,6 +231,7 @@ def rich(tmp_path: Path) -> tuple[dict[str, Any], Any]:
         decisions.decide(1, session="a")
         decisions.set_mode("shadow", [0] * S)
         decisions.decide(2, session="b")
+        enrich(decisions)
         return copy.deepcopy(snapshots.parts_of(decisions.learner))
 
 
@@ -222,7 +245,7 @@ def continues(folder: Path, content: bytes) -> bool:
         decisions.learner = learner
         live(decisions, 12)
         json.dumps(beliefs(decisions), allow_nan=False)
-        Metrics().text(decisions, False)
+        Metrics(Models.around(decisions)).text(False)
         decisions.set_mode("agent")
         decisions.add_state()
         for decision in [*learner.pending, *learner.answered]:
@@ -241,14 +264,14 @@ def hostile_snapshots(folder: Path, parts: tuple[dict[str, Any], Any], share: in
     fields, arrays = parts
     found, rng = Counter[bool](), np.random.default_rng(0)
     begin = int(rng.integers(share))
-    cases = [(p, value) for p in leaves(fields) if p[:1] != ("agent",) for value in HOSTILE]
+    cases = [(p, value) for p in leaves(fields) if "agent" not in p[:3] for value in HOSTILE]
     for i, (place, value) in enumerate(cases[begin::share]):
         bad = changed(fields, place, value)
         if not isinstance(bad, dict):
             continue
         found[continues(folder / f"fields-{i}", packed_with_nan(bad, arrays))] += 1
     for name, array in arrays.items():
-        if name.startswith("agent."):
+        if "agent." in name:
             continue
         worst = array.copy()
         worst.flat[:1] = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else math.nan
@@ -266,13 +289,28 @@ def packed_with_nan(fields: Any, arrays: Any) -> bytes:
         return snapshots.packed(fields, arrays)
 
 
-@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("share", [30, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_snapshot_with_hostile_content_is_rejected_or_harmless(
     share: int, rich: tuple[dict[str, Any], Any], tmp_path: Path
 ) -> None:
     found = hostile_snapshots(tmp_path, rich, share)
     assert found[False] > 1000 / share
     assert found[True] < found[False] / 4
+
+
+def test_a_snapshot_is_compressed_and_its_size_is_limited(
+    rich: tuple[dict[str, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = snapshots.packed(*rich)
+    whole = zlib.decompress(content)
+    assert len(content) < len(whole)
+    assert bits(snapshots.load(whole, "format 1")) == bits(snapshots.load(content, "format 2"))
+    for damaged in (content[:-1], content[:-100], b"", b"x", content[1:]):
+        with pytest.raises(DamagedFile):
+            snapshots.load(damaged, "snapshot")
+    monkeypatch.setattr(snapshots, "MOST_BYTES", len(whole) - 1)
+    with pytest.raises(DamagedFile, match=f"more than {len(whole) - 1} bytes"):
+        snapshots.load(content, "snapshot")
 
 
 def test_a_snapshot_without_an_agent_is_rejected(

@@ -12,21 +12,21 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.browser import ask
 
 from switchmdp.online import Decisions
-from switchmdp.online.server import Server, address_of, listen
-from switchmdp.online.service import application
+from switchmdp.online.models import Models
+from switchmdp.online.server import Server, address_of, application, listen
 
 PATIENCE = 30  # seconds; only for what fails
 
 
 class Running:
-    """The real service over decisions, which can be stopped and started again at its address."""
+    """The real service, which can be stopped and started again at its address."""
 
-    def __init__(self, decisions: Decisions, token: str | None = None) -> None:
+    def __init__(self, decisions: Decisions | Models, token: str | None = None) -> None:
         self.app, self.port, self.token = application(decisions, token=token), 0, token
         self.start()
 
     def start(self) -> None:
-        bound = listen("127.0.0.1", self.port, self.token)
+        bound = listen("127.0.0.1", self.port, has_token=self.token is not None)
         self.address, self.port = address_of(bound), bound.getsockname()[1]
         ready = threading.Event()
         self.server = Server(self.app, ready.set)
@@ -84,6 +84,6 @@ def points(browser: Chrome) -> int:
 
 def chosen(browser: Chrome) -> list[str]:
     """What is marked in each row."""
-    script = """[...document.querySelectorAll('tbody tr')].map((row) =>
+    script = """[...document.querySelectorAll('#policy tbody tr')].map((row) =>
         [...row.querySelectorAll('td')].map((cell) => cell.querySelector('.mark').textContent))"""
     return [" | ".join(row) for row in ask(browser, script)]

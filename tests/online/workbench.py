@@ -17,9 +17,10 @@ from switchmdp.agents import Agent
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.errors import ForgottenDecision, SwitchmdpError
 from switchmdp.online import Decisions, events_of
-from switchmdp.online.database import MODEL, database_in, row_of
+from switchmdp.online.database import MODEL, row_of
 from switchmdp.online.learner import Learner
 from switchmdp.online.snapshots import load, parts_of
+from switchmdp.online.sqlite import SQLite, database_in
 from switchmdp.online.views import beliefs
 
 S, A = 4, 3
@@ -80,6 +81,13 @@ def reopened(folder: Path, **given: Any) -> Decisions:
     return Decisions(None, folder, sync=False, **given)
 
 
+def store_of(decisions: Decisions) -> SQLite:
+    """The database that the decisions are stored in."""
+    store = decisions._store
+    assert isinstance(store, SQLite)
+    return store
+
+
 def sql(place: Path, statement: str, *values: Any) -> list[Any]:
     """Run a statement on the database, as an operator could."""
     with closing(sqlite3.connect(database_in(place))) as connection, connection:
@@ -103,10 +111,10 @@ def delete_snapshot(place: Path, number: int) -> None:
 
 
 def spoil_snapshot(place: Path, number: int) -> None:
-    """Flip one bit of a snapshot."""
+    """Flip one bit of a snapshot: of its checksum, because the bits of zeros may not matter."""
     ((content,),) = sql(place, "SELECT content FROM snapshots WHERE number = ?", number)
     damaged = bytearray(content)
-    damaged[len(damaged) // 2] ^= 1
+    damaged[-1] ^= 1
     sql(place, "UPDATE snapshots SET content = ? WHERE number = ?", bytes(damaged), number)
 
 

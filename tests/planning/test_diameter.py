@@ -7,7 +7,6 @@ states and actions, h(goal) = 0: a linear program.
 from __future__ import annotations
 
 import copy
-import importlib
 import pickle
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,11 @@ from scipy.optimize import linprog
 from switchmdp.compiled import interpreted
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
-from switchmdp.planning import diameter, is_communicating
+from switchmdp.planning import diameter, hitting_times, is_communicating
 from switchmdp.problems import random_mdp, random_sparse_mdp, ring_with_shortcuts, riverswim
 
 if TYPE_CHECKING:
     from tests.planning.conftest import Exact
-
-module = importlib.import_module("switchmdp.planning.diameter")  # its name is also a function's
 
 
 def two_states(p: float, q: float) -> MDP:
@@ -39,7 +36,7 @@ def ring(n_states: int) -> MDP:
 def by_values_alone(mdp: MDP, tolerance: float = 1e-9) -> float:
     choice, times, largest = mdp.pairs.starts[:-1].copy(), np.ones(mdp.n_states), 0.0
     for goal in range(mdp.n_states):
-        assert module.times_by_values(mdp.model, goal, choice, times, tolerance)
+        assert hitting_times.times_by_values(mdp.model, goal, choice, times, tolerance)
         largest = max(largest, times.max())
     return largest
 
@@ -172,7 +169,7 @@ def test_a_diameter_is_certified_however_rarely_blocks_are_left(
     leave: float, exact: type[Exact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for few in (128, 0):
-        monkeypatch.setattr(module, "FEW", few)
+        monkeypatch.setattr(hitting_times, "FEW", few)
         for seed in range(10):
             mdp = far_blocks(np.random.default_rng(seed), leave)
             found, expected = diameter(mdp), exact(mdp).diameter()
@@ -225,7 +222,7 @@ def test_a_policy_whose_times_overflow_is_told_from_one_that_does_not_arrive() -
     mdp = falling_back(120, 0.001, 0.98)
     times = np.empty(120)
     slow = mdp.pairs.starts[:-1].copy()
-    assert not interpreted(module.hitting_times_of_policy)(mdp.model, slow, 119, times)
+    assert not interpreted(hitting_times.hitting_times_of_policy)(mdp.model, slow, 119, times)
 
 
 @pytest.mark.parametrize(
@@ -242,17 +239,17 @@ def test_a_policy_whose_times_overflow_is_told_from_one_that_does_not_arrive() -
 def test_value_iteration_and_policy_iteration_find_the_same_diameter(
     mdp: MDP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert mdp.n_states > module.FEW
+    assert mdp.n_states > hitting_times.FEW
     by_front_door = diameter(mdp)
     assert by_values_alone(mdp) == by_front_door
-    monkeypatch.setattr(module, "FEW", 1000)
+    monkeypatch.setattr(hitting_times, "FEW", 1000)
     assert diameter(mdp) == pytest.approx(by_front_door, rel=1e-9)
 
 
 def test_policy_iteration_takes_over_where_value_iteration_stalls(
     monkeypatch: pytest.MonkeyPatch, exact: type[Exact]
 ) -> None:
-    monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(hitting_times, "FEW", 0)
     for seed in range(20):
         mdp = far_blocks(np.random.default_rng(seed), 1e-4)
         expected = exact(mdp).diameter()
@@ -262,8 +259,8 @@ def test_policy_iteration_takes_over_where_value_iteration_stalls(
 def test_an_error_is_raised_if_no_method_reaches_the_tolerance(
     monkeypatch: pytest.MonkeyPatch, exact: type[Exact]
 ) -> None:
-    monkeypatch.setattr(module, "FEW", 0)
-    monkeypatch.setattr(module, "DENSE", 0)
+    monkeypatch.setattr(hitting_times, "FEW", 0)
+    monkeypatch.setattr(hitting_times, "DENSE", 0)
     mdp = far_blocks(np.random.default_rng(0), 1e-4)
     with pytest.raises(PrecisionNotReached, match="6 states") as caught:
         diameter(mdp, tolerance=1e-16)

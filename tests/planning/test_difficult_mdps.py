@@ -12,7 +12,6 @@ arithmetic makes sure of the optimum.
 from __future__ import annotations
 
 import decimal
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +23,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import PrecisionNotReached
 from switchmdp.mdp import MDP
-from switchmdp.planning import diameter, optimal_gain, policy_gain
-
-module = importlib.import_module("switchmdp.planning.diameter")  # its name is also a function's
+from switchmdp.planning import diameter, hitting_times, optimal_gain, policy_gain
 
 Generator = np.random.Generator
 Family = Callable[[Generator, int], MDP]
@@ -383,7 +380,7 @@ def check_diameter(mdp: MDP, oracle: Oracle, rng: Generator) -> bool:
         lower, upper, certified = error.lower, error.upper, False
     goals = list(oracle.states)
     if len(goals) > 12:
-        estimates = module.largest_hitting_times(mdp.model, len(goals) <= 128, 1e-9)[:, 0]
+        estimates = hitting_times.solve_each_goal(mdp.model, len(goals) <= 128, 1e-9)[:, 0]
         goals = [0, goals[-1], int(np.nanargmax(estimates)), int(rng.integers(len(goals)))]
     right = max(map(oracle.hitting_time, goals))
     if right < lower:

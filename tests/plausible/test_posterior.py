@@ -25,8 +25,8 @@ def counted(n_states: int, n_actions: int, rng: np.random.Generator, steps: int)
     return counts
 
 
-def draws(counts: Counts, n: int, alpha: float = 1.0) -> tuple[Any, Any]:
-    posterior = Posterior(7, concentration=alpha)
+def draws(counts: Counts, n: int, alpha: float = 1.0, sharpness: float = 1.0) -> tuple[Any, Any]:
+    posterior = Posterior(7, concentration=alpha, sharpness=sharpness)
     n_states = counts.n_states
     posterior.allocate(Pairs.of(n_states, len(counts.visits) // n_states))
     means, rows = [], []
@@ -37,16 +37,19 @@ def draws(counts: Counts, n: int, alpha: float = 1.0) -> tuple[Any, Any]:
     return np.array(means), np.array(rows)
 
 
-@pytest.mark.parametrize("concentration", [0.1, 1.0, 10.0])
-def test_draws_have_the_mean_and_variance_of_beta_and_dirichlet(concentration: float) -> None:
+@pytest.mark.parametrize(("concentration", "sharpness"), [(0.1, 1), (1, 1), (10, 1), (1, 3)])
+def test_draws_have_the_mean_and_variance_of_beta_and_dirichlet(
+    concentration: float, sharpness: float
+) -> None:
+    """A sharper posterior is that of so many times as many visits."""
     counts = counted(3, 2, np.random.default_rng(0), 40)
-    means, rows = draws(counts, 4000, concentration)
+    means, rows = draws(counts, 4000, concentration, sharpness)
     for x in range(6):
-        n = counts.visits[x]
+        n = sharpness * counts.visits[x]
         a, b = 1 + counts.mean(x) * n, 1 + n - counts.mean(x) * n
         assert means[:, x].mean() == pytest.approx(a / (a + b), abs=0.015)
         assert means[:, x].var() == pytest.approx(a * b / (a + b) ** 2 / (a + b + 1), rel=0.15)
-        alpha = concentration + counts.count[x * 3 : x * 3 + 3]
+        alpha = concentration + sharpness * counts.count[x * 3 : x * 3 + 3]
         np.testing.assert_allclose(rows[:, x].mean(0), alpha / alpha.sum(), atol=0.015)
         p = alpha / alpha.sum()
         np.testing.assert_allclose(
@@ -118,6 +121,12 @@ def test_counts_in_lists_give_the_same_law() -> None:
 def test_a_concentration_that_makes_no_sense_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="concentration"):
         Posterior(concentration=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.5, 1e9, "sharp", float("nan")])
+def test_a_sharpness_that_makes_no_sense_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidParameter, match="sharpness"):
+        Posterior(sharpness=wrong)
 
 
 def test_too_large_a_problem_is_refused() -> None:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory import Everything
+from switchmdp.memory import Everything, EverythingWithVariance
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball, Varied, Widened
-from switchmdp.plausible.laplace import interval_end, proxy, slope
+from switchmdp.plausible.intervals import bernstein_end, interval_end, proxy, slope
 
 S, A, DELTA = 4, 3, 0.1
 
@@ -35,6 +34,46 @@ def test_ucrl2s_radii_are_equations_1_and_2() -> None:
     assert ball.reward_radius(9, 50) == math.sqrt(7 * math.log(2 * S * A * 50 / DELTA) / 18)
     assert ball.transition_radius(9, 50) == math.sqrt(14 * S * math.log(2 * A * 50 / DELTA) / 9)
     assert ball.transition_radius(0, 50) == ball.transition_radius(1, 50)
+
+
+@pytest.mark.parametrize(
+    "ball",
+    [
+        lambda width: L1Ball(DELTA, width=width),
+        lambda width: Widened(DELTA, horizon=1000, width=width),
+        lambda width: Varied(DELTA, width=width),
+    ],
+)
+def test_the_width_multiplies_the_radii(ball: Any) -> None:
+    full, half = ball(1.0), ball(0.5)
+    for one in (full, half):
+        one.allocate(Pairs.of(S, A))
+    for radius in ("reward_radius", "transition_radius"):
+        whole = getattr(full, radius)(9, 50)
+        assert getattr(half, radius)(9, 50) == pytest.approx(whole / 2, rel=1e-14)
+
+
+def test_the_width_multiplies_the_logarithms_of_tight_sets_by_its_square() -> None:
+    seen = [0] * 60 + [1] * 40
+    wide, _ = measured(KLBall(DELTA), seen, 0.25, 200)
+    narrow, _ = measured(KLBall(DELTA, width=0.5), seen, 0.25, 200)
+    assert narrow.budget[0] == pytest.approx(wide.budget[0] / 4, rel=1e-14)
+    narrow, _ = measured(Bernstein(DELTA, width=0.5), seen, 0.25, 200)
+    b = math.log(3 * S * A * (S + 1) * 100 * 101 / DELTA) / 4
+    expected = 0.25 + math.sqrt(2 * 0.25 * 0.75 * b / 100) + 3 * b / 100
+    assert narrow.reward[0] == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_window_that_has_not_moved_yet_pays_for_one_start_only() -> None:
+    plausible, _ = measured(Bernstein(DELTA, windowed=True), [0] * 100, 0.25, 101)
+    assert plausible.confidence == DELTA / 2
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, math.inf, math.nan, True, "1"])
+def test_a_width_that_is_not_a_positive_number_is_rejected(width: Any) -> None:
+    for plausible in (L1Ball, Bernstein, KLBall):
+        with pytest.raises(InvalidParameter, match="width"):
+            plausible(DELTA, width=width)
 
 
 def test_swucrl2_cws_radii_have_the_horizon_and_the_widening() -> None:
@@ -63,7 +102,8 @@ def test_variation_aware_radii_have_the_phases_confidence_and_its_variation() ->
 def test_bernstein_intervals_are_the_empirical_bernstein_inequality(windowed: bool) -> None:
     t, n = 500, 100
     plausible, _ = measured(Bernstein(DELTA, windowed), [0] * 60 + [1] * 40, 0.25, t)
-    delta = DELTA / (t * (t + 1)) if windowed else DELTA
+    start = t - 100  # of the window with 100 steps
+    delta = DELTA / (start * (start + 1)) if windowed else DELTA
     b = math.log(3 * S * A * (S + 1) * n * (n + 1) / delta)
 
     def width(p: float) -> float:
@@ -80,37 +120,97 @@ def test_bernstein_intervals_are_the_empirical_bernstein_inequality(windowed: bo
     assert not plausible.free[0]
 
 
-def laplace_end(p: float, n: int, d: float, up: bool) -> float:
-    """The end of {x : |x - p| <= sqrt(2 g(x) (1 + 1/n) log(2 sqrt(n+1)/d) / n)}, by brentq."""
-    scale = 2 * (1 + 1 / n) * math.log(2 * math.sqrt(n + 1) / d) / n
-
-    def excess(x: float) -> float:
-        g = (0.5 - x) / math.log(1 / x - 1) if x != 0.5 else 0.25
-        if x >= 0.5 and not up:
-            g = x * (1 - x)
-        return abs(x - p) - math.sqrt(scale * g)
-
-    return float(brentq(excess, p, 1 - 1e-9 if up else 1e-9, xtol=1e-14))
+@pytest.mark.parametrize("n", [1, 2, 30, 1000])
+def test_ucrl2bs_interval_lies_within_the_one_that_its_paper_prints(n: int) -> None:
+    plausible = Bernstein(DELTA)
+    plausible.allocate(Pairs.of(S, A))
+    x = math.log(6 * S * A * n / DELTA)
+    for variance in (0.0, 0.01, 0.25):
+        printed = 2 * math.sqrt(variance * x / n) + 6 * x / n
+        assert plausible.upper_reward(0.0, variance, plausible.terms(n, DELTA)) <= printed
 
 
-def test_ucrl3s_intervals_are_the_smaller_of_two_bounds() -> None:
-    n, t, d = 400, 500, DELTA / (2 * S * A)
-    successors = [0] * 370 + [1] * 30
-    plausible, _ = measured(BernsteinLaplace(DELTA), successors, 0.75, t)
-    beta = 2 * math.log(math.log(n)) + math.log(3 / d)
+def test_ucrl2b_and_ucrl3_use_the_empirical_variance_of_the_rewards() -> None:
+    """Rewards of 0.2 and 0.4 in turn have variance 0.01; r̂(1 - r̂) would be 0.21."""
+    n, variance = 10_000, 0.01
+    b = math.log(3 * S * A * (S + 1) * n * (n + 1) / DELTA)
+    level = DELTA / (3 + 3 * S) / (S * A)
+    slices = math.log(n) * math.log(1.12 * n) / math.log(1.12) ** 2
+    ell = 1.12 * math.log(slices / level)
+    laplace = math.sqrt(2 * (1 + 1 / n) * math.log(math.sqrt(n + 1) / level) / n) / 2
+    expected = {
+        Bernstein: math.sqrt(2 * variance * b / n) + 3 * b / n,
+        BernsteinLaplace: max(laplace, math.sqrt(2 * variance * ell / n) + 7 * ell / (3 * n)),
+    }
+    for make, width in expected.items():
+        pairs, memory, plausible = Pairs.of(S, A), EverythingWithVariance(), make(DELTA)
+        memory.allocate(pairs)
+        plausible.allocate(pairs)
+        rewards = np.where(np.arange(n) % 2 == 0, 0.2, 0.4)
+        memory.absorb(np.zeros(n, np.uint32), np.zeros(n, np.uint32), rewards, n)
+        plausible.plan(pairs.starts, memory.counts, n + 1, np.zeros(S, np.int64))
+        assert plausible.reward[0] == pytest.approx(0.3 + width, abs=1e-8)
+
+
+def is_plausible(q: float, p: float, n: int, delta: float) -> bool:
+    """The printed inequalities of UCRL3's C(s, a, s'), Section 3.1."""
+    level = delta / (3 + 3 * S) / (S * A)
+    beta = math.sqrt(2 * (1 + 1 / n) * math.log(math.sqrt(n + 1) / level) / n)
+    g = (0.5 - q) / math.log(1 / q - 1) if q != 0.5 else 0.25
+    g_right = g if q < 0.5 else q * (1 - q)
+    laplace = -math.sqrt(g) <= (p - q) / beta <= math.sqrt(g_right)
+    if n == 1:
+        return laplace
+    ell = 1.12 * math.log(math.log(n) * math.log(1.12 * n) / (math.log(1.12) ** 2 * level))
+    return laplace and abs(p - q) <= math.sqrt(2 * q * (1 - q) / n * ell) + ell / (3 * n)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-9])
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 400, 40_000])
+def test_ucrl3s_intervals_are_the_printed_inequalities(n: int, delta: float) -> None:
+    plausible = BernsteinLaplace(DELTA)
+    plausible.allocate(Pairs.of(S, A))
+    terms, step = plausible.terms(float(n), delta), 1e-7
+    for p in sorted({0, n // 50, n // 3, n // 2, n - n // 20, n}):
+        low, high = plausible.lower(p / n, terms), plausible.upper(p / n, terms)
+        assert 0.0 <= low <= p / n <= high <= 1.0
+        for inside in (low + step, high - step):
+            if 0.0 < inside < 1.0 and low < high - 2 * step:
+                assert is_plausible(inside, p / n, n, delta)
+        for outside in (low - step, high + step):
+            if 1e-5 < outside < 1.0 - 1e-5:
+                assert not is_plausible(outside, p / n, n, delta)
+
+
+def test_each_of_ucrl3s_two_bounds_is_the_smaller_one_somewhere() -> None:
+    plausible = BernsteinLaplace(DELTA)
+    plausible.allocate(Pairs.of(S, A))
     smaller = set()
-    for k, p in enumerate((370 / 400, 30 / 400)):
-        bernstein = math.sqrt(p * beta / n) + beta / (3 * n)
-        ups = {p + bernstein: "bernstein", laplace_end(p, n, d, True): "laplace"}
-        downs = {p - bernstein: "bernstein", laplace_end(p, n, d, False): "laplace"}
-        assert plausible.high[k] == pytest.approx(min(ups), abs=1e-10)
-        assert plausible.low[k] == pytest.approx(max(downs), abs=1e-10)
-        smaller |= {ups[min(ups)], downs[max(downs)]}
-    assert smaller == {"bernstein", "laplace"}
-    bernstein = math.sqrt(0.75 * beta / n) + beta / (3 * n)
-    expected = min(0.75 + bernstein, laplace_end(0.75, n, d, True))
-    assert plausible.reward[0] == pytest.approx(expected, abs=1e-10)
-    assert plausible.beyond[0] == pytest.approx(beta / (3 * n), abs=1e-10)
+    for n, p in ((20, 0.5), (40_000, 0.001)):
+        ell, scale = plausible.terms(float(n), DELTA)
+        bernstein, both = bernstein_end(p, ell), plausible.upper(p, (ell, scale))
+        smaller.add("Bernstein" if both == bernstein else "Laplace")
+    assert smaller == {"Bernstein", "Laplace"}
+
+
+@pytest.mark.parametrize("q", [0.03, 0.3, 0.5, 0.9])
+def test_ucrl3s_bounds_hold_at_all_times_with_their_probability(q: float) -> None:
+    """Lemma 7 and Corollary 1, with d = 0.1 for each side, on 4000 streams of 1000 numbers."""
+    d, runs, steps = 0.1, 4000, 1000
+    draws = np.random.default_rng(1).random((runs, steps)) < q
+    n = np.arange(1, steps + 1)
+    off = np.cumsum(draws, axis=1) / n - q
+    beta = np.sqrt(2 * (1 + 1 / n) * np.log(np.sqrt(n + 1) / d) / n)
+    right = math.sqrt(proxy(q) if q < 0.5 else q * (1 - q))
+    assert (off > beta * right).any(axis=1).mean() <= d
+    assert (off < -beta * math.sqrt(proxy(q))).any(axis=1).mean() <= d
+    if q <= 0.5:  # one event, not two
+        assert (np.abs(off) > beta * right).any(axis=1).mean() <= d
+    m = n[1:]
+    ell = 1.12 * np.log(np.log(m) * np.log(1.12 * m) / (math.log(1.12) ** 2 * d))
+    width = np.sqrt(2 * q * (1 - q) * ell / m) + ell / (3 * m)
+    assert (off[:, 1:] > width).any(axis=1).mean() <= d
+    assert (off[:, 1:] < -width).any(axis=1).mean() <= d
 
 
 def test_a_bernoulli_is_sub_gaussian_as_the_laplace_bound_has_it() -> None:
@@ -152,7 +252,8 @@ def test_intervals_hold_the_estimate_and_stay_within_0_and_1() -> None:
 def test_kl_ucrls_ball_is_c_p_over_n(windowed: bool) -> None:
     t, n = 500, 100
     plausible, _ = measured(KLBall(DELTA, windowed), [0] * 60 + [1] * 40, 0.25, t)
-    delta = DELTA / (t * (t + 1)) if windowed else DELTA
+    start = t - 100  # of the window with 100 steps
+    delta = DELTA / (start * (start + 1)) if windowed else DELTA
     log_t = math.log(t)
     b = math.log(2 * math.e * S * S * A * log_t / delta)
     c = b + 1 / log_t

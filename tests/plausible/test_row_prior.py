@@ -20,21 +20,7 @@ from switchmdp.plausible.row_prior import (
     LEAST_TOTAL,
     learn_concentration,
     log_evidence,
-    log_gamma,
-    log_rising,
 )
-
-
-@pytest.mark.parametrize("x", [1e-8, 0.01, 0.3, 1.0, 2.5, 8.99, 9.0, 40.0, 1e5, 1e9])
-def test_log_gamma_is_that_of_the_standard_library(x: float) -> None:
-    assert log_gamma(x) == pytest.approx(math.lgamma(x), rel=1e-11, abs=1e-9)
-
-
-@pytest.mark.parametrize("n", [0.0, 1.0, 7.0, 12.0, 13.0, 5000.0, 0.25, 7.5])
-@pytest.mark.parametrize("x", [1e-5, 0.1, 1.0, 600.0])
-def test_a_rising_factorial_is_a_ratio_of_gamma_functions(x: float, n: float) -> None:
-    expected = math.lgamma(x + n) - math.lgamma(x)
-    assert log_rising(x, n) == pytest.approx(expected, rel=1e-9, abs=1e-7)
 
 
 def observed(rows: Any, steps: int, seed: int = 0) -> Counts:

@@ -14,7 +14,7 @@ from switchmdp.agents import PSRL, EvidencePSRL
 from switchmdp.agents.saving import check_agent_state
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
-from switchmdp.planning.spread_rows import MOST_SWEEPS, iterate_spread_values
+from switchmdp.planning.iteration import MOST_SWEEPS, iterate_spread_values
 from switchmdp.plausible import SparsePosterior
 from switchmdp.plausible.sparse_posterior import PRECISION
 from switchmdp.simulation import simulate

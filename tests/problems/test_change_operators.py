@@ -10,7 +10,7 @@ import pytest
 import switchmdp as sm
 from switchmdp import problems
 from switchmdp.errors import InvalidParameter, InvalidProblem
-from switchmdp.problems.change_operators import exchange, step_within
+from switchmdp.problems.changes import exchange, step_within
 
 
 def before_and_after(how: Any, base: sm.MDP | None = None, seed: int = 0) -> Any:

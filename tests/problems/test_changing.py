@@ -11,7 +11,7 @@ import pytest
 import switchmdp as sm
 from switchmdp import problems
 from switchmdp.errors import InvalidMDP, InvalidParameter, InvalidProblem, NotCommunicating
-from switchmdp.problems.change_operators import patched
+from switchmdp.problems.changes import patched
 
 WAYS = [how() if isinstance(how, type) else how for how in problems.CHOICES["how"].values()]
 

@@ -196,7 +196,8 @@ def test_every_problem_can_be_named_in_a_configuration(name: str, law: str) -> N
 @pytest.mark.parametrize("how", problems.CHOICES["how"])
 @pytest.mark.parametrize("name", ["random-changes", "garnet", "riverswim-flips", "gradual-drift"])
 def test_every_change_operator_can_be_named_in_a_configuration(name: str, how: str) -> None:
-    check(loads(CONFIGURATION.format(problem=name, parameters=f"how = '{how}'")))
+    plan = check(loads(CONFIGURATION.format(problem=name, parameters=f"how = '{how}'")))
+    assert [variant.source for variant in plan.settings] == [name]
 
 
 def test_operators_and_paths_take_parameters_in_a_configuration() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from switchmdp.experiments.results import Results, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.claims import FEWEST, Verdict, by_sentence, judge, judge_all
+from switchmdp.reports.tables import FEWEST, Verdict, by_sentence, judge, judge_all
 
 NAN = float("nan")
 NOISE = np.linspace(-1.0, 1.0, 20)
@@ -87,6 +87,30 @@ def test_a_claim_may_set_its_own_margin() -> None:
     base = np.full(8, 64.0)
     assert compared("slightly-worse", 1.5 * base, base, margin=0.5).outcome == "reproduced"
     assert compared("slightly-worse", 1.5 * base, base, margin=0.25).outcome == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("factor", "outcome", "word"),
+    [
+        (0.96, "reproduced", ""),
+        (1.04, "reproduced", ""),
+        (1.2, "not reproduced", "above 1.10"),
+        (0.8, "not reproduced", "below 0.90"),
+    ],
+)
+def test_close_is_a_ratio_within_the_margin_on_both_sides(
+    factor: float, outcome: str, word: str
+) -> None:
+    base = 100.0 * 2.0 ** np.arange(8)
+    verdict = compared("close", factor * base, base, margin=0.1)
+    assert verdict.outcome == outcome
+    assert word in verdict.text
+
+
+@pytest.mark.parametrize("factor", [0.899, 0.901, 1.099, 1.101])
+def test_a_ratio_whose_interval_contains_a_margin_of_close_is_undecided(factor: float) -> None:
+    verdict = compared("close", 10 * factor + NOISE, np.full(20, 10.0), margin=0.1)
+    assert verdict.outcome == "undecided"
 
 
 def test_a_ratio_to_an_agent_without_regret_is_undecided() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from switchmdp.experiments.leaderboard import Contender, Row, Standing, Suite, Tuned
+from switchmdp.experiments.leaderboard import Contender, Row, Standing, Suite
 from switchmdp.experiments.results import Results, Runs, as_setting
 from switchmdp.reports.leaderboard import Leaderboard, document, summary, write_leaderboard
 from switchmdp.reports.ranking import (
@@ -33,7 +33,7 @@ SUITE = Suite(
     "A suite", ROWS,
     (
         Contender("ours", "x", ours=True, detects=True, unforgetting="plain"),
-        Contender("window", "x", {}, Tuned("w", (4, 8)), unforgetting="plain"),
+        Contender("window", "x", {}, {"w": (4, 8)}, unforgetting="plain"),
         Contender("plain", "x"),
         Contender("told", "x", told=True),
         Contender("told too", "x", told=True),
@@ -63,7 +63,7 @@ def standing(row: Row, finals: dict[str, float], restarts: dict[str, list[int]])
         for (name, runs), w in zip(tried.agents.items(), (4, 8), strict=True)
     }
     before = Results("", 0.05, {row.name: replace(tried, agents=values)})
-    return Standing(row, before, {"window": 8}, Results("", 0.05, {row.name: named}))
+    return Standing(row, before, {"window": {"w": 8}}, Results("", 0.05, {row.name: named}))
 
 
 @pytest.fixture
@@ -167,9 +167,11 @@ def test_the_cost_of_adaptivity_is_measured_on_problems_that_do_not_change(
     assert len(rows) == 2
 
 
-def test_all_tried_values_are_shown_and_the_chosen_one_is_starred(leaderboard: Leaderboard) -> None:
+def test_chosen_values_are_shown_with_their_regret_and_whether_they_end_the_grid(
+    leaderboard: Leaderboard,
+) -> None:
     rows = choices_table(SUITE, leaderboard.standings).rows
-    assert rows[0] == ("changes", "window", "w", "4: 7.00, 8: 6.00*")
+    assert rows[0] == ("changes", "window", "2", "w 8", "6.00", "7.00", "w")
 
 
 def test_curves_of_the_best_agents_ours_and_the_yardstick_are_drawn(

@@ -21,7 +21,7 @@ from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results
 from switchmdp.reports.figures import COLOURS
 from switchmdp.reports.page import render_page, write_page
-from switchmdp.reports.report import experiment_page
+from switchmdp.reports.report import Report, experiment_page
 
 Maker = Callable[..., Results]
 FILES = Path(__file__).parents[2] / "src/switchmdp/reports/page_files"
@@ -55,7 +55,7 @@ class Read(HTMLParser):
 
 
 def page_of(results: Results) -> str:
-    return render_page(experiment_page(results))
+    return render_page(experiment_page(Report(results)))
 
 
 def charts(page: str) -> Any:
@@ -66,7 +66,7 @@ def charts(page: str) -> Any:
 
 def test_the_same_results_give_the_same_bytes(make_results: Maker, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_page(experiment_page(make_results()), tmp_path / name)
+        write_page(experiment_page(Report(make_results())), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert (tmp_path / "a").read_text(encoding="utf-8") == page_of(make_results())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
@@ -229,7 +229,7 @@ def test_text_that_is_not_unicode_is_escaped(make_results: Maker, tmp_path: Path
     failure = {
         "setting": "s", "agent": "a", "problem": 0, "error": "E", "traceback": "in \udcff.py",
     }  # fmt: skip
-    write_page(experiment_page(make_results(failures=(failure,))), tmp_path / "page.html")
+    write_page(experiment_page(Report(make_results(failures=(failure,)))), tmp_path / "page.html")
     assert "in \\udcff.py" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -240,7 +240,7 @@ def test_a_failed_write_leaves_the_old_page(
     path.write_text("old")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
-        write_page(experiment_page(make_results()), path)
+        write_page(experiment_page(Report(make_results())), path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -13,7 +13,7 @@ from tests.browser import ask, complaints, one, resize, scheme
 
 from switchmdp.experiments.results import Results
 from switchmdp.reports.page import write_page
-from switchmdp.reports.report import experiment_page
+from switchmdp.reports.report import Report, experiment_page
 
 Maker = Callable[..., Results]
 Open = Callable[[Results], None]
@@ -24,7 +24,7 @@ def show(browser: Chrome, tmp_path: Path) -> Iterator[Open]:
     """Open the page of results at 1400 × 900, light; fail if the browser logs errors."""
 
     def show(results: Results) -> None:
-        write_page(experiment_page(results), tmp_path / "page.html")
+        write_page(experiment_page(Report(results)), tmp_path / "page.html")
         resize(browser, 1400)
         scheme(browser, "light")
         browser.get((tmp_path / "page.html").as_uri())

@@ -14,6 +14,7 @@ import pytest
 from switchmdp.errors import MissingExtra
 from switchmdp.experiments.results import Results, Runs, as_setting
 from switchmdp.reports import curves, figures, report
+from switchmdp.reports.report import Report
 
 Maker = Callable[..., Results]
 
@@ -71,9 +72,9 @@ def test_more_than_four_settings_get_separate_figures(
     make_results: Maker,
 ) -> None:
     few = make_results(settings=("a", "b", "c", "d"), n=3, points=5)
-    assert [name for name, _ in report.report_figures(few)] == ["regret", "final"]
+    assert [name for name, _ in report.report_figures(Report(few))] == ["regret", "final"]
     many = make_results(settings=("a", "b", "c", "d", "e"), n=3, points=5)
-    names = [name for name, _ in report.report_figures(many)]
+    names = [name for name, _ in report.report_figures(Report(many))]
     assert names == [f"{kind}-{i:02d}" for i in range(1, 6) for kind in ("regret", "final")]
 
 
@@ -83,13 +84,13 @@ def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> 
         name: replace(setting, base="s", swept={"no. of/changes": i}, parameters={})
         for i, (name, setting) in enumerate(results.settings.items())
     }
-    names = [name for name, _ in report.report_figures(replace(results, settings=settings))]
+    names = [name for name, _ in report.report_figures(Report(replace(results, settings=settings)))]
     assert names == ["regret", "final", "against-no-of-changes"]
 
 
 def test_regret_by_diameter_is_drawn_for_enough_problems(make_results: Maker) -> None:
     results = make_results(n=curves.ENOUGH_PROBLEMS, points=5)
-    assert [name for name, _ in report.report_figures(results)][-1] == "against-diameter"
+    assert [name for name, _ in report.report_figures(Report(results))][-1] == "against-diameter"
 
 
 def test_the_summary_shows_regret_and_verdicts(make_results: Maker) -> None:
@@ -118,8 +119,12 @@ def test_the_summary_counts_failed_and_unfinished_runs(
 
 
 def test_three_or_more_settings_have_an_overview_table(make_results: Maker) -> None:
-    assert "Overview" not in report.markdown(make_results(settings=("a", "b"), n=3, points=5))
-    assert "Overview" in report.markdown(make_results(settings=("a", "b", "c"), n=3, points=5))
+    assert "Overview" not in report.markdown(
+        Report(make_results(settings=("a", "b"), n=3, points=5))
+    )
+    assert "Overview" in report.markdown(
+        Report(make_results(settings=("a", "b", "c"), n=3, points=5))
+    )
 
 
 def test_the_summary_shows_at_most_eight_settings(make_results: Maker) -> None:
@@ -139,17 +144,17 @@ def test_long_verdicts_are_wrapped_without_breaking_numbers(make_results: Maker)
 
 
 def test_markdown_contains_every_table_and_the_provenance(make_results: Maker) -> None:
-    text = report.markdown(make_results())
+    text = report.markdown(Report(make_results()))
     assert text.startswith("# A window against restarts\n\n- rerun: ")
-    for table in report.all_tables(make_results()):
+    for table in report.all_tables(Report(make_results())):
         assert table.markdown() in text
 
 
 def test_names_from_a_configuration_are_escaped(hostile_results: Results) -> None:
     odd = replace(hostile_results, title="a\n# b\x1b[2J<img>")
-    assert report.markdown(odd).startswith("# a # b [2J&lt;img&gt;\n")
+    assert report.markdown(Report(odd)).startswith("# a # b [2J&lt;img&gt;\n")
     assert "\x1b" not in report.summary(odd)
-    assert "<script>" not in report.markdown(hostile_results)
+    assert "<script>" not in report.markdown(Report(hostile_results))
 
 
 def test_empty_results_can_be_reported(tmp_path: Path) -> None:

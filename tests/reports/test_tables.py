@@ -10,18 +10,16 @@ import pytest
 
 from switchmdp.experiments.results import Results, Setting, as_setting
 from switchmdp.experiments.spec import Claim
-from switchmdp.reports.claims import claims_table, judge_all
+from switchmdp.reports.page import Table, number, percent, with_interval
 from switchmdp.reports.resampling import Interval
 from switchmdp.reports.tables import (
-    Table,
     adaptation_table,
+    claims_table,
     hardness_table,
-    number,
+    judge_all,
     paired_table,
-    percent,
     segment_table,
     summary_table,
-    with_interval,
 )
 
 NAN = float("nan")
@@ -170,7 +168,7 @@ def test_wide_and_combining_characters_are_aligned() -> None:
     table = Table("t", ("name", "x"), (("滑动窗口", "1"), ("e\u0301", "2"), ("plain", "3")))
     assert table.text().splitlines()[2:] == [
         "name      x",
-        "--------  -",
+        "-----------",
         "滑动窗口  1",
         "e\u0301         2",
         "plain     3",
@@ -187,5 +185,5 @@ def test_long_cells_are_wrapped_and_rows_separated() -> None:
 
 def test_a_table_without_rows_shows_its_columns() -> None:
     table = Table("none", ("a", "b"), (), "Nothing was run.")
-    assert table.text().splitlines() == ["none", "", "a  b", "-  -", "", "Nothing was run."]
+    assert table.text().splitlines() == ["none", "", "a  b", "----", "", "Nothing was run."]
     assert "| a | b |\n| --- | --- |" in table.markdown()

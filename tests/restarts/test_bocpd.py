@@ -13,8 +13,8 @@ from switchmdp.compiled import JIT
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.restarts import BOCPD
-from switchmdp.restarts.bayes_factors import log_rewards
 from switchmdp.restarts.splits import kept_at
+from switchmdp.special_functions import log_rewards
 
 needs_speed = pytest.mark.skipif(not JIT, reason="many visits are for machine code")
 

@@ -12,14 +12,20 @@ import pytest
 
 from switchmdp.compiled import interpreted
 from switchmdp.restarts.e_values import (
+    BETS,
+    PRICES,
+    SIDES,
     log_dirichlet,
     log_flat_bet,
-    log_gamma_ratio,
     log_leave_in,
     log_leave_in_rewards,
     log_likelihood_bound,
+    log_low_noise_bet,
     log_mixture,
+    log_split_likelihood,
+    mean_interval,
 )
+from switchmdp.special_functions import log_rewards
 
 ROUNDING = 1e-9
 LAWS = [
@@ -45,21 +51,14 @@ def log_likelihood(law: Any, counts: Any) -> float:
         return float((counts[seen] * np.log(np.asarray(law)[seen])).sum())
 
 
-@pytest.mark.parametrize("mass", [1e-3, 0.2, 1.0, 2.5, 60.0])
-@pytest.mark.parametrize("count", [0.0, 0.25, 1.0, 7.0, 5000.0])
-def test_a_ratio_of_gamma_functions_is_that_of_the_standard_library(
-    mass: float, count: float
-) -> None:
-    expected = math.lgamma(mass + count) - math.lgamma(mass)
-    assert log_gamma_ratio(count, mass) == pytest.approx(expected, rel=1e-9, abs=1e-8)
-
-
 def test_interpreted_and_machine_code_agree_to_the_bit() -> None:
     old, now = np.array([30.0, 2.0, 0.0]), np.array([31.0, 2.0, 4.0])
     for function, arguments in (
         (log_mixture, (old, np.zeros(3), 32.0, 3, 0)),
         (log_likelihood_bound, (now, old, 32.0, 5.0, -30.0)),
         (log_flat_bet, (now, old, 32.0, 5.0, -18.0, 3, 0)),
+        (log_low_noise_bet, (90.0, 30.0, 14.0, 9.0, 5.0, 3.0, 4.0)),
+        (log_split_likelihood, (90.0, 30.0, 9.0, 5.0)),
     ):
         assert function(*arguments) == interpreted(function)(*arguments)
 
@@ -210,6 +209,97 @@ def test_the_product_over_pairs_has_mean_at_most_1_however_pairs_are_chosen(
         mean += probability * inside * product
     assert covered > 0.3, "the test is blind"
     assert mean <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("choose", [greedy, balanced, stubborn])
+@pytest.mark.parametrize("means", [(0.5, 0.5), (0.1, 0.7), (0.98, 0.4)])
+@pytest.mark.parametrize("share", [0.875, 0.125])
+def test_split_likelihoods_of_all_pairs_have_a_product_with_mean_at_most_1(
+    choose: Chooser, means: tuple[float, float], share: float
+) -> None:
+    """Also those of pairs without new data, which no confidence set needs."""
+    n_a, n_b, mean = 6, 4, 0.0
+    for probability, steps in paths([(1.0 - p, p) for p in means], choose, n_a + n_b):
+        product = 1.0
+        for pair in range(2):
+            old, new = ([float(o) for x, o in part if x == pair]
+                        for part in (steps[:n_a], steps[n_a:]))  # fmt: skip
+            if old:
+                log_e = log_split_likelihood(len(old), sum(old), len(new), sum(new))
+                product *= 1.0 - share + share * math.exp(log_e)
+        mean += probability * product
+    assert 0.01 < mean <= 1.0 + ROUNDING
+
+
+def test_a_split_likelihood_is_the_one_defined() -> None:
+    """Against the largest likelihood on a fine grid of means."""
+    n_a, total_a, n_b, total_b = 30.0, 6.0, 10.0, 9.0
+    largest = max(p**15 * (1 - p) ** 25 for p in np.linspace(0.0, 1.0, 100_001))
+    expected = log_rewards(n_a, total_a) + log_rewards(n_b, total_b) - math.log(largest)
+    assert log_split_likelihood(n_a, total_a, n_b, total_b) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("bet", "price"), list(zip(BETS, PRICES, strict=True)))
+def test_the_inequality_behind_low_noise_bets_holds(bet: float, price: float) -> None:
+    x = np.linspace(-1.0, 20.0, 200_001)
+    assert (bet * x - price * x * x <= np.log1p(bet * x) + ROUNDING).all()
+
+
+def log_products(rewards: Any, mean: float) -> list[float]:
+    """The logarithms of the 2k products that test a mean."""
+    return [
+        bet * (side * (rewards - mean)).sum() - price * ((rewards - mean) ** 2).sum()
+        for side in (1.0, -1.0)
+        for bet, price in zip(BETS[1:], PRICES[1:], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("n", [20, 100, 2000])
+def test_the_interval_holds_all_means_that_no_bet_refutes(spread: float, n: int) -> None:
+    rng, doubt = np.random.default_rng(n), 5.0
+    rewards = np.clip(0.4 + spread * rng.standard_normal(n), 0.0, 1.0)
+    low, high = mean_interval(n, rewards.sum(), (rewards**2).sum(), doubt)
+    for mean in np.linspace(0.0, 1.0, 501):
+        refuted = max(log_products(rewards, mean)) > doubt + math.log(SIDES)
+        if abs(mean - low) > 1e-6 < abs(mean - high):
+            assert refuted == (not low <= mean <= high)
+    if n == 2000:
+        assert high - low < 0.05 + spread / 5, "low noise does not help"
+
+
+@pytest.mark.parametrize("old", [(400, 0.5, 0.0), (400, 0.3, 0.1), (60, 0.8, 0.02), (9, 0.5, 0.0)])
+def test_low_noise_bets_have_mean_at_most_1_for_every_law_with_a_mean_in_the_interval(
+    old: tuple[int, float, float],
+) -> None:
+    n, mean, deviation = old
+    total, squares, doubt = n * mean, n * (mean * mean + deviation**2), 3.0
+    low, high = mean_interval(n, total, squares, doubt)
+    values = np.array([0.0, 0.3, 0.55, 1.0])
+    pays = {
+        draws: math.exp(log_low_noise_bet(n, total, squares, 2.0, sum(draws),
+                                          sum(x * x for x in draws), doubt))
+        for draws in itertools.product(values.tolist(), repeat=2)
+    }  # fmt: skip
+    means = [
+        sum(law[i] * law[j] * pays[x, y]
+            for (i, x), (j, y) in itertools.product(enumerate(values.tolist()), repeat=2))
+        for law in simplex(4, 20) if low <= law @ values <= high
+    ]  # fmt: skip
+    assert max(means) <= 1.0 + 1e-7
+    forty = log_low_noise_bet(n, total, squares, 40.0, 38.0, 37.0, doubt)
+    assert (forty > 2.0) == (n == 400), "the bet could not win"
+
+
+def test_low_noise_bets_see_small_changes_of_low_noise_rewards() -> None:
+    """After 400 rewards of about 0.5, 60 of about 0.6; as rewards of 0 and 1 they prove nothing."""
+    old, new = np.full(400, 0.5), np.full(60, 0.6)
+    log_bet = log_low_noise_bet(400.0, old.sum(), (old**2).sum(), 60.0, new.sum(),
+                                (new**2).sum(), 8.0)  # fmt: skip
+    a, c = np.array([200.0, 200.0]), np.array([236.0, 224.0])
+    log_e = log_dirichlet(c, a, 60.0, 1.0, 2, 0)
+    log_e -= log_likelihood_bound(c, a, 400.0, 60.0, floor_of(a, 8.0))
+    assert log_e < 0.0 < 1.0 < log_bet
 
 
 @pytest.mark.parametrize("values", [(0.0, 0.5, 1.0), (0.4, 0.5, 0.6), (0.0, 0.9, 1.0)])

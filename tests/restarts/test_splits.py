@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic, Growing
+from switchmdp.agents import Episodic
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
-from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.plausible import L1Ball
 from switchmdp.restarts import BOCPD, GLR
 from switchmdp.restarts.splits import KEPT, LEVELS
 
@@ -121,24 +121,23 @@ def test_growth_resets_the_detector(name: str) -> None:
     assert (detector.visits.size, detector.visits.sum(), detector.clock) == (10, 0, 101)
 
 
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [("glr", "Window"), ("glr", "Posterior"), ("bocpd", "Everything"), ("bocpd", "Discounted")],
-)
-def test_detectors_work_with_any_memory_and_set(name: str, other: str) -> None:
-    memory: Any = {"Window": lambda: Window(400), "Discounted": lambda: Discounted(0.995)}.get(
-        other, lambda: Everything()
-    )
+def detecting(memory: Any, detector: Any) -> Any:
+    return Episodic(3, 2, memory=memory, plausible=L1Ball(0.1), restarts=detector)
+
+
+# Where a registered agent has these components, it stands for them: it is compiled anyway.
+COMBINATIONS: dict[str, Callable[[], Any]] = {
+    "glr, window": lambda: detecting(Window(400), GLR(0.05)),
+    "glr, posterior": lambda: sm.agents.GLRPSRL(3, 2, delta=0.05),
+    "bocpd, everything": lambda: sm.agents.RBOCPDUCRL2(3, 2, delta=0.1),
+    "bocpd, discounted": lambda: detecting(Discounted(0.995), BOCPD(0.05)),
+}
+
+
+@pytest.mark.xdist_group("L1Ball")
+@pytest.mark.parametrize("make", COMBINATIONS.values(), ids=COMBINATIONS)
+def test_detectors_work_with_any_memory_and_set(make: Callable[[], Any]) -> None:
     problem = sm.problems.random_switching(3, 2, changes=2, horizon=2400, seed=3)
-
-    def make() -> Any:
-        plausible: Any = Posterior(1) if other == "Posterior" else L1Ball(0.1)
-        episodes = Growing() if other == "Posterior" else None
-        return Episodic(
-            3, 2, memory=memory(), plausible=plausible, restarts=DETECTORS[name](),
-            episodes=episodes,
-        )  # fmt: skip
-
     agent = make()
     sm.simulate(agent, problem, 2000, seed=0)
     assert agent.since > 1, "it was never restarted: the test is blind"
@@ -192,18 +191,15 @@ def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> 
         validate(detector, states=3, pairs=6)
 
 
-@EACH
-def test_the_contract_holds_with_many_states(name: str) -> None:
-    def make() -> Any:
-        return Episodic(
-            70, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=DETECTORS[name]()
-        )
-
+@pytest.mark.xdist_group("L1Ball")
+@pytest.mark.parametrize("agent", [sm.agents.GLRUCRL, sm.agents.RBOCPDUCRL2])
+def test_the_contract_holds_with_many_states(agent: Any) -> None:
     rng = np.random.default_rng(0)
     rows = np.zeros((70, 2, 70))
     for s in range(70):  # few successors, so that counts soon have all their slots
         rows[s, 0, (s + 1) % 70], rows[s, 1, (s - 1) % 70] = 1.0, 1.0
     ring = sm.SwitchingMDP([sm.MDP(rows, rng.random((70, 2)))])
+    make = lambda: agent(70, 2, delta=0.05)  # noqa: E731
     sm.check_agent(make, problem=ring, steps=400, memory_steps=4000, strict=True)
 
 

@@ -30,6 +30,7 @@ def delays_of_campaign(signals: int, seed: int) -> list[float]:
     return delays
 
 
+@pytest.mark.long
 def test_thirty_interruptions_of_all_agents_crash_nothing_and_resume_to_the_same_bytes() -> None:
     delays = delays_of_campaign(30, 1)
     assert np.median(delays) < 0.2

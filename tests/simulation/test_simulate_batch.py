@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
+from switchmdp import concurrency
+from switchmdp.agents.protocol import Agent
+from switchmdp.compiled import compiled
 from switchmdp.errors import Interrupted, InvalidAction, InvalidParameter, Mismatch, SharedAgent
 from switchmdp.randomness import run_seed, stream, streams_of_runs
+from switchmdp.simulation import batch as batch_module
 
 HORIZON = 3000
 
@@ -33,6 +38,26 @@ class Cyclic:
 def problems() -> list[sm.SwitchingMDP]:
     make = sm.problems.random_switching
     return [make(5, 3, changes=i, horizon=HORIZON, seed=i) for i in range(6)]
+
+
+@compiled
+class OddSeed(Agent):
+    """A compiled agent whose only action depends on its seed."""
+
+    action: int
+
+    def __init__(self, n_states: int, n_actions: int) -> None:
+        Agent.__init__(self, n_states, n_actions)
+        self.action = 0
+
+    def reseed(self, seed: Any) -> None:
+        self.action = int(stream(seed)[0] % np.uint64(2))
+
+    def act(self, state: int) -> int:
+        return self.action
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        pass
 
 
 def agents() -> list[Any]:
@@ -101,6 +126,51 @@ def test_one_problem_and_consecutive_seeds_are_the_default(
     assert content(batch[1]) == content(sm.simulate(agents()[1], mdp, 200, 1))
 
 
+TEMPLATES: list[Callable[[], Any]] = [
+    lambda: sm.agents.SWUCRL(5, 3, window=7),
+    lambda: sm.agents.EvidencePSRL(5, 3),
+    lambda: sm.agents.Random(5, 3, seed=9),
+    Cyclic,
+]
+
+
+@pytest.mark.parametrize("make", TEMPLATES, ids=["window", "draws", "every step", "plain Python"])
+@pytest.mark.parametrize("options", [{}, {"episodes": True, "trajectory": True}], ids=str)
+def test_copies_of_one_agent_give_the_records_of_single_runs(
+    make: Callable[[], Any], options: dict[str, Any], problems: list[sm.SwitchingMDP]
+) -> None:
+    agent, seeds = make(), [5, 2**40, 5, 0, 1, 2]
+    batch = sm.simulate_batch(agent, problems, HORIZON, seeds, every=7, **options)
+    for i, (problem, seed) in enumerate(zip(problems, seeds, strict=True)):
+        single = sm.simulate(make(), problem, HORIZON, seed, every=7, **options)
+        assert content(batch[i]) == content(single)
+    assert content(sm.simulate(agent, problems[0], 100)) == content(
+        sm.simulate(make(), problems[0], 100)
+    )
+
+
+def test_a_call_that_is_cut_short_goes_on_with_the_copy(problems: list[sm.SwitchingMDP]) -> None:
+    """Episodes fill the room of their log, and the flag is set, in the middle of runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_module, "ROOM", 1)
+        patch.setattr(concurrency, "INTERVAL", 0.002)
+        agent = sm.agents.EvidencePSRL(5, 3)
+        cut = sm.simulate_batch(agent, problems[0], 200_000, range(4), episodes=True)
+    for seed, record in enumerate(cut):
+        single = sm.simulate(
+            sm.agents.EvidencePSRL(5, 3), problems[0], 200_000, seed, episodes=True
+        )
+        assert content(record) == content(single)
+
+
+def test_an_agent_whose_seed_sets_more_than_its_random_words_is_copied_in_python() -> None:
+    problem = sm.problems.random_mdp(4, 2, seed=0)
+    batch = sm.simulate_batch(OddSeed(4, 2), problem, 50, range(3))
+    for seed in range(3):
+        assert content(batch[seed]) == content(sm.simulate(OddSeed(4, 2), problem, 50, seed))
+    assert len({record.regret.tobytes() for record in batch}) > 1
+
+
 def test_an_empty_batch_has_no_records(problems: list[sm.SwitchingMDP]) -> None:
     batch = sm.simulate_batch([], problems[0], 10)
     assert len(batch) == 0
@@ -120,17 +190,19 @@ def test_bad_input_is_refused_before_any_agent_changes(problems: list[sm.Switchi
     fresh = agents()
     with pytest.raises(InvalidParameter, match="seeds"):
         sm.simulate_batch(fresh, problems, 100, [1, 2])
-    with pytest.raises(InvalidParameter, match="one problem for each of the 6 agents"):
+    with pytest.raises(InvalidParameter, match="one problem for each of the 6 runs"):
         sm.simulate_batch(fresh, problems[:2], 100)
     wrong: Any
-    for wrong in (fresh[0], 5, "agents"):
-        with pytest.raises(InvalidParameter, match="a list of agents"):
+    for wrong in (5, "agents", sm.agents.SWUCRL):
+        with pytest.raises(InvalidParameter, match="an agent, or a list with one agent"):
             sm.simulate_batch(wrong, problems, 100)
+    with pytest.raises(InvalidParameter, match="one agent with a list of problems or seeds"):
+        sm.simulate_batch(fresh[0], problems[0], 100)
     for wrong in (3, "12345", 1.5):
         with pytest.raises(InvalidParameter, match="a list with one seed"):
             sm.simulate_batch(fresh, problems, 100, wrong)
     for wrong in (None, 7):
-        with pytest.raises(InvalidParameter, match="one problem for each"):
+        with pytest.raises(InvalidParameter, match="a problem, or a list with one for each run"):
             sm.simulate_batch(fresh, wrong, 100)
     with pytest.raises(InvalidParameter, match="an agent of its own"):
         sm.simulate_batch([fresh[0], fresh[0]], problems[0], 100)
@@ -190,6 +262,6 @@ def test_ctrl_c_keeps_the_records_before_and_the_interrupted_one(
 def test_streams_of_runs_equal_those_of_numpys_seed_sequences(key: int) -> None:
     seeds = [0, 1, 12345, 2**32 - 1, 2**32, 2**64 + 17, 2**127 + 3]
     expected = [stream(run_seed(seed, key)) for seed in seeds]
-    assert np.array_equal(streams_of_runs(seeds, key), expected)
+    assert np.array_equal(streams_of_runs(seeds)[key], expected)
     spawned = np.random.SeedSequence(12345).spawn(3)[key]
     assert np.array_equal(expected[2], stream(spawned))

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter, OutsideValidity
-from switchmdp.theory import lemmas, parameters, sw_ucrl
+from switchmdp.theory import parameters, sw_ucrl
 
 # The paper's experiment; log₃5 - 3 is negative, so that the diameter counts as 1.
 PAPER: dict[str, Any] = {
@@ -79,20 +79,20 @@ def psi(setting: dict[str, Any]) -> float:
 
 
 def test_the_constant_of_e1_is_its_three_terms_rounded_up() -> None:
-    assert rounded_up(math.sqrt(5 / 4) + 1 + math.sqrt(5)) == lemmas.E1_CONSTANT == 4.36
+    assert rounded_up(math.sqrt(5 / 4) + 1 + math.sqrt(5)) == sw_ucrl.E1_CONSTANT == 4.36
 
 
 def test_the_constant_of_lemma_2_is_proposition_1s_over_batches_of_two_windows() -> None:
-    assert pytest.approx(math.sqrt(2) * (1 + (math.sqrt(2) + 1))) == lemmas.VISITS
+    assert pytest.approx(math.sqrt(2) * (1 + (math.sqrt(2) + 1))) == sw_ucrl.VISITS
 
 
 def test_the_constant_of_e2_is_both_lemmas_rounded_up() -> None:
     derived = 1 + (2 * math.sqrt(28) + 2) * (2 * math.sqrt(2) + 2)
-    assert rounded_up(derived) == lemmas.E2_CONSTANT == 61.76
+    assert rounded_up(derived) == sw_ucrl.E2_CONSTANT == 61.76
 
 
 def test_the_theorems_constant_is_the_sum_of_the_printed_ones() -> None:
-    assert pytest.approx(lemmas.E1_CONSTANT + lemmas.E2_CONSTANT) == sw_ucrl.REGRET_CONSTANT
+    assert pytest.approx(sw_ucrl.E1_CONSTANT + sw_ucrl.E2_CONSTANT) == sw_ucrl.REGRET_CONSTANT
     assert sw_ucrl.REGRET_CONSTANT == 66.12
 
 

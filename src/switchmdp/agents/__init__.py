@@ -4,25 +4,28 @@ import warnings
 from typing import Any
 
 from switchmdp.agents.borl import BORL, PaperBORL
-from switchmdp.agents.detector_ucrl import GLRUCRL, RBOCPDUCRL2, ForcedExploration
-from switchmdp.agents.directed_probes import DirectedProbes
-from switchmdp.agents.episodes import Doubling, Growing, Rooted
+from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3, DiminishingExploration
+from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2, ForcedExploration
+from switchmdp.agents.episodes import Doubling, Growing, Rooted, Squares, Vanishing
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.evidence_psrl import EvidencePSRL
-from switchmdp.agents.exploration import AsPlanned, Probes
+from switchmdp.agents.exploration import AsPlanned, DirectedProbes
+from switchmdp.agents.imed_rl import IMEDRL
 from switchmdp.agents.master import MASTER
-from switchmdp.agents.oracle import (
-    OracleKLUCRL,
-    OraclePSRL,
-    OracleUCRL2,
-    OracleUCRL2B,
-    OracleUCRL3,
-)
 from switchmdp.agents.protocol import Agent, AgentLike
 from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
 from switchmdp.agents.q_learning import QLearning
 from switchmdp.agents.recall import Recall
-from switchmdp.agents.references import Omniscient, Random
+from switchmdp.agents.references import (
+    Omniscient,
+    OracleKLUCRL,
+    OraclePairsPSRL,
+    OraclePSRL,
+    OracleUCRL2,
+    OracleUCRL2B,
+    OracleUCRL3,
+    Random,
+)
 from switchmdp.agents.registry import AGENTS, agent_info
 from switchmdp.agents.saving import OLD_CLASSES, load
 from switchmdp.agents.sw_ucrl import SWUCRL
@@ -32,13 +35,13 @@ from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL
 
 __all__ = [
-    "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "KLUCRL", "MASTER", "PSRL", "RBOCPDUCRL2", "SWPSRL",
-    "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW", "UCRL3", "Agent", "AgentLike",
-    "AsPlanned", "DirectedProbes", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL",
-    "ForcedExploration", "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OracleUCRL2",
-    "OracleUCRL2B", "OracleUCRL3", "PaperBORL", "Probes", "QLearning", "Random", "Recall",
-    "Rooted",
-    "VariationAwareUCRL", "agent_info", "load",
+    "AGENTS", "BORL", "GLRPSRL", "GLRUCRL", "GLRUCRL3", "IMEDRL", "KLUCRL", "MASTER", "PSRL",
+    "RBOCPDUCRL2", "SWPSRL", "SWUCRL", "SWUCRL2CW", "UCRL2", "UCRL2B", "UCRL2R", "UCRL2RW",
+    "UCRL3", "Agent", "AgentLike", "AsPlanned", "CalibratedUCRL3", "DiminishingExploration",
+    "DirectedProbes", "Doubling", "Episodic", "EvidencePSRL", "FadingPSRL", "ForcedExploration",
+    "Growing", "Omniscient", "OracleKLUCRL", "OraclePSRL", "OraclePairsPSRL", "OracleUCRL2",
+    "OracleUCRL2B", "OracleUCRL3", "PaperBORL", "QLearning", "Random", "Recall", "Rooted",
+    "Squares", "Vanishing", "VariationAwareUCRL", "agent_info", "load",
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import RandomWords, Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window
-from switchmdp.plausible.widened import LONGEST, Widened
+from switchmdp.plausible.l1 import LONGEST, Widened
 from switchmdp.randomness import stream, uniform
 from switchmdp.restarts import Schedule
 from switchmdp.validation import check_integer, is_number
@@ -202,6 +202,25 @@ class AnyWindow(Window):
 class BORL(Episodic):
     """A bandit over the windows and widenings of SWUCRL2-CW; eight arms unless they are given.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    horizon
+        The number of steps of the run, which the radii know.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    arms
+        The (window, widening) to choose from; by default a small grid.
+    seed
+        Of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = BORL(5, 3, horizon=100_000, delta=0.1)
     >>> agent.windows.tolist()
     [199, 199, 577, 577, 1664, 1664, 4804, 4804]
@@ -214,7 +233,8 @@ class BORL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        horizon: int, delta: float = 0.05, arms: Any = None, seed: int = 0, available: Any = None,
+        horizon: int, delta: float = 0.05, width: float = 1.0, arms: Any = None, seed: int = 0,
+        available: Any = None,
     ) -> None:  # fmt: skip
         horizon = check_integer("horizon", horizon, 3, LONGEST)
         n_states, n_actions = (
@@ -226,7 +246,7 @@ class BORL(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=AnyWindow(chosen[0][0]),
-            plausible=Widened(delta, horizon=horizon),
+            plausible=Widened(delta, horizon=horizon, width=width),
             restarts=Exp3P(len(chosen), -(-horizon // block), block, seed),
             episodes=Multiples(chosen[0][0]),
         )  # fmt: skip
@@ -258,6 +278,21 @@ class BORL(Episodic):
 class PaperBORL(BORL):
     """BORL with all the arms of the paper's grid.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    horizon
+        The number of steps of the run, which the radii know.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    seed
+        Of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = PaperBORL(5, 3, horizon=100_000)
     >>> len(agent.windows), agent.restarts.gamma
     (63, 1.0)

@@ -16,6 +16,8 @@ A probe is one step: the policy's pair and quota in that state are stored and re
 step, and the episode continues. Probes come at fixed steps, so that nothing depends on when
 `prepare` is called.
 
+`GLRUCRL3` is the same with UCRL3's set and without the last line.
+
 **R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
 
     UCRL2 on all steps since the last restart                              Everything, L1Ball
@@ -37,8 +39,8 @@ from numpy.typing import NDArray
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
-from switchmdp.memory import Everything
-from switchmdp.plausible import L1Ball
+from switchmdp.memory import Everything, EverythingWithVariance
+from switchmdp.plausible import BernsteinLaplace, L1Ball
 from switchmdp.restarts import BOCPD, GLR, NEVER
 from switchmdp.validation import is_number
 
@@ -47,6 +49,25 @@ from switchmdp.validation import is_number
 class ForcedExploration(Episodic):
     """An agent in episodes that tries an action in turn every 1/`explore` steps.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    memory
+        The component that counts steps.
+    plausible
+        The plausible set or posterior, which plans.
+    restarts
+        The restart rule, or a detector.
+    explore
+        The share of steps at which an action is tried in turn.
+    episodes
+        The episode rule; by default `Doubling`.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> from switchmdp.restarts import Never
     >>> agent = ForcedExploration(
     ...     5, 3, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), explore=0.01)
@@ -156,17 +177,75 @@ class ForcedExploration(Episodic):
 class GLRUCRL(ForcedExploration):
     """UCRL2 restarted by GLR; `explore` is the share of steps at which an action is tried in turn.
 
+    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    detector_delta
+        The confidence of the detector; by default `delta`.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    explore
+        The share of steps at which an action is tried in turn.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> GLRUCRL(5, 3, delta=0.1).act(0)
     0
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.05, explore: float = 0.0, available: Any = None,
+        delta: float = 0.05, detector_delta: float | None = None, width: float = 1.0,
+        explore: float = 0.0, available: Any = None,
     ) -> None:  # fmt: skip
         ForcedExploration.__init__(
             self, n_states, n_actions, available=available, explore=explore,
-            memory=Everything(), plausible=L1Ball(delta), restarts=GLR(delta),
+            memory=Everything(), plausible=L1Ball(delta, width=width),
+            restarts=GLR(delta if detector_delta is None else detector_delta),
+        )  # fmt: skip
+
+
+@compiled
+class GLRUCRL3(Episodic):
+    """UCRL3 restarted by GLR, a heuristic.
+
+    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    detector_delta
+        The confidence of the detector; by default `delta`.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> GLRUCRL3(5, 3, delta=0.1).act(0)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, detector_delta: float | None = None, width: float = 1.0,
+        available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=EverythingWithVariance(), plausible=BernsteinLaplace(delta, width=width),
+            restarts=GLR(delta if detector_delta is None else detector_delta),
         )  # fmt: skip
 
 
@@ -174,16 +253,39 @@ class GLRUCRL(ForcedExploration):
 class RBOCPDUCRL2(Episodic):
     """UCRL2 restarted by R-BOCPD; `weight` is the prior's w, δ/streams if not given.
 
+    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    detector_delta
+        The confidence of the detector; by default `delta`.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    weight
+        w of the detector's prior w/n; by default `delta` divided by the number of streams.
+    rewards
+        Watch rewards too, which the paper does not.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> RBOCPDUCRL2(5, 3, delta=0.1).act(0)
     0
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.05, weight: float | None = None, rewards: bool = True,
-        available: Any = None,
+        delta: float = 0.05, detector_delta: float | None = None, width: float = 1.0,
+        weight: float | None = None, rewards: bool = True, available: Any = None,
     ) -> None:  # fmt: skip
+        confidence = delta if detector_delta is None else detector_delta
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=L1Ball(delta), restarts=BOCPD(delta, weight=weight, rewards=rewards),
+            plausible=L1Ball(delta, width=width),
+            restarts=BOCPD(confidence, weight=weight, rewards=rewards),
         )  # fmt: skip

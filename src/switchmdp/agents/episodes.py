@@ -1,6 +1,7 @@
 """Episode rules: how often a pair may be visited in an episode, and the step at which it must end.
 
-That step may depend on the start of time: step 1, or the last restart (`since`).
+That step may depend on the start of time: step 1, or the last restart (`since`). An agent calls
+`end` first and then `quota` for each state, so that a quota may depend on the time.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import math
 from typing import Annotated
 
 from switchmdp.compiled import Range, compiled
+from switchmdp.errors import InvalidParameter
 from switchmdp.restarts import NEVER
-from switchmdp.validation import check_integer
+from switchmdp.validation import check_integer, is_number
 
 
 @compiled
@@ -63,12 +65,74 @@ class Growing(Doubling):
 
 @compiled
 class Rooted(Doubling):
-    """Doubling, or √(2n) steps at time n.
+    """Doubling, or √n steps at time n.
 
-    After n steps there are about √(2n) episodes, as with TSDE's rule. But a short episode, for
-    example because of a probe, does not shorten the next ones.
+    After n steps there are about 2√n episodes, in the order of TSDE's rule. But a short episode,
+    for example because of a probe, does not shorten the next ones.
     """
 
     def end(self, t: int, since: int) -> int:
         """The step at which an episode that starts at t must end."""
-        return t + 1 + int(math.sqrt(2.0 * (t - since)))
+        return t + 1 + int(math.sqrt(t - since))
+
+
+@compiled
+class Vanishing(Doubling):
+    """The vanishing multiplicative rule (Boone and Gaujal 2025): visits grow by a factor near 1.
+
+    The episode that starts at time n ends when the visits to a pair have grown from N to
+
+        (1 + f(n)) N,        f(n) = √(log n / n),
+
+    and after at least one. With doubling, f = 1, an agent that follows a bad policy after much
+    learning does so for as long as it has learned. Here bad episodes become short in comparison.
+
+    The paper's rule is for any f that vanishes; this choice is ours. At most log N / log(1 + f(n))
+    of the first n steps end an episode because of one pair, as its visits grow by a factor of
+    1 + f(n) each time. So there are O(SA √(n log n)) episodes, and if each costs D in the regret
+    bound of UCRL2 or UCRL3, that bound keeps its order in n.
+    """
+
+    growth: Annotated[float, Range(0.0, 1.0)]
+
+    def __init__(self) -> None:
+        self.growth = 0.0
+
+    def quota(self, visits: int) -> int:
+        """How often a pair may be visited in an episode: ⌈f(n) N⌉, at least once."""
+        return max(1, math.ceil(self.growth * visits))
+
+    def end(self, t: int, since: int) -> int:
+        """Compute f(n) for an episode that starts at t; there is no last step."""
+        n = t - since + 1.0
+        self.growth = math.sqrt(math.log(n) / n)
+        return NEVER
+
+
+@compiled
+class Squares(Doubling):
+    """Doubling, and an episode also ends gap·k² steps after the last restart, k = 1, 2, …"""
+
+    gap: Annotated[float, Range(1.0, 1e9)]
+
+    def __init__(self, gap: float) -> None:
+        self.gap = check_gap(gap)
+
+    def end(self, t: int, since: int) -> int:
+        """The step at which an episode that starts at t must end."""
+        steps = t - since
+        k = int(math.sqrt(steps / self.gap)) + 1.0
+        while self.gap * k * k <= steps:  # the root is rounded
+            k += 1.0
+        return since + math.ceil(self.gap * k * k)
+
+
+def check_gap(gap: float) -> float:
+    """The steps until the first round of exploration: a number >= 1 and below 10⁹.
+
+    >>> check_gap(10)
+    10.0
+    """
+    if not is_number(gap) or not 1.0 <= gap <= 1e9:
+        raise InvalidParameter("gap", gap, "a number from 1 to 10⁹")
+    return float(gap)

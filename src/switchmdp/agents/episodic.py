@@ -26,7 +26,7 @@ from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Range, compiled, index, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
-from switchmdp.restarts import NEVER, Calibrated, Cubic, Evidence, Never, Periodic, Told
+from switchmdp.restarts import NEVER, Calibrated, Cubic, Never, Periodic, Told, ToldPairs
 from switchmdp.restarts.schedules import mark_all
 from switchmdp.restarts.splits import Splits
 
@@ -79,6 +79,25 @@ def _due(rule: Any, since: int) -> int:
 class Episodic(PolicyAgent):
     """Learns in episodes, from components.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    memory
+        The component that counts steps.
+    plausible
+        The plausible set or posterior, which plans.
+    restarts
+        The restart rule, or a detector.
+    episodes
+        The episode rule; by default `Doubling`.
+    exploration
+        What the agent tries beyond the plan; by default nothing.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> from switchmdp.memory import Window
     >>> from switchmdp.plausible import L1Ball
     >>> from switchmdp.restarts import Periodic
@@ -121,11 +140,11 @@ class Episodic(PolicyAgent):
             require(offers, f"{name} must offer {', '.join(verbs)}")
         check_policy_and_log(self)
         rule, since = self.restarts, self.since
-        if isinstance(rule, (Calibrated, Evidence, Splits)):
+        if isinstance(rule, (Calibrated, Splits)):
             require(rule.seen <= self.logged, "the restart rule has seen more than was logged")
             behind = self.logged - rule.seen
             require(rule.clock + behind == self.clock, "the restart rule's clock is wrong")
-        if type(rule) in (Never, Periodic, Cubic, Told):
+        if type(rule) in (Never, Periodic, Cubic, Told, ToldPairs):
             due = since < self.restart_at == _due(rule, since)
             require(due, "restart_at must be the next step of the schedule")
 
@@ -224,11 +243,11 @@ class Episodic(PolicyAgent):
         t = self.clock - self.since + 1
         self.plausible.plan(self.starts, counts, t, choice)
         visits, episodes = counts.visits, self.episodes
+        self.end_at = episodes.end(self.clock, self.since)
         for s in range(quota.size):
             pair = index(choice[index(s)])
             known = min(visits[pair], counts.reward_visits(pair))
             quota[index(s)] = max(1, episodes.quota(known))
-        self.end_at = episodes.end(self.clock, self.since)
         self.exploration.adjust(self.starts, counts, t, choice, quota)
 
     def worth(self, state: int, action: int) -> float:

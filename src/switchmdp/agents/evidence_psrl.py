@@ -2,8 +2,9 @@
 
     Memory      rewards and successors of each pair since their last     agents.Recall
                 change, or those of an earlier configuration that is back
-    Policy      the best one of an MDP drawn from the posterior          plausible.Posterior
-    Episodes    end when a pair's visits double, or after √(2n) steps    agents.episodes.Rooted
+    Policy      the best one of an MDP drawn from a posterior, slightly  plausible.Posterior
+                sharper than the true one because probes explore too
+    Episodes    end when a pair's visits double, or after √n steps       agents.episodes.Rooted
     Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
                 suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
@@ -21,14 +22,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents.directed_probes import DirectedProbes
 from switchmdp.agents.episodes import Rooted
 from switchmdp.agents.episodic import Episodic
-from switchmdp.agents.exploration import Probes
+from switchmdp.agents.exploration import DirectedProbes
 from switchmdp.agents.recall import Recall
 from switchmdp.compiled import compiled
 from switchmdp.plausible import posterior_for
 from switchmdp.restarts import Calibrated
+
+SHARPNESS = 1.2  # of the posterior
 
 
 @compiled
@@ -42,8 +44,6 @@ class EvidencePSRL(Episodic):
         share: how much probes may cost, relative to the regret of learning. 0: no probes.
         seed: of the draws from the posterior. `simulate` replaces it by the seed of the run.
         available: which actions each state has, a (states, actions) mask. By default all.
-        gap: use probes that wait until the policy comes by (`agents.Probes`), as in earlier
-            versions; `share` is then ignored.
 
     Raises:
         InvalidParameter: a parameter has the wrong type or is out of range.
@@ -57,12 +57,9 @@ class EvidencePSRL(Episodic):
     def __init__(
         self, n_states: Any, n_actions: Any, *,
         delta: float = 0.01, share: float = 0.06, seed: int = 0, available: Any = None,
-        gap: float | None = None,
     ) -> None:  # fmt: skip
-        # With a gap, probes wait until the policy comes by, as in earlier versions.
-        exploration: Any = DirectedProbes(share, delta) if gap is None else Probes(gap, delta)
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Recall(), plausible=posterior_for(n_states, seed), episodes=Rooted(),
-            restarts=Calibrated(delta), exploration=exploration,
+            memory=Recall(), plausible=posterior_for(n_states, seed, SHARPNESS), episodes=Rooted(),
+            restarts=Calibrated(delta), exploration=DirectedProbes(share, delta),
         )  # fmt: skip

@@ -1,27 +1,41 @@
-"""Exploration beyond the plan: none, or from time to time pairs that the plan no longer visits.
+"""Exploration beyond the plan: none, or probes of pairs that the policy no longer visits.
 
-An agent that follows one policy never notices that another action has become better. Probes look
-for such changes, at a price. `DirectedProbes` (`directed_probes`) travel to the pairs that they
-test. `Probes` wait until the policy comes by.
+An agent that follows one policy never notices that another action has become better. So from time
+to time it leaves its policy, goes to a pair that it has not visited for long (`routes`), tries it,
+and compares the data since with the data before by a Bayes factor b. Wald's sequential test says
+when to stop:
 
-From time to time every pair that was visited before, but not since the last round (in the first
-round, none), is *opened*. The agent tries an open pair once when it next visits its state, and then
-compares the data since with the data before, by the Bayes factor b of rewards and successors
-together (`restarts.bayes_factors` treats them separately). Wald's sequential test (1945) says when
-to stop:
+    b < 1                      no better: back to the policy, usually after one visit
+    b > n k (k + 1) / δ        changed: the past of the pair is forgotten (n pairs, k-th n tests)
+    otherwise                  tried again, up to 2 + 4 log b visits
 
-    b < 1                          unchanged: closed, usually after one visit
-    b > n k (k + 1) / δ            changed: its past is forgotten (n pairs, round k)
-    otherwise                      tried again, up to 2 + 4 log b visits
+What is looked for is an improvement. If the mean reward has changed, it has the prior Beta(2, 1);
+if the row has, it has the learned prior (`plausible.row_prior`). "The reward", "the row" and "both"
+are equally likely, and b is the mean of the three Bayes factors. Without a change, b exceeds
+n k (k + 1)/δ with probability at most δ over all tests until a restart, if the prior of the old law
+is right (Ville's inequality, summed over the tests).
 
-Without a change, b > n k (k+1)/δ has probability at most δ over all pairs and rounds until a
-restart, if the priors are right (Ville's inequality, summed). With a fading memory an open pair is
-closed as soon as its counts fade: probes need a memory that counts whole visits.
+Gaps Δ, the gain ρ and the mean rewards r below are those of the MDP of observed means (`routes`).
 
-Round k comes gap·√n·k² steps after the last detected change. So after t steps there were about √t
-rounds, and the last was about √t steps ago: cost and delay grow alike. More pairs make a round more
-expensive, hence √n. The gap is the only parameter to choose. A false alarm costs little, because
-only one pair is forgotten.
+**Which pair.** The one with the largest  age · √(w / (Δ + 0.02)),  where its age is the time since
+the agent last visited it, and w = max(1 - ρ, 1 - r - Δ) is the most that a change could bring: the
+advantage that it has if its reward becomes 1, or if it also stays in its state. If a visit costs Δ,
+and changes with a worth of w come at random, a rate proportional to √(w/Δ) minimises the cost of
+probes together with the loss until they find something.
+
+**How often.** One parameter, `share`: after t steps, probes may have cost
+
+    share · (1 - ρ) n^(3/4) √t        with n pairs,
+
+where what the first 64 n steps after a restart would have earned is not spent, because learning
+visits all pairs then anyway. If an earlier configuration is recalled, t counts its data too, and
+what they would have earned is not spent either. No change can be worth more than 1 - ρ per step. As
+the sum grows like √t, so does the time between two rounds: cost and delay grow alike. (If pairs
+change at the same rate whatever their number, the best sum grows like n; if problems do, like √n.)
+A find shows that there are changes which only probes can find: from then on the sum grows `ZEAL`
+times as fast, which fades with tests that find nothing.
+
+In a service with many callers the first one who comes to s* takes the probe.
 """
 
 from __future__ import annotations
@@ -32,33 +46,33 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.routes import FAR, UNKNOWN, plan_route, solve_means
 from switchmdp.compiled import (
-    Equals,
     Probability,
     Range,
     Scratch,
     Shape,
     compiled,
+    index,
+    jit,
     make_scratch,
     require,
 )
-from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.bayes_factors import log_moves, log_rewards
-from switchmdp.restarts.evidence import NOISE, WIDEST
-from switchmdp.validation import check_positive, check_probability
+from switchmdp.plausible.posterior import HIGHEST, LOWEST
+from switchmdp.plausible.row_prior import learn_concentration
+from switchmdp.special_functions import log_gamma, log_rising
+from switchmdp.validation import check_not_negative, check_probability
 
 NO_PAIR = -1
 NO_STATE = -1
-
-
-def period_of(gap: float, n_pairs: int) -> float:
-    """The steps until the first round; round k comes after k² times as many.
-
-    >>> period_of(350, 16)
-    1400.0
-    """
-    return gap * math.sqrt(n_pairs)
+CHEAP = 0.02  # gaps far below this are as good as none
+EARLY = 64  # steps per pair after a restart, in which learning visits all pairs anyway
+ZEAL = 5.0
+FADES = 8.0  # rounds over all pairs without a find until the zeal has faded
+FEWEST, SHARE_OF_TIME = 32, 16  # steps between two looks: 32, and a sixteenth of the time
+CANDIDATES = 4  # pairs to which a route is looked for
+NOISE = 1e-6  # sums of rewards are rounded
 
 
 @compiled
@@ -85,132 +99,262 @@ class AsPlanned:
 
 
 @compiled
-class Probes:
-    """Tries pairs that the policy does not visit, at steps gap·√n·k² with n pairs."""
+class DirectedProbes:
+    """Probes that travel to pairs which the policy no longer visits.
 
-    gap: Annotated[float, Range(1.0, below=math.inf)]
+    >>> DirectedProbes(share=0.2).share
+    0.2
+    """
+
+    share: Annotated[float, Range(0.0, below=math.inf)]
     delta: Probability
-    turn: Annotated[int, Range(1, below=2**31)]
-    width: Annotated[int, Equals(f"min(states, {WIDEST})")]
+    target: Annotated[int, Range(NO_PAIR, below="pairs")]
+    goal: Annotated[int, Range(NO_STATE, below="states")]
     found: Annotated[int, Range(NO_PAIR, below="pairs")]
-    opened: Annotated[int, Range(0, below=2**53)]
-    period: Annotated[float, Range(1.0, below=math.inf)]
-    open: Annotated[NDArray[np.bool_], Shape("pairs")]
-    last: Annotated[NDArray[np.int64], Shape("pairs"), Range(0)]
-    before: Annotated[NDArray[np.float64], Shape("pairs", "2 + width"), Range(-NOISE, 2.0**53)]
-    now: Annotated[NDArray[np.float64], Shape("2 + width"), Scratch()]
-    none: Annotated[NDArray[np.float64], Shape("width"), Scratch()]
+    opened: Annotated[int, Range(0, 2**53)]
+    give_up: Annotated[int, Range(0, 2**54)]
+    look: Annotated[int, Range(0, 2**54)]
+    tests: Annotated[int, Range(0, 2**53)]
+    zeal: Annotated[float, Range(1.0, ZEAL)]
+    funds: Annotated[float, Range(-(2.0**60), 2.0**60)]  # what may be spent
+    price: Annotated[float, Range(0.0, 2.0**60)]  # of the test that is under way
+    earned: Annotated[float, Range(0.0, 2.0**53)]  # √ of the steps for which funds were granted
+    wanted: Annotated[float, Range(0.0, 2.0**60)]  # the price of a test that was too expensive
+    gain: Annotated[float, Range(0.0, 1.0)]
+    concentration: Annotated[float, Range(LOWEST, HIGHEST)]
+    learned_at: Annotated[int, Range(0, 2**53)]
+    solved: Annotated[int, Range(0, 2**53)]  # the time at which the gaps were computed
+    time: Annotated[int, Range(0, 2**53)]
+    seen: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 2.0**53)]
+    last: Annotated[NDArray[np.int64], Shape("pairs"), Range(-(2**53), 2**53)]
+    before: Annotated[NDArray[np.float64], Shape("states + 2"), Range(0.0, 2.0**53)]
+    route: Annotated[NDArray[np.int64], Shape("states"), Range(0, below="pairs")]
+    bias: Annotated[NDArray[np.float64], Shape("states"), Range(-1e15, 1e15)]
+    gaps: Annotated[NDArray[np.float64], Shape("pairs"), Range(-1.0, 2.0**60)]
+    now: Annotated[NDArray[np.float64], Shape("states + 2"), Scratch()]
+    cost: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    means: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
 
-    def __init__(self, gap: float = 350.0, delta: float = 0.01) -> None:
-        if check_positive("gap", gap) < 1.0:
-            raise InvalidParameter("gap", gap, "a number >= 1")
-        self.gap, self.delta = float(gap), check_probability("delta", delta)
-        self.turn, self.found, self.opened = 1, NO_PAIR, 0
+    def __init__(self, share: float = 0.06, delta: float = 0.01) -> None:
+        self.share = check_not_negative("share", share)
+        self.delta = check_probability("delta", delta)
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
-        self.width = min(pairs.n_states, WIDEST)
-        self.period = period_of(self.gap, pairs.n_pairs)
-        self.open = np.zeros(pairs.n_pairs, np.bool_)
+        self.target, self.goal, self.found = NO_PAIR, NO_STATE, NO_PAIR
+        self.opened, self.give_up, self.look, self.tests = 0, 0, 0, 0
+        self.zeal, self.funds, self.price, self.earned = 1.0, 0.0, 0.0, 0.0
+        self.wanted, self.gain, self.solved, self.time = 0.0, 0.0, 0, 0
+        self.concentration, self.learned_at = 1.0, 0
+        self.seen = np.zeros(pairs.n_pairs)
         self.last = np.zeros(pairs.n_pairs, np.int64)
-        self.before = np.zeros((pairs.n_pairs, 2 + self.width))
+        self.before = np.zeros(pairs.n_states + 2)
+        self.route = pairs.starts[:-1].copy()
+        self.bias, self.gaps = np.zeros(pairs.n_states), np.full(pairs.n_pairs, -1.0)
         make_scratch(self, pairs)
 
     def grow(self, pairs: Pairs, place: Any) -> None:
-        """Make room for more pairs; open pairs are closed."""
+        """Make room for more pairs; a probe that is under way is given up."""
+        zeal = self.zeal
         self.allocate(pairs)
-        self.found = NO_PAIR
+        self.zeal = zeal
 
     def check_invariants(self) -> None:
-        """The period follows from the gap."""
-        require(self.period == period_of(self.gap, self.open.size), "Probes.period is wrong")
+        """A test that is under way has a pair and its state."""
+        agree = (self.target == NO_PAIR) == (self.goal == NO_STATE)
+        require(agree, "DirectedProbes.goal does not fit its target")
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
-        """Test the pairs that were tried, and send the new episode to the open pairs."""
-        # `turn` is that of the next round, k + 1.
-        looks = self.open.size * (self.turn - 1.0) * self.turn
-        threshold = math.log(max(1.0, looks) / self.delta)
-        open_pairs, visits, last, before = self.open, counts.visits, self.last, self.before
-        any_open = False
-        for pair in range(open_pairs.size):
-            if open_pairs[pair]:
-                any_open = True
-                if visits[pair] != before[pair, 0]:
-                    self.judge(counts, pair, threshold)
-                    if self.found != NO_PAIR:
-                        return  # the other open pairs are tried later
-        if t >= self.period * self.turn * self.turn:
-            while t >= self.period * self.turn * self.turn:  # a restart may keep many steps
-                self.turn += 1
-            self.opened = t
-            for pair in range(open_pairs.size):
-                # The visits may have fallen: the memory may forget.
-                stale = 0 < visits[pair] <= last[pair]
-                open_pairs[pair] = stale
-                last[pair] = visits[pair]
-                if stale:
-                    any_open = True
-                    self.read(counts, pair)
-                    for j in range(self.now.size):
-                        before[pair, j] = self.now[j]
-        if any_open:
+        """Test a pair that was tried, choose the next, and send the new episode there."""
+        visits, seen, last = counts.visits, self.seen, self.last
+        earlier = min(0, t - self.time)  # negative after a restart: ages stay what they were
+        self.time = t
+        for pair in range(seen.size):
+            last[index(pair)] += earlier
+            if visits[index(pair)] != seen[index(pair)]:
+                seen[index(pair)], last[index(pair)] = visits[index(pair)], t
+        if self.target != NO_PAIR:
+            if visits[self.target] != self.before[0]:
+                self.judge(counts)
+                if self.found != NO_PAIR:
+                    return
+            elif not self.opened <= t < self.give_up:
+                self.close()
+        if self.target == NO_PAIR and t >= self.look:
+            self.choose(starts, counts, t)
+        if self.target != NO_PAIR:
+            route = self.route
             for s in range(choice.size):
+                if starts[index(s)] <= route[index(s)] < starts[index(s + 1)]:
+                    choice[index(s)] = route[index(s)]
+            quota[self.goal] = 1
+
+    def choose(self, starts: Any, counts: Any, t: int) -> None:
+        """Choose a pair whose test is affordable, and plan the way; or say when to look again."""
+        visits, gaps, means, cost = counts.visits, self.gaps, self.means, self.cost
+        self.look = t + max(FEWEST, t // SHARE_OF_TIME)
+        total = 0.0
+        for pair in range(visits.size):
+            total += visits[pair]
+        if total <= 0.0:
+            return
+        n_pairs = float(visits.size)
+        scale = math.sqrt(n_pairs * math.sqrt(n_pairs))
+        rate = self.share * self.zeal * (1.0 - self.gain) * scale
+        # Only steps since the restart count, not the data that were kept or recalled.
+        recalled = math.sqrt(max(0.0, total - t))
+        if t >= EARLY * n_pairs:
+            self.funds += rate * max(0.0, math.sqrt(total) - max(self.earned, recalled))
+        self.earned = math.sqrt(total)
+        if self.funds < self.wanted:
+            return
+        for pair in range(means.size):
+            n = counts.reward_visits(pair)
+            means[pair] = (counts.mean(pair) * n + 0.5) / (n + 1.0)
+        if not self.solved <= t < self.solved + max(FEWEST, self.solved // SHARE_OF_TIME):
+            self.solved = t
+            if not self.learned_at <= t < self.learned_at + (self.learned_at + 1) // 2:
+                self.learned_at = t
+                self.concentration = learn_concentration(
+                    counts.offset, counts.used, counts.count, self.bias.size
+                )
+            self.gain = solve_means(
+                starts, counts.offset, counts.used, counts.target, counts.count, means, self.bias,
+                cost, gaps,
+            )  # fmt: skip
+        gain, work = self.gain, 0
+        for pair in range(counts.used.size):
+            work += counts.used[pair]
+        for _ in range(CANDIDATES):
+            best, target, goal = 0.0, NO_PAIR, NO_STATE
+            for s in range(starts.size - 1):
+                known = False
                 for pair in range(starts[s], starts[s + 1]):
-                    if open_pairs[pair]:
-                        choice[s], quota[s] = pair, 1
-                        break
+                    known = known or gaps[pair] >= 0.0
+                if not known:
+                    continue  # the agent has never been there
+                for pair in range(starts[s], starts[s + 1]):
+                    gap = gaps[pair] if gaps[pair] >= 0.0 else UNKNOWN
+                    worth = max(1.0 - gain, 1.0 - means[pair] - gap)
+                    score = (t - self.last[pair]) * math.sqrt(worth / (gap + CHEAP))
+                    if gap > 0.0 and score > best:
+                        best, target, goal = score, pair, s
+            if target == NO_PAIR:
+                return
+            plan_route(
+                starts, counts.offset, counts.used, counts.target, counts.count, gaps, target,
+                goal, cost, self.route,
+            )  # fmt: skip
+            price, reached = 0.0, 0.0  # from where the agent has been most
+            for s in range(starts.size - 1):
+                if cost[s] < FAR:
+                    for pair in range(starts[s], starts[s + 1]):
+                        price += visits[pair] * cost[s]
+                        reached += visits[pair]
+            if reached > 0.5 * total:
+                self.wanted = price / reached
+                if self.wanted <= self.funds:
+                    self.open(counts, t, target, goal, self.wanted)
+                    # There may be funds for more. But planning must not take most of the time.
+                    self.look, self.wanted = t + work // 4, 0.0
+                return  # or wait until it is affordable
+            gaps[target] = 0.0  # there is no way
+
+    def open(self, counts: Any, t: int, target: int, goal: int, price: float) -> None:
+        """Start a test."""
+        self.target, self.goal, self.opened, self.price = target, goal, t, price
+        self.give_up = t + 100 + min(20 * self.bias.size, 2000)
+        self.tests += 1
+        self.funds -= price
+        self.read(counts, target)
+        for j in range(self.now.size):
+            self.before[j] = self.now[j]
+
+    def close(self) -> None:
+        """End a test that has found nothing."""
+        self.target, self.goal = NO_PAIR, NO_STATE
+        self.zeal = max(1.0, self.zeal * (1.0 - 1.0 / (FADES * self.seen.size)))
 
     def read(self, counts: Any, pair: int) -> None:
         """Read the visits, rewards and successors of a pair."""
         now = self.now
         now[0] = counts.visits[pair]
         now[1] = counts.mean(pair) * counts.reward_visits(pair)
-        for j in range(self.width):
-            now[2 + j] = 0.0
+        for j in range(2, now.size):
+            now[j] = 0.0
         for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
-            now[2 + counts.target[k] % self.width] += counts.count[k]
+            now[index(2 + np.int64(counts.target[k]))] += counts.count[k]
 
-    def judge(self, counts: Any, pair: int, threshold: float) -> None:
-        """Wald's test of an open pair."""
-        self.read(counts, pair)
-        now, before = self.now, self.before[pair]
-        since = now[0] - before[0]
+    def judge(self, counts: Any) -> None:
+        """Wald's test of the target."""
+        self.read(counts, self.target)
+        now, before = self.now, self.before
         for j in range(now.size):
             if now[j] < before[j] - NOISE:  # the memory has forgotten a part of it
-                self.open[pair] = False
+                self.close()
                 return
-        # A memory may hold other numbers of rewards and of successors.
-        rewarded = counts.reward_visits(pair)
-        if rewarded < since:
-            self.open[pair] = False
+        n_states, alpha = now.size - 2, self.concentration
+        since, rewarded = now[0] - before[0], counts.reward_visits(self.target)
+        # The memory has forgotten rewards only, or has recalled an earlier configuration.
+        if rewarded < since or since > self.time - self.opened:
+            self.close()
             return
-        log_b = log_rewards(rewarded - since, before[1]) - log_rewards(rewarded, now[1])
-        log_b += log_rewards(since, now[1] - before[1])
-        log_b += log_moves(before[0], before[2:], self.none)
-        log_b += log_moves(since, now[2:], before[2:]) - log_moves(now[0], now[2:], self.none)
-        if log_b > threshold:
-            self.found = pair
-        elif log_b < 0.0 or since >= 2.0 + 4.0 * log_b:
-            self.open[pair] = False
+        log_b = log_beta(1.0, rewarded - since, before[1]) - log_beta(1.0, rewarded, now[1])
+        log_b += log_beta(2.0, since, now[1] - before[1]) - log_beta(2.0, 0.0, 0.0)
+        whole = n_states * alpha
+        log_p = log_rising(whole, now[0])
+        log_p -= log_rising(whole, before[0]) + log_rising(whole, since)
+        for j in range(2, now.size):
+            if now[j] > before[j]:
+                log_p += log_rising(alpha, now[j] - before[j])
+                log_p += log_rising(alpha, before[j]) - log_rising(alpha, now[j])
+        log_b = log_any_of(log_b, log_p)
+        n_pairs = float(self.seen.size)
+        turn = 1.0 + math.floor((self.tests - 1.0) / n_pairs)
+        if log_b > math.log(n_pairs * turn * (turn + 1.0) / self.delta):
+            self.found, self.zeal = self.target, ZEAL
+        elif before[0] == 0.0 or log_b < 0.0 or since >= 2.0 + 4.0 * log_b:
+            self.close()
+        else:
+            self.funds -= self.price  # once more
 
     def alarmed(self) -> bool:
         """Whether a pair has been found changed."""
         return self.found != NO_PAIR
 
     def suspect(self, suspects: Any, t: int) -> int:
-        """Mark the changed pair; returns how many steps ago it was opened."""
+        """Mark the changed pair; returns how many steps ago its test began."""
         for pair in range(suspects.size):
             suspects[pair] = pair == self.found
         return max(0, t - self.opened)
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets these pairs."""
-        self.turn, self.found, self.opened = 1, NO_PAIR, 0
+        everything = True
         for pair in range(suspects.size):
-            self.open[pair] = False
-            if suspects[pair]:
-                self.last[pair] = 0
+            everything = everything and suspects[pair]
+        if everything:
+            self.funds, self.earned, self.wanted, self.tests = 0.0, 0.0, 0.0, 0
+        self.target, self.goal, self.found = NO_PAIR, NO_STATE, NO_PAIR
+        self.opened, self.give_up, self.look = 0, 0, 0
 
     def destination(self) -> int:
-        """None: these probes wait until the policy comes by."""
-        return NO_STATE
+        """The state to which the agent travels, or NO_STATE."""
+        return self.goal
+
+
+@jit
+def log_beta(a: float, n: float, total: float) -> float:
+    """log B(a + R, 1 + N - R): the rewards of a pair whose mean has the prior Beta(a, 1)."""
+    successes = max(0.0, total)
+    failures = max(0.0, n - total)  # a sum of parts may be rounded up
+    return log_gamma(a + successes) + log_gamma(1.0 + failures) - log_gamma(a + 1.0 + n)
+
+
+@jit
+def log_any_of(log_rewards: float, log_row: float) -> float:
+    """log of the mean Bayes factor of "the rewards, the row, or both have changed"."""
+    both = log_rewards + log_row
+    top = max(both, max(log_rewards, log_row))
+    total = math.exp(log_rewards - top) + math.exp(log_row - top) + math.exp(both - top)
+    return top + math.log(total / 3.0)

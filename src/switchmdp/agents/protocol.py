@@ -21,9 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import Increasing, Range, Shape, require
+from switchmdp.display import html_table, present
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
 from switchmdp.validation import check_index, check_integer
+
+# What `dir(agent)` lists, as far as an agent has it. All other members are for the simulation loop,
+# the decision service and machine code.
+PUBLIC = (
+    "act", "episode", "exploration", "episodes", "gain", "grow", "memory", "n_actions", "n_states",
+    "observe", "pairs", "plausible", "plot", "policy", "reseed", "restarts", "reward_estimates",
+    "reward_radii", "save", "since", "start_over", "t", "transition_counts",
+    "transition_estimates", "transition_radii", "visits",
+)  # fmt: skip
 
 
 @runtime_checkable
@@ -138,6 +148,35 @@ class Agent:
     def pairs(self) -> Pairs:
         """The state-action pairs that the agent knows."""
         return Pairs(self.n_states, self.n_actions, self.starts, self.actions)
+
+    def __dir__(self) -> list[str]:
+        """What a user needs: the members in `PUBLIC`, and all that a user's own class adds."""
+        listed = {name for name in object.__dir__(self) if name.startswith("_") or name in PUBLIC}
+        for cls in type(self).__mro__:
+            if cls.__module__.partition(".")[0] != "switchmdp":
+                listed.update(vars(cls))
+        return sorted(listed)
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, Any] = {"states": self.n_states, "actions": self.n_actions}
+        names = ("t", "memory", "plausible", "restarts", "episodes", "exploration")
+        rows |= {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return html_table(type(self).__name__, rows)
+
+    def plot(self) -> Any:
+        """Draw visits and estimated rewards of each state and action (extra `plot`).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure. A frame marks the action of the current policy in each state.
+
+        Raises
+        ------
+        InvalidParameter
+            If the agent has no estimates.
+        """
+        return present("plot", self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to a file that `agents.load` reads."""

@@ -38,6 +38,21 @@ from switchmdp.validation import check_integer, check_not_negative, check_positi
 class QLearning(Agent):
     """Optimistic Q-learning, restarted every `period` steps (never, if not given).
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    period
+        The number of steps from one restart to the next.
+    span
+        H. The discount is 1 - 1/H.
+    bonus
+        c, the factor of the bonus.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = QLearning(5, 3, period=20_000)
     >>> agent.act(0), agent.t, float(agent.q[0])
     (0, 1, 100.0)

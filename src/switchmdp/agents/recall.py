@@ -6,12 +6,17 @@ log Bayes factor of "c again" against "new" is, under a uniform prior,
 
     Σ over what was forgotten of  log m(c + since) - log m(c) - log m(since)
 
-with m the Dirichlet-multinomial probability of successors, or the Beta-binomial one of rewards
-(`restarts.bayes_factors`). If it exceeds 10 for the best c, the counts of c are added to those of
-the forgotten data. The test is repeated as data come in, 16, 32, 64, … steps after the alarm, with
-the data since the alarm alone: so a configuration that was recalled by mistake is withdrawn again.
-After 16 n steps with n pairs nothing is recalled any more: by then the agent follows a good policy,
-and good policies of different configurations earn similar rewards.
+with m the Dirichlet-multinomial probability of successors, or the Beta-binomial one of rewards. If
+it exceeds 10 for the best c, the counts of c are added to those of the forgotten data. One clear
+contradiction is a veto, however much the other pairs agree: c is not considered if the data of one
+stream (the rewards, or the row, of one pair) favour "new" by a factor above 2n/δ with n pairs and
+δ = 0.01. If c is back and the prior is right, that has probability at most δ at one test, by
+Markov's inequality.
+
+The test is repeated as data come in, 16, 32, 64, … steps after the alarm, with the data since the
+alarm alone: so a configuration that was recalled by mistake is withdrawn again. After 16 n steps
+with n pairs nothing is recalled any more: by then the agent follows a good policy, and good
+policies of different configurations earn similar rewards.
 
 **Library.** At most 8 configurations, and 2²² counts of successors. A configuration that was
 recognised is stored in its old place, and one that matches another when it ends is merged with it.
@@ -25,6 +30,7 @@ visited may differ in others. Detectors and probes notice that later, as after a
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,10 +40,11 @@ from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import HIGH, Apart
 from switchmdp.memory.counts import BOTH, MOST_VISITS, REWARDS, ROWS
-from switchmdp.restarts.bayes_factors import log_factorial, log_rewards
+from switchmdp.special_functions import log_factorial, log_rewards
 
 PLACES, ENTRIES = 8, 2**22
 EVIDENCE = 10.0
+DELTA = 0.01  # of the veto
 LATEST = 16  # steps per pair until a configuration must be recognised
 SHORTEST = 32  # steps per pair of a configuration that is stored
 NONE = -1
@@ -105,6 +112,7 @@ class Recall(Apart):
 
     def absorb(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
         """Count the n steps of a log, and compare with the library if that is due."""
+        self.counts.learn_noise(pairs, rewards, n)
         self.absorb_steps(pairs, nexts, rewards, n)
         if self.waits and self.total >= self.check_at:
             self.recognise()
@@ -140,25 +148,33 @@ class Recall(Apart):
         return kept
 
     def evidence(self, place: int, rewarded: Any, means: Any, visits: Any, count: Any) -> float:
-        """The log Bayes factor of "this configuration again" of some data, where they are open."""
+        """The log Bayes factor of "this configuration again" of some data, where they are open.
+
+        It is -inf if one stream contradicts.
+        """
         total, width = 0.0, self.past_count.shape[2]
+        veto = -math.log(2.0 * visits.size / DELTA)
         for pair in range(visits.size):
+            of_rewards, of_row = 0.0, 0.0
             n, m = float(self.past_rewarded[place, pair]), float(rewarded[pair])
             if self.open_rewards[pair] and n > 0.0 and m > 0.0:
                 high, low = self.past_high[place, pair], self.past_low[place, pair]
                 past = min(n, high / HIGH + low / HIGH / HIGH)
                 earned = min(m, means[pair] * m)
-                total += log_rewards(n + m, past + earned)
-                total -= log_rewards(n, past) + log_rewards(m, earned)
+                of_rewards = log_rewards(n + m, past + earned)
+                of_rewards -= log_rewards(n, past) + log_rewards(m, earned)
             n, m = float(self.past_visits[place, pair]), float(visits[pair])
             if self.open_rows[pair] and n > 0.0 and m > 0.0:
-                total += log_factorial(width - 1.0 + n) + log_factorial(width - 1.0 + m)
-                total -= log_factorial(width - 1.0 + n + m) + log_factorial(width - 1.0)
+                of_row = log_factorial(width - 1.0 + n) + log_factorial(width - 1.0 + m)
+                of_row -= log_factorial(width - 1.0 + n + m) + log_factorial(width - 1.0)
                 for j in range(width):
                     past_moves, moves = self.past_count[place, pair, j], count[pair * width + j]
                     if past_moves > 0 and moves > 0:
-                        total += log_factorial(past_moves + moves)
-                        total -= log_factorial(past_moves) + log_factorial(moves)
+                        of_row += log_factorial(past_moves + moves)
+                        of_row -= log_factorial(past_moves) + log_factorial(moves)
+            if min(of_rewards, of_row) < veto:
+                return -np.inf
+            total += of_rewards + of_row
         return total
 
     def best_match(self, rewarded: Any, means: Any, visits: Any, count: Any) -> int:

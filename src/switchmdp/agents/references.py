@@ -1,9 +1,11 @@
-"""References for comparisons.
+"""References for comparisons: agents that know more than others, and one that learns nothing.
 
-    Omniscient  knows every configuration and when it is active, and plays its optimal policy.
-    Random      chooses uniformly among the available actions.
-
-Agents that know the change points, but not the configurations, are in `oracle`.
+Omniscient       knows every configuration and when it is active, and plays its optimal policy.
+Oracle…          know the change points, but not the configurations, and restart there. Between
+                 two change points each is the agent of its paper, with that paper's guarantee,
+                 if any. The difference to it is the cost of not knowing when changes come.
+OraclePairsPSRL  also knows which pairs change, and forgets only those.
+Random           chooses uniformly among the available actions.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.episodes import Growing
+from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Increasing, RandomWords, Range, Shape, compiled, require
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
+from switchmdp.memory import Apart, Everything, EverythingWithVariance
 from switchmdp.planning.gain import optimal_policies
+from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball, posterior_for
 from switchmdp.randomness import below, stream
+from switchmdp.restarts import Told, ToldPairs
 from switchmdp.validation import check_integer
 
 
@@ -25,6 +32,13 @@ from switchmdp.validation import check_integer
 class Omniscient(Agent):
     """Plays the optimal policy of whichever configuration is active.
 
+    Parameters
+    ----------
+    problem
+        The problem, with all its configurations and change points.
+
+    Examples
+    --------
     >>> from switchmdp.mdp import MDP
     >>> Omniscient(MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])).act(0)
     1
@@ -79,6 +93,17 @@ class Omniscient(Agent):
 class Random(Agent):
     """Chooses uniformly among the available actions.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    seed
+        Of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> Random(5, 3, seed=1).act(0) in (0, 1, 2)
     True
     """
@@ -114,3 +139,215 @@ class Random(Agent):
     def t(self) -> int:
         """The step that comes next, from 1."""
         return self.clock
+
+
+@compiled
+class OracleUCRL2(Episodic):
+    """UCRL2 with known change points: restarts at each of them.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> OracleUCRL2(5, 3, change_points=[50_000], delta=0.1).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, delta: float = 0.05, width: float = 1.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=L1Ball(delta, width=width), restarts=Told(change_points),
+        )  # fmt: skip
+
+
+@compiled
+class OracleUCRL2B(Episodic):
+    """UCRL2B with known change points: restarts at each of them.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> OracleUCRL2B(5, 3, change_points=[50_000]).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, delta: float = 0.05, width: float = 1.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=EverythingWithVariance(),
+            plausible=Bernstein(delta, width=width), restarts=Told(change_points),
+        )  # fmt: skip
+
+
+@compiled
+class OracleUCRL3(Episodic):
+    """UCRL3 with known change points: restarts at each of them.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> OracleUCRL3(5, 3, change_points=[50_000]).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, delta: float = 0.05, width: float = 1.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=EverythingWithVariance(),
+            plausible=BernsteinLaplace(delta, width=width), restarts=Told(change_points),
+        )  # fmt: skip
+
+
+@compiled
+class OracleKLUCRL(Episodic):
+    """KL-UCRL with known change points: restarts at each of them.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> OracleKLUCRL(5, 3, change_points=[50_000]).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, delta: float = 0.05, width: float = 1.0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=KLBall(delta, width=width), restarts=Told(change_points),
+        )  # fmt: skip
+
+
+@compiled
+class OraclePSRL(Episodic):
+    """Posterior sampling with known change points: restarts at each of them.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    seed
+        Of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> OraclePSRL(5, 3, change_points=[50_000]).restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Everything(), plausible=posterior_for(n_states, seed),
+            restarts=Told(change_points), episodes=Growing(),
+        )  # fmt: skip
+
+
+@compiled
+class OraclePairsPSRL(Episodic):
+    """Posterior sampling that knows the change points and what changes there.
+
+    At a change point it forgets the rewards, or the transition row, of exactly the pairs whose mean
+    reward, or row, changes. `changed_pairs` has a row for each change point and a column for each
+    pair: 0 no change, 1 both, 2 the reward, 3 the transition row; by default everything changes.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    change_points
+        The steps at which the agent restarts.
+    changed_pairs
+        What changes at each change point; see above.
+    seed
+        Of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
+    >>> agent = OraclePairsPSRL(2, 1, change_points=[50_000], changed_pairs=[[0, 2]])
+    >>> agent.restart_at
+    50000
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        change_points: Any, changed_pairs: Any = None, seed: int = 0, available: Any = None,
+    ) -> None:  # fmt: skip
+        Episodic.__init__(
+            self, n_states, n_actions, available=available,
+            memory=Apart(), plausible=posterior_for(n_states, seed),
+            restarts=ToldPairs(change_points, changed_pairs), episodes=Growing(),
+        )  # fmt: skip
+
+    def restart_if_due(self) -> bool:
+        """Forget what changes at this step."""
+        if self.clock < self.restart_at:
+            return False
+        self.absorb()
+        suspects = self.no_suspects()
+        self.forget_suspects(suspects, self.restarts.suspect(suspects))
+        return True

@@ -12,20 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmdp.agents.borl import BORL, PaperBORL
-from switchmdp.agents.detector_ucrl import GLRUCRL, RBOCPDUCRL2
+from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3
+from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2
 from switchmdp.agents.evidence_psrl import EvidencePSRL
+from switchmdp.agents.imed_rl import IMEDRL
 from switchmdp.agents.master import MASTER
-from switchmdp.agents.oracle import (
+from switchmdp.agents.protocol import Agent
+from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
+from switchmdp.agents.q_learning import QLearning
+from switchmdp.agents.references import (
+    Omniscient,
     OracleKLUCRL,
+    OraclePairsPSRL,
     OraclePSRL,
     OracleUCRL2,
     OracleUCRL2B,
     OracleUCRL3,
+    Random,
 )
-from switchmdp.agents.protocol import Agent
-from switchmdp.agents.psrl import GLRPSRL, PSRL, SWPSRL, FadingPSRL
-from switchmdp.agents.q_learning import QLearning
-from switchmdp.agents.references import Omniscient, Random
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.swucrl_cw import SWUCRL2CW
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
@@ -71,12 +75,16 @@ AGENTS = Registry(
         "master-ucrl": MASTER,
         "oracle": OracleUCRL2,
         "glr-ucrl": GLRUCRL,
+        "glr-ucrl3": GLRUCRL3,
         "r-bocpd-ucrl2": RBOCPDUCRL2,
+        "calibrated-ucrl3": CalibratedUCRL3,
+        "imed-rl": IMEDRL,
         "psrl": PSRL,
         "sw-psrl": SWPSRL,
         "fading-psrl": FadingPSRL,
         "glr-psrl": GLRPSRL,
         "oracle-psrl": OraclePSRL,
+        "oracle-pairs-psrl": OraclePairsPSRL,
         "told-ucrl2b": OracleUCRL2B,
         "told-ucrl3": OracleUCRL3,
         "told-kl-ucrl": OracleKLUCRL,

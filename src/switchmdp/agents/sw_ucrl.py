@@ -42,6 +42,21 @@ from switchmdp.restarts import Never
 class SWUCRL(Episodic):
     """UCRL2 that remembers the last `window` steps.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    window
+        The number of latest steps that count.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = SWUCRL(5, 3, window=1000, delta=0.1)
     >>> action = agent.act(0)
     >>> agent.observe(0, action, 1.0, 4)
@@ -51,9 +66,9 @@ class SWUCRL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        window: int, delta: float = 0.05, available: Any = None,
+        window: int, delta: float = 0.05, width: float = 1.0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Window(window), plausible=L1Ball(delta), restarts=Never(),
+            memory=Window(window), plausible=L1Ball(delta, width=width), restarts=Never(),
         )  # fmt: skip

@@ -37,6 +37,25 @@ from switchmdp.theory import cw_widening, cw_window
 class SWUCRL2CW(Episodic):
     """UCRL2 on the last `window` steps, with transitions widened by `widening`.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    horizon
+        The number of steps of the run, which the radii know.
+    window
+        The number of latest steps that count.
+    widening
+        η, by which the transition radii are wider; by default that for unknown budgets.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = SWUCRL2CW(5, 3, horizon=100_000)
     >>> agent.memory.window, round(agent.plausible.widening, 4)
     (1602, 0.1266)
@@ -45,7 +64,7 @@ class SWUCRL2CW(Episodic):
     def __init__(
         self, n_states: Any, n_actions: Any, *, horizon: int,
         window: int | None = None, widening: float | None = None, delta: float = 0.05,
-        available: Any = None,
+        width: float = 1.0, available: Any = None,
     ) -> None:  # fmt: skip
         pairs = Pairs.of(n_states, n_actions, available)
         sizes = {"horizon": horizon, "n_states": pairs.n_states, "n_actions": pairs.n_actions}
@@ -53,6 +72,6 @@ class SWUCRL2CW(Episodic):
         eta = cw_widening(horizon=horizon, window=memory.window) if widening is None else widening
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
-            plausible=Widened(delta, horizon=horizon, widening=eta), restarts=Never(),
+            plausible=Widened(delta, horizon=horizon, widening=eta, width=width), restarts=Never(),
             episodes=Multiples(memory.window),
         )  # fmt: skip

@@ -32,16 +32,30 @@ from switchmdp.validation import check_integer, check_probability
 class UCRL2(Episodic):
     """Remembers everything.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> UCRL2(5, 3, delta=0.1).act(2)
     0
     """
 
     def __init__(
-        self, n_states: Any, n_actions: Any, *, delta: float = 0.05, available: Any = None
-    ) -> None:
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, width: float = 1.0, available: Any = None,
+    ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Everything(), plausible=L1Ball(delta), restarts=Never(),
+            memory=Everything(), plausible=L1Ball(delta, width=width), restarts=Never(),
         )  # fmt: skip
 
 
@@ -49,19 +63,38 @@ class UCRL2(Episodic):
 class UCRL2R(Episodic):
     """UCRL2 restarted at ⌈i³/ℓ²⌉, for `changes` = ℓ - 1 changes (or `segments` = ℓ).
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    changes
+        The number of changes, ℓ - 1.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    segments
+        ℓ itself; by default `changes` + 1.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> UCRL2R(5, 3, changes=2, delta=0.1).restart_at
     3
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        changes: int, delta: float = 0.05, segments: int | None = None, available: Any = None,
+        changes: int, delta: float = 0.05, width: float = 1.0, segments: int | None = None,
+        available: Any = None,
     ) -> None:  # fmt: skip
         changes = check_integer("changes", changes, 0, 10**5 - 1)
         ell = changes + 1 if segments is None else check_integer("segments", segments, 1, 10**5)
+        share = check_probability("delta", delta) / ell**2
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),
-            plausible=L1Ball(check_probability("delta", delta) / ell**2), restarts=Cubic(ell),
+            plausible=L1Ball(share, width=width), restarts=Cubic(ell),
         )  # fmt: skip
 
 
@@ -69,15 +102,30 @@ class UCRL2R(Episodic):
 class UCRL2RW(Episodic):
     """UCRL2 restarted every `period` steps.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    period
+        The number of steps from one restart to the next.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> UCRL2RW(5, 3, period=20_000, delta=0.1).restart_at
     20001
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        period: int, delta: float = 0.05, available: Any = None,
+        period: int, delta: float = 0.05, width: float = 1.0, available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
-            memory=Everything(), plausible=L1Ball(delta), restarts=Periodic(period),
+            memory=Everything(), plausible=L1Ball(delta, width=width), restarts=Periodic(period),
         )  # fmt: skip

@@ -3,7 +3,8 @@
 **UCRL2B (Fruit, Pirotta, Lazaric 2020)**: UCRL2 with empirical Bernstein bounds for each entry.
 
     Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
-    Plausible rewards and rows       within √(2 V̂ b/n) + 3b/n of r̂, p̂              Bernstein
+    Plausible rewards and rows       within √(2 V̂ b/n) + 3b/n of r̂, p̂             Bernstein
+    V̂ of the rewards                 their empirical variance     EverythingWithVariance
     Extended value iteration         pouring within intervals             Ranking, Sweeps
 
 In a stationary communicating MDP the set holds the true one with probability 1 - δ (see the set for
@@ -11,14 +12,19 @@ the union), and the regret of an agent of this kind is of order √(D S A Γ T),
 of a pair. Where the world changes it has no guarantee; with a window it is a heuristic whose bounds
 hold in every window in which nothing changes.
 
-**UCRL3 (Bourel, Maillard, Talebi 2020)**: the tightest intervals, on a support kept small.
+**UCRL3 (Bourel, Maillard, Talebi 2020, Algorithm 4)**: time-uniform intervals, on a small support.
 
-    Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
-    Plausible rewards and rows       the smaller of two bounds per entry      BernsteinLaplace
-    Extended value iteration         pouring within intervals, on a near-optimistic support
+    Initialise: δ₀ := δ/(3 + 3S)                                        BernsteinLaplace.terms
+    For episodes k = 1, 2, … do
+      t_k := t; update N, µ̂ and p̂                                          Episodic.absorb
+      c, C := plausible rewards and entries (Section 3.1)           BernsteinLaplace.measure
+      π_k := EVI-NOSS(p̂, c, C, max N, 1/√t_k)          Sweeps, with BernsteinLaplace.allowed
+      While v_k(s_t, π_k(s_t)) < N_k(s_t, π_k(s_t)): follow π_k                     Doubling
 
-One of the two bounds is that of the authors' code and is not proved (see the set), so there is no
-guarantee even where nothing changes; with a window likewise.
+In a stationary communicating MDP its regret is at most, with probability 1 - 4δ (Theorem 1),
+(5 √(Σ D_s² L_{s,a}) + 10 √(SA) + 2D) √(T log(6 S² A √(T+1)/δ)), plus terms of order T^{1/3}; D_s is
+the local diameter and L_{s,a} <= S - 1 the local effective support. Where the world changes it has
+no guarantee; with a window it is a heuristic, as above.
 
 **KL-UCRL (Filippi, Cappé, Garivier 2010)**: UCRL2 with Kullback-Leibler balls.
 
@@ -39,14 +45,27 @@ from typing import Any
 
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.memory import Everything, Window
+from switchmdp.memory import Everything, EverythingWithVariance, Window, WindowWithVariance
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall
 from switchmdp.restarts import Never
 
 
 @compiled
 class UCRL2B(Episodic):
-    """UCRL2 with Bernstein bounds; remembers everything, or the last `window` steps.
+    """UCRL2 with empirical Bernstein bounds; remembers everything, or the last `window` steps.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
 
     >>> UCRL2B(5, 3, delta=0.1).act(2)
     0
@@ -54,18 +73,31 @@ class UCRL2B(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.05, window: int | None = None, available: Any = None,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
     ) -> None:  # fmt: skip
-        memory: Any = Everything() if window is None else Window(window)
+        memory: Any = EverythingWithVariance() if window is None else WindowWithVariance(window)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
-            plausible=Bernstein(delta, windowed=window is not None), restarts=Never(),
+            plausible=Bernstein(delta, windowed=window is not None, width=width), restarts=Never(),
         )  # fmt: skip
 
 
 @compiled
 class UCRL3(Episodic):
-    """UCRL2 with UCRL3's intervals; remembers everything, or the last `window` steps.
+    """UCRL3 with the published confidence set; remembers everything, or the last `window` steps.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
 
     >>> UCRL3(5, 3, delta=0.1).act(2)
     0
@@ -73,12 +105,13 @@ class UCRL3(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.05, window: int | None = None, available: Any = None,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
     ) -> None:  # fmt: skip
-        memory: Any = Everything() if window is None else Window(window)
+        memory: Any = EverythingWithVariance() if window is None else WindowWithVariance(window)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
-            plausible=BernsteinLaplace(delta, windowed=window is not None), restarts=Never(),
+            plausible=BernsteinLaplace(delta, windowed=window is not None, width=width),
+            restarts=Never(),
         )  # fmt: skip
 
 
@@ -86,16 +119,29 @@ class UCRL3(Episodic):
 class KLUCRL(Episodic):
     """UCRL2 with Kullback-Leibler balls; remembers everything, or the last `window` steps.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
     >>> KLUCRL(5, 3, delta=0.1).act(2)
     0
     """
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.05, window: int | None = None, available: Any = None,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
     ) -> None:  # fmt: skip
         memory: Any = Everything() if window is None else Window(window)
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=memory,
-            plausible=KLBall(delta, windowed=window is not None), restarts=Never(),
+            plausible=KLBall(delta, windowed=window is not None, width=width), restarts=Never(),
         )  # fmt: skip

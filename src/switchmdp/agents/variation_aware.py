@@ -58,6 +58,29 @@ class Phases(Schedule):
 class VariationAwareUCRL(Episodic):
     """UCRL2 in phases as long as the variation allows.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    reward_variation
+        V_r, the total variation of the mean rewards.
+    transition_variation
+        V_p, the total variation of the transition rows.
+    diameter
+        An upper bound of every diameter.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    phase_reward_variation
+        The variation of rewards within a phase; 0 is a heuristic.
+    phase_transition_variation
+        The variation of rows within a phase; 0 is a heuristic.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Examples
+    --------
     >>> agent = VariationAwareUCRL(
     ...     5, 3, diameter=2.0, reward_variation=0.06, transition_variation=0.02)
     >>> agent.restart_at
@@ -69,7 +92,7 @@ class VariationAwareUCRL(Episodic):
     def __init__(
         self, n_states: Any, n_actions: Any, *,
         reward_variation: float, transition_variation: float, diameter: float,
-        delta: float = 0.05, phase_reward_variation: float = 0.0,
+        delta: float = 0.05, width: float = 1.0, phase_reward_variation: float = 0.0,
         phase_transition_variation: float = 0.0, available: Any = None,
     ) -> None:  # fmt: skip
         if not is_number(diameter) or not 1.0 <= diameter < math.inf:
@@ -78,7 +101,7 @@ class VariationAwareUCRL(Episodic):
         total += diameter * check_not_negative("transition_variation", transition_variation)
         plausible = Varied(
             delta, reward_variation=phase_reward_variation,
-            transition_variation=phase_transition_variation,
+            transition_variation=phase_transition_variation, width=width,
         )  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available, memory=Everything(),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.version import __version__
@@ -57,9 +58,9 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
 Decorator = Callable[[Any], Any]
 
 
-def option(name: str, text: str, *names: str, **more: Any) -> Decorator:
-    """An option with this help text."""
-    return click.option(name, *names, help=text, **more)
+def option(name: str, text: str, *names: str, shown: str | None = None, **more: Any) -> Decorator:
+    """An option with this help text, which shows its default; `shown` is the default in words."""
+    return click.option(name, *names, help=text, show_default=shown or "default" in more, **more)
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> Any:
@@ -67,14 +68,49 @@ def parsed_by(parse: Callable[[Any], Any]) -> Any:
     return lambda context, parameter, value: parse(value)
 
 
-def out(text: str, default: str | None = None) -> Decorator:
+# Completion in a shell. Names are imported when the user asks for them.
+
+
+def completed_by(names: Callable[[], Iterable[str]], kind: str = "plain") -> Any:
+    """A callback of click that completes names; `kind` "file" or "dir" adds those."""
+
+    def complete(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
+        items = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return items + [CompletionItem(incomplete, type=kind)] * (kind != "plain")
+
+    return complete
+
+
+def registered(module: str, registry: str) -> Callable[[], Iterable[str]]:
+    """A function that returns the names in a registry."""
+    return lambda: getattr(import_module(f"switchmdp.{module}"), registry)
+
+
+def configurations() -> Iterable[str]:
+    """The names of the configurations that come with the package."""
+    from switchmdp.experiments.spec import shipped
+
+    return shipped()
+
+
+AGENTS = completed_by(registered("agents", "AGENTS"))
+PROBLEMS = completed_by(registered("problems", "PROBLEMS"))
+FOLDERS = completed_by(list, "dir")
+
+
+def out(text: str, shown: str, default: str | None = None) -> Decorator:
     """The option for the output folder."""
-    return option("--out", text, type=PATH, default=default, metavar="FOLDER")
+    return option(
+        "--out", text, type=PATH, default=default, shown=shown, metavar="FOLDER",
+        shell_complete=FOLDERS,
+    )  # fmt: skip
 
 
-def problems_option(text: str) -> Decorator:
+def problems_option(text: str, shown: str | None = None) -> Decorator:
     """The option for the number of problems."""
-    return option("--problems", text, type=click.IntRange(1, MOST_PROBLEMS), metavar="N")
+    return option(
+        "--problems", text, type=click.IntRange(1, MOST_PROBLEMS), shown=shown, metavar="N"
+    )
 
 
 def set_option(example: str) -> Decorator:
@@ -85,23 +121,22 @@ def set_option(example: str) -> Decorator:
     )  # fmt: skip
 
 
-FOLDER = click.argument("folder", type=PATH)
+FOLDER = click.argument("folder", type=PATH, shell_complete=FOLDERS)
 # `main` reads these two itself: they also apply to errors in the other options.
 JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose_value=False)
 QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
 TRUST = option(
     "--trust",
-    "Import and run the modules that the configuration names [only if SWITCHMDP_TRUST=1]. See "
-    "SECURITY.md.",
-    is_flag=True, default=None,
+    "Import and run the modules that the configuration names. See SECURITY.md.",
+    is_flag=True, default=None, shown="only if SWITCHMDP_TRUST=1",
 )  # fmt: skip
 
 RUNNING = (  # the options of every command that runs experiments
-    option("--jobs", "The number of workers [one per core].", type=click.IntRange(1, 1024),
+    option("--jobs", "The number of workers.", type=click.IntRange(1, 1024), shown="one per core",
            metavar="N"),
     option("--executor", "threads, processes, or auto: threads for compiled agents, processes for "
-           "plain Python ones [auto].",
-           type=click.Choice(["auto", "threads", "processes"]), default="auto", metavar="KIND"),
+           "plain Python ones.", type=click.Choice(["auto", "threads", "processes"]),
+           default="auto", metavar="KIND"),
     option("--shard", "Run only the I-th of N parts, as one job of many on a batch system.",
            metavar="I/N", callback=parsed_by(parse_shard)),
     option("--dask", "Run on the Dask cluster with this scheduler; `local` starts one.",
@@ -113,56 +148,85 @@ RUNNING = (  # the options of every command that runs experiments
 SERVING = (
     option("--data", "The folder of the database `switchmdp.sqlite`; created if it does not exist.",
            type=PATH, metavar="FOLDER"),
-    option("--database", "The file of the database (.sqlite or .db), instead of --data.",
-           type=PATH, metavar="FILE"),
-    option("--agent", "The agent, such as sw-ucrl (`switchmdp agents` lists them). Agents that "
-           "need the problem or its change points can't be served [the agent in the database].",
-           metavar="NAME"),
-    option("--states", "The number of states.", type=click.IntRange(1), metavar="N"),
+    option("--database", "The database: a file (.sqlite or .db) or postgresql://USER@HOST/NAME "
+           "(for several workers), instead of --data.", metavar="FILE|URL"),
+    option("--agent", "The agent of the model `main`, such as sw-ucrl (`switchmdp agents` lists "
+           "them). Agents that need the problem or its change points can't be served.",
+           shown="the agent in the database; for a new model evidence-psrl", metavar="NAME",
+           shell_complete=AGENTS),
+    option("--states", "The number of states of the model `main`. Without it, create models with "
+           "POST /models.", type=click.IntRange(1), metavar="N"),
     option("--actions", "The number of actions.", type=click.IntRange(1), metavar="N"),
     option("--window", "The number of steps that the agent remembers, if it has a window.",
            type=click.IntRange(1), metavar="W"),
-    option("--delta", "The agent's probability of error [0.05].", type=float, metavar="P"),
+    option("--delta", "The agent's probability of error.", type=float, shown="0.05", metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
            "state,action,reward,next_state, or from another database. Only for a new one.",
            type=PATH, metavar="PATH"),
     option("--replan", "inline: a decision waits while the agent plans; background: the old "
-           "policy decides while the agent plans [as stored, else inline].",
+           "policy decides while the agent plans.", shown="as stored, else inline",
            type=click.Choice(["inline", "background"]), metavar="HOW"),
-    option("--expiry", "How long a decision waits for feedback, counted while the service runs "
-           "[as stored, else 3600].", type=float, metavar="SECONDS"),
+    option("--expiry", "How long a decision waits for feedback, counted while the service runs.",
+           type=float, shown="as stored, else 3600", metavar="SECONDS"),
     option("--host", "The address to listen on; other machines can connect only if there is a "
-           "token [127.0.0.1].", default="127.0.0.1", metavar="ADDRESS"),
-    option("--port", "The port to listen on; 0 picks a free one [8000].",
+           "token.", default="127.0.0.1", metavar="ADDRESS"),
+    option("--port", "The port to listen on; 0 picks a free one.",
            type=click.IntRange(0, 65535), default=8000, metavar="N"),
-    option("--token-file", "A file with the bearer token that callers must send [the environment "
-           "variable SWITCHMDP_TOKEN].", type=PATH, metavar="FILE"),
-    option("--rate", "The most requests per second from one client [5000].",
+    option("--token-file", "A file with the bearer token that callers must send. Further lines "
+           "`TOKEN PATTERN...` are tokens for models whose names match.", type=PATH,
+           shown="the environment variable SWITCHMDP_TOKEN", metavar="FILE"),
+    option("--metrics-token-file", "A file with a token that only allows GET /metrics.", type=PATH,
+           shown="the environment variable SWITCHMDP_METRICS_TOKEN", metavar="FILE"),
+    option("--memory", "How much memory models may use; others are loaded on demand.",
+           type=click.IntRange(1), default=1024, metavar="MIB"),
+    option("--address", "The URL at which other workers reach this one; only for PostgreSQL.",
+           shown="the address it listens on", metavar="URL"),
+    option("--rate", "The most requests per second from one client.",
            type=click.FloatRange(0, min_open=True), default=5000.0, metavar="N"),
-    option("--max-body", "The largest request body [65536].", type=click.IntRange(1),
-           default=65536, metavar="BYTES"),
+    option("--max-body", "The largest request body.", type=click.IntRange(1), default=65536,
+           metavar="BYTES"),
     option("--no-sync", "Answer without waiting for the disk. If the machine crashes, acknowledged "
            "decisions may be lost; if only the process crashes, none are.", is_flag=True),
 )  # fmt: skip
 
 
-class _InOrder(click.Group):
-    """Lists commands in the order of their definition."""
+SECTIONS = {
+    "Experiments": (
+        "reproduce", "run", "resume", "status", "report", "verify", "export", "leaderboard",
+    ),
+    "Information": ("agents", "problems", "schema", "doctor"),
+    "Decision service": ("serve", "replay", "check", "import"),
+}  # fmt: skip
+
+
+class _InSections(click.Group):
+    """Lists commands in sections."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
-        return list(self.commands)
+        return [name for names in SECTIONS.values() for name in names]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their summaries."""
+        for section, names in SECTIONS.items():
+            with formatter.section(section):
+                limit = formatter.width - 6 - max(map(len, self.commands))
+                rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+                formatter.write_dl(rows, col_max=20)
 
 
 @click.group(
-    cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]},
+    cls=_InSections, context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 success, 2 usage or configuration error, 3 some runs failed, 4 damaged "
            "or foreign folder, 5 disk full, 130 and 143 stopped by a signal.",
 )  # fmt: skip
 @click.version_option(__version__, message="switchmdp %(version)s")
 def cli() -> None:
-    """Reinforcement learning in finite MDPs whose rewards and transitions change."""
+    """Reinforcement learning in finite MDPs whose rewards and transitions change.
+
+    To start: `switchmdp run --help` shows a configuration that can be run.
+    """
 
 
 def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], None]], Any]:
@@ -186,24 +250,29 @@ def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], 
 
 @command(
     "run.reproduce",
-    out("Folder for the results [results/figure-1].", "results/figure-1"),
-    problems_option("Problems per setting [1000]."),
-    option("--sensitivity", "Also vary what the paper does not specify, and scan the window.",
-           is_flag=True),
+    click.argument("paper", type=click.Choice(["sw-ucrl", "r-bocpd"]), default="sw-ucrl"),
+    out("Folder for the results.", "results/figure-1, or results/r-bocpd"),
+    problems_option("Problems per setting.", "1000, or 300 for r-bocpd"),
+    option("--sensitivity", "Also vary what the paper does not specify.", is_flag=True),
     *RUNNING,
-)  # fmt: skip
+)
 def reproduce() -> None:
-    """Run the paper's experiment and check its claims.
+    """Run a paper's experiment and check its claims.
 
-    Figure 1 (a) and (b) of Gajane, Ortner and Auer (2018), with tables, a verdict on every claim,
-    and a report page. The same as `switchmdp run figure-1`.
+    \b
+    PAPER is one of
+      sw-ucrl   Gajane, Ortner and Auer (2018), Figure 1 (a) and (b); the default
+      r-bocpd   Alami, Mahfoud and Moulines (2023), Figure 2
+
+    The report has tables, a verdict on every claim, and figures. It is the same as
+    `switchmdp run figure-1` or `switchmdp run r-bocpd`.
     """
 
 
 @command(
     "run.run_named",
-    click.argument("config"),
-    out("Folder for the results [results/ and the name of CONFIG]."),
+    click.argument("config", shell_complete=completed_by(configurations, "file")),
+    out("Folder for the results.", "results/ and the name of CONFIG"),
     problems_option("Problems per setting, instead of n_problems in CONFIG."),
     TRUST,
     *RUNNING,
@@ -211,7 +280,8 @@ def reproduce() -> None:
 def run() -> None:
     """Run an experiment and write its report.
 
-    CONFIG is a TOML file, or one that comes with the package: figure-1, sensitivity, window-scan.
+    CONFIG is a TOML file, or one that comes with the package: figure-1, sensitivity, window-scan,
+    r-bocpd, r-bocpd-sensitivity.
     Re-running the command resumes it. An example:
 
     \b
@@ -258,7 +328,7 @@ def status() -> None:
     """Show how much of an experiment is done, and what failed."""
 
 
-@command("report.write_and_show", FOLDER, out("Folder for the report [FOLDER/report]."), JSON)
+@command("run.write_and_show", FOLDER, out("Folder for the report.", "FOLDER/report"), JSON)
 def report() -> None:
     """Write the figures, tables and page of an experiment.
 
@@ -279,29 +349,47 @@ def verify() -> None:
 
 
 @command(
-    "inspect.export_folder",
-    FOLDER,
-    option("--format", "The file format; may be repeated [both, if Parquet is installed].",
-           "formats", type=click.Choice(["csv", "parquet"]), multiple=True),
-    out("Folder for the tables [FOLDER/export]."),
+    "inspect.export_results",
+    click.argument("folder", type=PATH, required=False, shell_complete=FOLDERS),
+    option("--format", "The file format; may be repeated.", "formats",
+           type=click.Choice(["csv", "parquet"]), multiple=True,
+           shown="both, or csv if pyarrow is not installed"),
+    out("Folder for the tables; with --database, the file, which ends in .csv or .parquet.",
+        "FOLDER/export or MODEL.csv"),
+    option("--database", "Export the decisions of a service instead: the file of its database, its "
+           "folder, or postgresql://USER@HOST/NAME.", metavar="FILE|URL"),
+    option("--model", "The model whose decisions are exported.", default="main", metavar="NAME"),
     JSON,
 )  # fmt: skip
 def export() -> None:
-    """Write all runs as tables in CSV and Parquet."""
+    """Write all runs as tables in CSV and Parquet, or the decisions of a service.
+
+    The table of decisions has the columns time, session, decision, state, action, arm, probability,
+    reward and next_state, in the order of the feedback.
+    """
 
 
 @command(
     "run.run_leaderboard",
-    out("Folder for the results [results/leaderboard; with --quick, results/leaderboard-quick]."),
-    option("--quick", "A short version: few rows, agents and problems, and short runs.",
-           is_flag=True),
+    out("Folder for the results.", "results/leaderboard, with the name of the suite and the agent"),
+    option("--suite", "The rows of problems: the open suite; the closed one, which is run once per "
+           "release; or a short preview.", "suite_name",
+           type=click.Choice(["open", "closed", "quick"]), default="open"),
+    option("--quick", "The same as --suite quick.", "suite_name", flag_value="quick"),
+    option("--agent", "Run only this agent, a registered name or module:Class of your own, and "
+           "rank it among the published results.", metavar="NAME", shell_complete=AGENTS),
     *RUNNING,
 )  # fmt: skip
 def leaderboard() -> None:
-    """Run the suite: every serious agent on every kind of change.
+    """Run the leaderboard: all serious agents on all kinds of change.
 
-    Each agent's parameter is tuned on separate problems and then fixed. Re-running the command
+    Each agent's parameters are tuned on separate problems and then fixed. Re-running the command
     resumes it. With --shard, run it again once all shards are done.
+
+    \b
+      switchmdp leaderboard --agent my_module:MyAgent
+
+    adds your own agent to the published results. Only your agent is run.
     """
 
 
@@ -322,14 +410,14 @@ def serve() -> None:
     """
 
 
-@command("inspect.show_agents")
+@command("inspect.show_agents", click.argument("name", required=False, shell_complete=AGENTS))
 def agents() -> None:
-    """List the agents and their parameters."""
+    """List the agents and their parameters, or describe one."""
 
 
-@command("inspect.show_problems")
+@command("inspect.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS))
 def problems() -> None:
-    """List the problems and their parameters."""
+    """List the problems and their parameters, or describe one."""
 
 
 @command("inspect.show_schema")
@@ -344,36 +432,37 @@ def doctor() -> None:
 
 @command(
     "online.replay_log",
-    click.argument("log", type=PATH),
-    option("--agent", "Which agent to evaluate: any that can be served [sw-ucrl].",
-           default="sw-ucrl", metavar="NAME"),
-    option("--window", "The agent's window; may be repeated to compare several [a scale, where "
-           "the agent needs one].", type=int, multiple=True, metavar="N"),
+    click.argument("log"),
+    option("--model", "The model to replay.", default="main", metavar="NAME"),
+    option("--agent", "Which agent to evaluate: any that can be served.", default="sw-ucrl",
+           metavar="NAME", shell_complete=AGENTS),
+    option("--window", "The agent's window; may be repeated to compare several.", type=int,
+           multiple=True, shown="several, where the agent needs one", metavar="N"),
     option("--period", "Steps between the agent's restarts, likewise.", type=int, multiple=True,
            metavar="N"),
     option("--changes", "The number of changes that the agent expects; may be repeated.", type=int,
            multiple=True, metavar="N"),
-    option("--delta", "The agent's probability of error [that of the log's agent].", type=float,
-           metavar="P"),
+    option("--delta", "The agent's probability of error.", type=float,
+           shown="that of the log's agent", metavar="P"),
     set_option("horizon=10000"),
     JSON,
 )  # fmt: skip
 def replay() -> None:
     """Verify stored decisions, and evaluate an agent on them.
 
-    LOG is the database of `serve` or `online.Decisions`, or its folder. First, all events are
-    applied from the beginning, to check that they give the same learner, bit for bit. Then the
-    agent predicts the stored steps one by one. Two baselines are shown beside it: an agent that
-    never forgets, and one that remembers only the last visit to each pair.
+    LOG is the database of `serve` or `online.Decisions`: a file, its folder, or postgresql://...
+    First, all events are applied from the beginning, to check that they give the same learner, bit
+    for bit. Then the agent predicts the stored steps one by one. Two baselines are shown beside it:
+    an agent that never forgets, and one that remembers only the last visit to each pair.
     """
 
 
 @command(
     "online.import_old_folder",
     FOLDER,
-    option("--database", "The database to add to [FOLDER/switchmdp.sqlite].", type=PATH,
-           metavar="FILE"),
-    option("--model", "The name of the model in the database [main].", default="main",
+    option("--database", "The database to add to.", shown="FOLDER/switchmdp.sqlite",
+           metavar="FILE|URL"),
+    option("--model", "The name of the model in the database.", default="main",
            metavar="NAME"),
 )  # fmt: skip
 def import_() -> None:
@@ -387,7 +476,7 @@ def import_() -> None:
 @command(
     "online.check_database",
     option("--data", "The folder of the database.", type=PATH, metavar="FOLDER"),
-    option("--database", "The file of the database, instead of --data.", type=PATH,
+    option("--database", "The file of the database, instead of --data.",
            metavar="FILE"),
     JSON,
 )  # fmt: skip

@@ -13,20 +13,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from switchmdp import experiments
 from switchmdp.cli import Exit, printable, say, say_json, warn
-from switchmdp.cli.report import load_folder, resume_command
-from switchmdp.errors import MissingExtra
+from switchmdp.cli.run import load_folder, resume_command
+from switchmdp.errors import InvalidParameter, MissingExtra, SwitchmdpError
+from switchmdp.experiments.spec import unknown
 from switchmdp.experiments.store import open_store
 from switchmdp.version import __version__
 
+if TYPE_CHECKING:
+    from switchmdp.experiments.parameters import Kind  # imports all agents
+
+Choices = Mapping[str, Mapping[str, Any]]  # of parameters that are functions or laws, by name
 SHOWN = 3  # failures whose tracebacks are printed
 
 
 def show_status(folder: Path) -> int:
     """Print what is done, missing, damaged and failed, by setting and agent."""
+    from switchmdp.reports.page import Table
+
     store = open_store(folder)
     status = experiments.status(store)
     code = (
@@ -43,10 +50,11 @@ def show_status(folder: Path) -> int:
     )  # fmt: skip
     say(printable(store.experiment.title))
     say(f"{status.done} of {status.runs} runs done, {status.failed} failed")
-    for pairing in status.pairings:
-        failed = f", {pairing.failed} failed" if pairing.failed else ""
-        name = printable(f"{pairing.setting}, {pairing.agent}")
-        say(f"  {name}: {pairing.done} of {pairing.runs}{failed}")
+    columns: dict[str, Callable[[Any], str]] = {
+        name: lambda pairing, name=name: str(getattr(pairing, name))  # type: ignore[misc]
+        for name in ("setting", "agent", "done", "runs", "failed")
+    }
+    say(f"\n{Table.of('', status.pairings, columns).text()}\n")
     _show_failures(status.failures)
     for reason in status.damaged:
         say(f"  damaged: {printable(reason)}")
@@ -84,9 +92,20 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
     return code
 
 
-def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None) -> int:
-    """Write tables of everything that is done."""
+def export_results(
+    folder: Path | None, formats: tuple[str, ...], out: Path | None, database: str | None,
+    model: str,
+) -> int:  # fmt: skip
+    """Write tables of everything that is done, or the decisions of a model of a service."""
+    from switchmdp.cli.online import export_decisions
     from switchmdp.reports.export import export_tables
+
+    if (folder is None) == (database is None):
+        given = None if folder is None else str(folder)
+        raise InvalidParameter("FOLDER", given, "set, or --database, but not both")
+    if folder is None:
+        assert database is not None
+        return export_decisions(database, model, out)
 
     results = load_folder(folder)
     target, missing = out or folder / "export", None
@@ -105,26 +124,36 @@ def export_folder(folder: Path, formats: tuple[str, ...], out: Path | None) -> i
 # agents, problems, schema
 
 
-def show_agents() -> None:
-    """Print every agent, and the formulas for their parameters."""
-    from switchmdp.experiments.formulas import FORMULAS
-    from switchmdp.experiments.spec import AGENT
+def show_agents(name: str | None) -> None:
+    """Print one agent with its documentation, or all agents and the formulas for parameters."""
+    from switchmdp.experiments.parameters import AGENT, FORMULAS
 
-    for name, agent in AGENT.registry.items():
-        _show_signature(name, agent, AGENT.already_set)
-    say('\nA parameter is a value, { sweep = [value, ...] }, or { formula = "NAME", ... }:\n')
-    for name, formula in FORMULAS.items():
-        _show_signature(name, formula, ("context",))
+    _show_entries(AGENT, name)
+    if name is None:
+        say('\nA parameter is a value, { sweep = [value, ...] }, or { formula = "NAME", ... }:\n')
+        for formula, function in FORMULAS.items():
+            _show_signature(formula, function, ("context",))
 
 
-def show_problems() -> None:
-    """Print every problem and its parameters."""
-    from switchmdp.experiments.spec import PROBLEM
+def show_problems(name: str | None) -> None:
+    """Print one problem with its documentation, or all problems."""
+    from switchmdp.experiments.parameters import PROBLEM
     from switchmdp.problems import CHOICES
 
-    for name, problem in PROBLEM.registry.items():
-        _show_signature(name, problem, PROBLEM.already_set, CHOICES)
-    say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
+    _show_entries(PROBLEM, name, CHOICES)
+    if name is None:
+        say('\nA parameter is a value, { sweep = [value, ...] }, or { choice = "NAME", ... }.')
+
+
+def _show_entries(kind: Kind, name: str | None, choices: Choices | None = None) -> None:
+    """Print the entry of this name, or all entries of a registry."""
+    if name is not None and name not in kind.registry:
+        raise SwitchmdpError(str(unknown(kind.word, name, kind.registry, "", "")))
+    for entry in kind.registry if name is None else [name]:
+        _show_signature(entry, kind.registry[entry], kind.already_set, choices)
+    if name is not None:
+        _, *rest = (inspect.getdoc(kind.registry[name]) or "").splitlines()
+        say("\n".join(rest).rstrip())
 
 
 def show_schema() -> None:
@@ -134,10 +163,10 @@ def show_schema() -> None:
 
 def _show_signature(
     name: str, factory: Callable[..., Any], already_set: tuple[str, ...],
-    choices: Mapping[str, Mapping[str, Any]] | None = None,
+    choices: Choices | None = None,
 ) -> None:  # fmt: skip
     """Print a name, its summary, and its parameters as they would be in a configuration."""
-    from switchmdp.experiments.spec import accepts
+    from switchmdp.experiments.parameters import accepts
 
     say(f"{name}: {(inspect.getdoc(factory) or '').splitlines()[0]}")
     for parameter in inspect.signature(factory).parameters.values():

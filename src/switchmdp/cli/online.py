@@ -7,6 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,19 @@ import numpy as np
 from switchmdp import online
 from switchmdp.cli import Exit, say, say_json, tell, warn
 from switchmdp.errors import InvalidParameter
-from switchmdp.online.database import database_in, is_new
+from switchmdp.online.arms import create_agent, parameters_of
+from switchmdp.online.database import MODEL
 from switchmdp.online.evaluation import (
     LAST_VISIT,
     candidates,
-    create,
     default_windows,
-    parameters_of,
     significance,
     varied_parameter,
 )
+from switchmdp.online.learner import Settings, checked_settings
+from switchmdp.online.sqlite import database_in, is_new
+
+AGENT = "evidence-psrl"  # if --agent is omitted
 
 EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed
@@ -40,56 +45,60 @@ other actions would have led to other states. Agreement with the log is not an a
 
 
 def serve_database(
-    data: Path | None, database: Path | None, *, agent: str | None, states: int | None,
+    data: Path | None, database: str | None, *, agent: str | None, states: int | None,
     actions: int | None, window: int | None, delta: float | None, others: dict[str, Any], host: str,
-    port: int, token_file: Path | None, warm_start: Path | None, rate: float, max_body: int,
-    no_sync: bool, **settings: Any,
+    port: int, token_file: Path | None, metrics_token_file: Path | None, warm_start: Path | None,
+    rate: float, max_body: int, memory: int, no_sync: bool, address: str | None, **settings: Any,
 ) -> int:  # fmt: skip
-    """Serve the decisions of a database, or of a folder with one, until a signal arrives."""
-    from switchmdp.online.server import address_of, compile_agent, listen, serve
-    from switchmdp.online.service import application
+    """Serve the models of a database, or of a folder with one, until a signal arrives."""
+    from switchmdp.online.models import Models, compile_agent
+    from switchmdp.online.server import address_of, application, listen, reachable, serve
 
     place = _place(data, database)
-    token = _token(token_file)
+    tokens = _tokens(token_file, metrics_token_file)
     options = {"window": window, "delta": delta}
     parameters = others | {name: value for name, value in options.items() if value is not None}
-    made = None if agent is None else _new_agent(agent, states, actions, parameters)
-    new = is_new(place)
-    if new and made is None:
-        allowed = f"set, with --states and --actions: {place} contains no agent yet"
-        raise InvalidParameter("--agent", None, allowed)
-    if made is None and (states, actions, parameters) != (None, None, {}):
-        allowed = "set together with --states, --actions and parameters of the agent"
-        raise InvalidParameter("--agent", None, allowed)
+    made = _new_agent(agent, states, actions, parameters)
+    new = not online.is_url(place) and is_new(place)  # a folder with other files is refused
     if warm_start is not None and not new:
         raise InvalidParameter("--warm-start", str(warm_start), "omitted: the database is not new")
+    if warm_start is not None and made is None:
+        raise InvalidParameter("--states", None, "set together with --warm-start")
     steps = [] if warm_start is None else list(online.read_steps(warm_start, made))
-    bound = listen(host, port, token)
-    settings |= {"sync": not no_sync, "on_alert": _alert}
-    with bound, online.Decisions(made, place, **settings) as decisions:
-        if steps:
-            tell(f"learned from {decisions.learn_from(steps)} steps of {warm_start}")
-        tell("compiling the agent ...")
-        compile_agent(decisions)
-        app = application(decisions, token=token, rate=rate, max_body=max_body)
+    checked_settings(Settings(**{name: v for name, v in settings.items() if v is not None}))
+    bound = listen(host, port, has_token=tokens is not None)
+    with (
+        bound, closing(online.open_database(place, sync=not no_sync)) as store,
+        Models(store, memory=memory * 2**20, on_alert=_alert) as models,
+    ):  # fmt: skip
+        store.join(address or reachable(bound), models.keep_only)
+        if (made is not None or store.key_of(MODEL) is not None) and not models.is_elsewhere(MODEL):
+            settings["on_alert"] = partial(_alert, MODEL)
+            main = online.Decisions(made, models.writer, model=MODEL, **settings)
+            models.adopt(main)
+            if steps:
+                tell(f"learned from {main.learn_from(steps)} steps of {warm_start}")
+            tell("compiling the agent ...")
+            compile_agent(main)
+        app = application(models, token=tokens, rate=rate, max_body=max_body)
         asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
-    tell(f"stopped; all acknowledged events are in {place}")
+    tell(f"stopped; all acknowledged events are in {place if new or data else store.name}")
     return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
 
 
-def _place(data: Path | None, database: Path | None) -> Path:
+def _place(data: Path | None, database: str | None) -> str | Path:
     """The database that the options --data and --database give; exactly one must be set."""
     if data is not None and database is not None:
-        raise InvalidParameter("--database", str(database), "omitted if --data is set")
+        raise InvalidParameter("--database", database, "omitted if --data is set")
     place = data or database
     if place is None:
         raise InvalidParameter("--database", None, "set (or --data, a folder)")
     return place
 
 
-def check_database(data: Path | None, database: Path | None) -> int:
+def check_database(data: Path | None, database: str | None) -> int:
     """Check a database, and print what is damaged."""
-    report = online.check(_place(data, database))
+    report = online.check(_place(data, database), tell=_progress("events replayed"))
     code = Exit.DAMAGED if any(report.values()) else Exit.FINE
     say_json("checked", damage=report, exit=code)
     for part, problems in report.items():
@@ -99,11 +108,13 @@ def check_database(data: Path | None, database: Path | None) -> int:
     return code
 
 
-def import_old_folder(folder: Path, database: Path | None, model: str) -> int:
+def import_old_folder(folder: Path, database: str | None, model: str) -> int:
     """Convert a folder of an earlier version."""
-    target = database_in(database or folder)
+    target: Any = database or folder
+    target = target if online.is_url(target) else database_in(target)
     verified = online.import_folder(folder, target, model=model)
-    say(f"imported {verified.records} events as the model {model!r} of {target}:")
+    shown = "the database" if online.is_url(target) else target
+    say(f"imported {verified.records} events as the model {model!r} of {shown}:")
     say("  same learner, bit for bit, as in the folder")
     if verified.differing:
         say(f"  {verified.differing} replayed actions differ from the log; the log was used")
@@ -111,41 +122,69 @@ def import_old_folder(folder: Path, database: Path | None, model: str) -> int:
     return Exit.FINE
 
 
-def _token(file: Path | None) -> str | None:
-    """The token from a file or from SWITCHMDP_TOKEN. Other users can see command lines."""
+def _tokens(file: Path | None, metrics_file: Path | None) -> Any:
+    """The tokens from files or from the environment. Other users can see command lines."""
+    from switchmdp.online.server import METRICS_ONLY, Tokens
+
+    lines = _lines(file, "SWITCHMDP_TOKEN")
+    metrics = [f"{line} {METRICS_ONLY}" for line in _lines(metrics_file, "SWITCHMDP_METRICS_TOKEN")]
+    if metrics and not lines:
+        raise InvalidParameter("--metrics-token-file", str(metrics_file), "set with --token-file")
+    return Tokens([*lines, *metrics]) if lines else None
+
+
+def _lines(file: Path | None, variable: str) -> list[str]:
+    """The lines of a file of tokens, or of an environment variable."""
+    text = os.environ.get(variable, "")
     if file is not None:
         if os.name == "posix" and file.stat().st_mode & 0o044:
             warn(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
-        return file.read_text("utf-8", errors="replace").strip()
-    return os.environ.get("SWITCHMDP_TOKEN", "").strip() or None
+        text = file.read_text("utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines or ([""] if file is not None else [])  # an empty file is an error
 
 
 def _new_agent(
-    name: str, states: int | None, actions: int | None, parameters: dict[str, Any]
+    name: str | None, states: int | None, actions: int | None, parameters: dict[str, Any]
 ) -> Any:
+    """The agent that the options describe; None if they describe none."""
+    if name is None and (states, actions, parameters) == (None, None, {}):
+        return None
+    name = name or AGENT
     parameters_of(name)  # an unknown agent is reported first
     if states is None or actions is None:
         missing = "--states" if states is None else "--actions"
-        raise InvalidParameter(missing, None, "set together with --agent")
-    return create(name, states, actions, parameters)
+        raise InvalidParameter(missing, None, "set, because the options describe an agent")
+    return create_agent(name, states, actions, parameters)
 
 
-def _alert(change: online.Signal) -> None:
+def _alert(model: str, change: online.Signal) -> None:
     to = change.next_state
     what = "the mean reward" if to is None else f"the share of moves to state {to}"
     tell(
-        f"alert: in state {change.state} with action {change.action}, {what} changed from "
-        f"{change.before:.3f} to {change.now:.3f} (signal {change.strength:.2f} at step "
-        f"{change.step})"
+        f"alert: model {model}: in state {change.state} with action {change.action}, {what} "
+        f"changed from {change.before:.3f} to {change.now:.3f} (signal {change.strength:.2f} at "
+        f"step {change.step})"
     )
 
 
 # replay
 
 
+def export_decisions(database: str, model: str, out: Path | None) -> int:
+    """Write the decisions of a model as a table."""
+    from switchmdp.reports.export import write_table
+
+    target = out or Path(f"{model}.csv")
+    write_table(target, online.DECISION_COLUMNS, online.decision_blocks(database, model))
+    say_json("export", files=[str(target)], missing=None)
+    say(target)
+    return Exit.FINE
+
+
 def replay_log(
-    log: Path, agent: str, *, others: Mapping[str, Any], delta: float | None = None,
-    **options: tuple[int, ...],
+    log: str | Path, agent: str, *, model: str = MODEL, others: Mapping[str, Any],
+    delta: float | None = None, **options: tuple[int, ...],
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
 
@@ -153,10 +192,10 @@ def replay_log(
     """
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)
-    verified = online.verify(log, tell=_progress("records replayed"))
+    verified = online.verify(log, tell=_progress("records replayed"), model=model)
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
     _say_verified(verified, code)
-    steps = list(online.history(log))
+    steps = list(online.history(log, model))
     if not steps:
         message = "the log has no feedback yet: nothing to evaluate"
         say(message)

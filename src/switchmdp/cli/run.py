@@ -1,40 +1,61 @@
-"""run, resume, reproduce, leaderboard: from a configuration to a report."""
+"""run, resume, reproduce, leaderboard, report: from a configuration to a report.
+
+What runs experiments is imported where it is needed, so that `report` starts quickly.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import re
 import shlex
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from switchmdp.cli import Exit, command, printable, say_json, tell, warn
-from switchmdp.cli.progress import Lines, Stop, clock, display, stoppable
-from switchmdp.cli.report import resume_command, write_and_print, write_and_show
-from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter, SwitchmdpError
-from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.leaderboard import (
-    Suite,
-    create_folder,
-    run_suite,
-    shipped_suite,
-    standings,
+from switchmdp import experiments
+from switchmdp.cli import (
+    Exit,
+    Lines,
+    Stop,
+    clock,
+    command,
+    display,
+    printable,
+    say,
+    say_json,
+    stoppable,
+    tell,
+    warn,
 )
-from switchmdp.experiments.plan import Plan, check
-from switchmdp.experiments.spec import Experiment, dumps, load, loads
-from switchmdp.experiments.spec import shipped as shipped
-from switchmdp.experiments.store import Store, create, inspect_chunk, open_store
+from switchmdp.errors import DamagedFile, ForeignFolder, MissingExtra
+from switchmdp.experiments import Results, Store, load_results, open_store
+
+if TYPE_CHECKING:
+    from switchmdp.experiments import Plan, Progress
+    from switchmdp.experiments.leaderboard import Suite
+    from switchmdp.experiments.published import Published
+    from switchmdp.reports.leaderboard import Leaderboard
+
+Content = TypeVar("Content")
 
 
-def reproduce(out: Path, problems: int | None, sensitivity: bool, **how: Any) -> int:
-    """Run the paper's experiment and, with `sensitivity`, variations of it."""
-    code = run_named("figure-1", out, problems, **how)
-    for name in ("sensitivity", "window-scan") if sensitivity and code == Exit.FINE else ():
-        code = max(code, run_named(name, Path(f"{out}-{name}"), problems, **how))
+PAPERS = {
+    "sw-ucrl": ("figure-1", ("sensitivity", "window-scan")),
+    "r-bocpd": ("r-bocpd", ("r-bocpd-sensitivity",)),
+}  # the experiment of each paper, and its variations
+
+
+def reproduce(
+    paper: str, out: Path | None, problems: int | None, sensitivity: bool, **how: Any
+) -> int:
+    """Run the experiment of a paper and, with `sensitivity`, variations of it."""
+    main, variations = PAPERS[paper]
+    folder = out or Path("results") / main
+    code = run_named(main, folder, problems, **how)
+    for name in variations if sensitivity and code == Exit.FINE else ():
+        suffix = name.removeprefix(f"{main}-")
+        code = max(code, run_named(name, Path(f"{folder}-{suffix}"), problems, **how))
     return code
 
 
@@ -42,41 +63,12 @@ def run_named(
     config: str, out: Path | None, problems: int | None, trust: bool | None = None, **how: Any
 ) -> int:
     """Run a configuration file, or a configuration that comes with the package."""
-    known = shipped()
-    if config in known and not Path(config).is_file():
-        experiment, text, modules = loads(known[config]), known[config], None
-    elif not Path(config).exists() and not config.endswith(".toml"):
-        names = ", ".join(known)
-        raise InvalidParameter("CONFIG", config, f"a TOML file or one of {names}")
-    else:
-        experiment, text = load(config)
-        modules = _modules_of(Path(config))
-    if problems is not None:
-        experiment = experiment.model_copy(update={"n_problems": problems})
-        text = _with_problems(text, problems, experiment)
-    plan = check(experiment, modules, trust=trust)
+    folder = out or Path("results") / Path(config).stem
     try:
-        store = create(out or Path("results") / Path(config).stem, plan, text, modules)
+        store, plan = experiments.prepare(config, folder, n_problems=problems, trust=trust)
     except ForeignFolder as error:
-        raise ForeignFolder(f"{error}\n  to use another folder: --out FOLDER") from None
+        raise ForeignFolder(f"{error}\n  to use another folder, add: --out FOLDER") from None
     return _run_and_report(store, plan, **how)
-
-
-def _modules_of(config: Path) -> Path:
-    """The folder of the user modules: the file's or, for a results folder, the original one."""
-    with contextlib.suppress(SwitchmdpError, OSError):
-        if folder := open_store(config.parent).module_folder():
-            return folder
-    return config.resolve().parent
-
-
-def _with_problems(text: str, problems: int, wanted: Experiment) -> str:
-    """The text with another number of problems, so that it describes what was run."""
-    edited = re.sub(r"(?m)^n_problems\s*=\s*\w+", f"n_problems = {problems}", text, count=1)
-    with contextlib.suppress(InvalidExperiment):
-        if loads(edited, wanted.title) == wanted:
-            return edited
-    return dumps(wanted)
 
 
 def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: Any) -> int:
@@ -85,15 +77,13 @@ def resume_folder(folder: Path, retry_failed: bool, trust: bool | None, **how: A
     plan = store.plan(trust=trust)
     store.make_folders()
     if retry_failed:
-        for chunk in store.chunks():
-            if inspect_chunk(store, chunk)[1]:
-                store.delete(chunk)
+        store.delete_failed()
     return _run_and_report(store, plan, **how)
 
 
 def _run_and_report(store: Store, plan: Plan, *, shard: tuple[int, int], **how: Any) -> int:
     def work(show: Lines, stop: Stop) -> Progress:
-        return run_chunks(store, plan, shard=shard, stop=stop, watch=show, **how)
+        return experiments.run_chunks(store, plan, shard=shard, stop=stop, watch=show, **how)
 
     again = " ".join([resume_command(store), *format_options(shard=shard)])
     progress, code = _run_with_progress(
@@ -119,7 +109,7 @@ def _run_with_progress(
         try:
             progress = work(show, stop)
         except KeyboardInterrupt:
-            progress = show.progress
+            progress = show.progress or experiments.Progress(0)
             progress.interrupted = True
         finally:
             show.close()
@@ -160,20 +150,44 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
         warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
 
 
-def run_leaderboard(out: Path | None, quick: bool, *, shard: tuple[int, int], **how: Any) -> int:
-    """Run what is not done yet of the suite, then write the report of the complete rows."""
-    suite = shipped_suite(quick=quick)
-    folder = create_folder(suite, out or Path("results/leaderboard" + "-quick" * quick))
-    rerun = "switchmdp leaderboard" + " --quick" * quick
+def run_leaderboard(
+    out: Path | None, suite_name: str, agent: str | None, *, shard: tuple[int, int], **how: Any
+) -> int:
+    """Run what is not done yet of a suite, then write the report of the complete rows.
+
+    With `agent`, only that agent is run, and ranked among the published results of the suite.
+    """
+    from switchmdp.experiments.leaderboard import OPEN, create_folder, run_suite, shipped_suite
+    from switchmdp.experiments.published import entry_suite, load_published, published_rows
+
+    whole = shipped_suite(suite_name)
+    modules = Path.cwd() if agent is not None and ":" in agent else None
+    published = None if agent is None else load_published(suite_name)
+    if published is not None:
+        whole = published_rows(whole, published)
+    suite = whole if agent is None else entry_suite(whole, agent, modules)
+    part = "" if suite_name == OPEN else f"-{suite_name}"
+    name = f"leaderboard{part}" if agent is None else f"leaderboard{part}-{suite.ours[0]}"
+    folder = create_folder(suite, out or Path("results") / name)
+    rerun = "switchmdp leaderboard" + (f" --suite {suite_name}" if part else "")
+    rerun += "" if agent is None else f" --agent {shlex.quote(agent)}"
     again = " ".join([rerun, *format_options(out=folder, shard=shard, **how)])
 
     def work(show: Lines, stop: Stop) -> Progress:
-        return run_suite(suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, **how)
+        return run_suite(
+            suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, modules=modules,
+            **how,
+        )  # fmt: skip
 
     progress, code = _run_with_progress(
         work, max(row.horizon for row in suite.rows), folder, again, f"{folder}/rows/*/*/failures"
     )
-    return max(code, _report_suite(suite, folder, rerun, again)) if progress.complete else code
+    if not progress.complete:
+        return code
+    content = _leaderboard(suite, folder, rerun, again)
+    if published is not None:
+        content = _among_published(whole, content, published)
+    return max(code, _report_suite(content, folder, with_figures=published is None))
 
 
 def format_options(shard: tuple[int, int], **options: object) -> list[str]:
@@ -188,20 +202,32 @@ def format_options(shard: tuple[int, int], **options: object) -> list[str]:
     return [f"--{name} {shlex.quote(str(value))}" for name, value in values.items()]
 
 
-def _report_suite(suite: Suite, folder: Path, rerun: str, again: str) -> int:
-    """Write the report of the complete rows; without the extra, only the document."""
-    from switchmdp.reports.leaderboard import (
-        Leaderboard,
-        summary,
-        write_document,
-        write_leaderboard,
-    )
+def _leaderboard(suite: Suite, folder: Path, rerun: str, again: str) -> Leaderboard:
+    """Return the complete rows; warn if some are not complete."""
+    from switchmdp.experiments.leaderboard import standings
+    from switchmdp.reports.leaderboard import Leaderboard
 
     content = Leaderboard(suite, standings(suite, folder), rerun)
     missing_rows = len(suite.rows) - len(content.standings)
     if missing_rows:
         rows = f"{missing_rows} of {len(suite.rows)} rows"
         warn(f"{rows} are not complete; when all shards are done, run: {again}")
+    return content
+
+
+def _among_published(whole: Suite, entry: Leaderboard, published: Published) -> Leaderboard:
+    """Return the entry among the published contenders."""
+    from switchmdp.experiments.published import with_published
+    from switchmdp.reports.leaderboard import Leaderboard
+
+    suite, ranked = with_published(whole, entry.standings, published)
+    return Leaderboard(suite, ranked, entry.rerun)
+
+
+def _report_suite(content: Leaderboard, folder: Path, with_figures: bool) -> int:
+    """Write the report of the complete rows; without the extra, only the document."""
+    from switchmdp.reports.leaderboard import summary, write_document, write_leaderboard
+
     if not content.standings:
         return Exit.FINE
     relative = {
@@ -209,10 +235,63 @@ def _report_suite(suite: Suite, folder: Path, rerun: str, again: str) -> int:
         for row, places in content.board.items()
     }
     return write_and_print(
-        content, folder / "report", "leaderboard", summary=summary, whole=write_leaderboard,
+        content, folder / "report", "leaderboard", summary=summary,
+        whole=write_leaderboard if with_figures else lambda c, f: [write_document(c, f)],
         plain=write_document, relative_regret=relative,
     )  # fmt: skip
 
 
 def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+# Reports.
+
+
+def load_folder(folder: Path) -> Results:
+    """The results of a folder; if a chunk is damaged, the error says how to repair it."""
+    store = open_store(folder)
+    try:
+        return load_results(store)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}\n  to compute it again: {resume_command(store)}") from None
+
+
+def resume_command(store: Store) -> str:
+    """The command that resumes the experiment of a folder."""
+    return command("resume", store.path, trust=store.experiment.needs_trust)
+
+
+def write_and_show(folder: Path, out: Path | None = None) -> int:
+    """Write the report of a folder and print its tables; without the extra, only tables."""
+    from switchmdp.reports.report import Report, unfinished_runs
+
+    results = load_folder(folder)
+    code = write_and_print(
+        Report(results), out or folder / "report", "report", summary=Report.summary,
+        whole=Report.write, plain=Report.write_tables,
+    )  # fmt: skip
+    if unfinished_runs(results):
+        tell(f"to resume: {resume_command(open_store(folder))}")
+    return code
+
+
+def write_and_print(
+    content: Content, target: Path, event: str, *, summary: Callable[[Content], str],
+    whole: Callable[[Content, Path], list[Path]], plain: Callable[[Content, Path], Path],
+    **fields: Any,
+) -> int:  # fmt: skip
+    """Write the whole report, or only the plain file if an extra is missing, and print it.
+
+    With --json, print an event with `fields`, the files, and which extra is missing.
+    """
+    say(summary(content))
+    code, missing = Exit.FINE, None
+    try:
+        files = whole(content, target)
+    except MissingExtra as error:
+        code, missing, files = Exit.USAGE, str(error), [plain(content, target)]
+        warn(f"no figures and no page: {error}")
+    say_json(event, **fields, files=[str(file) for file in files], missing=missing)
+    say(f"\nreport: {files[0]}")
+    return code

@@ -5,7 +5,7 @@
 - `@patient` likewise, but interpreted while arguments are small and nothing is on disk.
 - `@compiled` on a class: it stays a plain Python class, and machine code can hold its instances.
 - `call_machine_code(function, instance, ...)`: that function as machine code, on that instance.
-- `flat_function(function, instance, ...)`: the same for many instances.
+- `batch_function(function, instance, ...)`: the same for many copies, or many instances.
 - `caller(function, instance, ...)`: the same for many short calls on one instance.
 
 With `NUMBA_DISABLE_JIT=1` everything runs as plain Python.
@@ -24,8 +24,8 @@ import numba
 
 from switchmdp.compiled.cache import DiskCache, digest_for
 from switchmdp.compiled.calls import (
+    BatchFunction,
     Caller,
-    FlatFunction,
     Layout,
     interpreting,
     is_interpreting,
@@ -66,23 +66,25 @@ from switchmdp.compiled.structs import (
 from switchmdp.concurrency import delayed_signals, exclusive
 
 __all__ = [
-    "FINITE", "JIT", "ArrayOf", "Caller", "Equals", "FlatFunction", "Increasing", "Permutation",
-    "Probability", "RandomWords", "Range", "Scratch", "Shape", "call_machine_code", "caller",
-    "class_tree", "classes_in", "classes_of", "compile_for", "compiled", "complete",
-    "declarations", "door", "entry", "fields_of", "flat_function", "freeze", "index", "inlined",
-    "interpreted", "interpreting", "is_compiled", "is_interpreting", "is_loaded", "is_on_disk",
-    "jit", "machine", "make_scratch", "pack", "patient", "require", "specialised", "state_fields",
-    "thaw", "unpack", "validate",
+    "FINITE", "JIT", "ArrayOf", "BatchFunction", "Caller", "Equals", "Increasing", "Permutation",
+    "Probability", "RandomWords", "Range", "Scratch", "Shape", "batch_function",
+    "call_machine_code", "caller", "class_tree", "classes_in", "classes_of", "compile_for",
+    "compiled", "complete", "declarations", "door", "entry", "fields_of", "freeze", "index",
+    "inlined", "interpreted", "interpreting", "is_compiled", "is_interpreting", "is_loaded",
+    "is_on_disk", "jit", "machine", "make_scratch", "pack", "patient", "require", "specialised",
+    "state_fields", "thaw", "unpack", "validate",
 ]  # fmt: skip
 
 JIT = not numba.config.DISABLE_JIT
+
+LONGEST_NAMES = 150  # of classes in a file's name, which file systems limit to 255 bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 _machines: dict[Any, Callable[..., Any]] = {}
 _layouts: dict[Any, tuple[Layout, Any]] = {}
-_flat_functions: dict[Any, FlatFunction] = {}
+_batch_functions: dict[Any, BatchFunction] = {}
 _classes: list[type] = []
 
 
@@ -243,39 +245,42 @@ def caller(
     The function is compiled by `jit`, and returns a tuple of the results. An instance whose
     components were exchanged needs a new caller (`Caller.fits`).
     """
-    layout, dispatcher = _layout(function, instance, arguments, results)
+    key = (function, class_tree(instance))
+    if key not in _layouts:
+        layout, name = Layout(instance), interpreted(function).__name__
+        source = layout.source(name, arguments, results)
+        _layouts[key] = layout, _generated(function, instance, layout, source)
+    layout, dispatcher = _layouts[key]
     return Caller(dispatcher, layout, results, instance)
 
 
-def flat_function(
-    function: Callable[..., Any], instance: Any, arguments: list[str], results: list[str]
-) -> FlatFunction | None:
-    """`function(instance, *arguments)` as machine code, for instances made of the same classes.
+def batch_function(
+    function: Callable[..., Any], instance: Any, arguments: list[str]
+) -> BatchFunction | None:
+    """`function(instance, i, *arguments)` as machine code, for instances made of the same classes.
 
-    The function is compiled by `jit`, and returns a tuple of the results. None if machine code
-    can't hold the instance.
+    The function is compiled by `jit`, and returns whether to go on with the next i. None if machine
+    code can't hold the instance.
     """
     tree = class_tree(instance)
     if tree is None:
         return None
-    if (function, tree) not in _flat_functions:
-        layout, dispatcher = _layout(function, instance, arguments, results)
-        _flat_functions[function, tree] = FlatFunction(dispatcher, layout)
-    return _flat_functions[function, tree]
+    if (function, tree) not in _batch_functions:
+        layout, name = Layout(instance), interpreted(function).__name__
+        source = layout.batch_source(name, arguments)
+        dispatcher = _generated(function, instance, layout, source)
+        _batch_functions[function, tree] = BatchFunction(dispatcher, layout)
+    return _batch_functions[function, tree]
 
 
-def _layout(
-    function: Callable[..., Any], instance: Any, arguments: list[str], results: list[str]
-) -> tuple[Layout, Any]:
-    key = (function, class_tree(instance))
-    if key not in _layouts:
-        layout, plain = Layout(instance), interpreted(function)
-        flat, digest = make_function(function, layout, arguments, results)
-        sources = _sources(plain, instance)
-        if sources is not None:
-            sources = hashlib.sha256(f"{sources}{digest}".encode()).hexdigest()
-        _layouts[key] = layout, _cached(flat, _label(plain, instance), sources)
-    return _layouts[key]
+def _generated(function: Callable[..., Any], instance: Any, layout: Layout, source: str) -> Any:
+    """The function that a source defines, as machine code that is kept on disk."""
+    plain = interpreted(function)
+    flat, digest = make_function(function, layout, source)
+    sources = _sources(plain, instance)
+    if sources is not None:
+        sources = hashlib.sha256(f"{sources}{digest}".encode()).hexdigest()
+    return _cached(flat, _label(plain, instance), sources)
 
 
 def is_loaded(function: Callable[..., Any], instance: Any) -> bool:
@@ -305,7 +310,10 @@ def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
 def _label(plain: Callable[..., Any], instance: Any) -> str:
     classes = (type(instance), *classes_in(instance))
     shown = [c.__name__ for c in classes if "__state__" in vars(c)]
-    return "-".join(dict.fromkeys(shown)) + f".{plain.__name__}"
+    names = "-".join(dict.fromkeys(shown))
+    if len(names) > LONGEST_NAMES:
+        names = f"{names[:LONGEST_NAMES]}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+    return f"{names}.{plain.__name__}"
 
 
 def _cached(function: Any, label: str, sources: str | None) -> Any:

@@ -53,19 +53,16 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
-
-try:
-    import fcntl
-except ImportError:  # on Windows; there each process compiles for itself
-    fcntl = None  # type: ignore[assignment]
+from platformdirs import user_cache_dir
 
 PACKAGE = Path(__file__).resolve().parent.parent
 PREBUILT = PACKAGE / "prebuilt"
 GENERIC = ("generic", "")  # the processor and its features for which code is prebuilt
-LONGEST_WAIT = 120.0  # seconds for another process that compiles the same
+SILENT_WAIT = 0.5  # seconds for another process that compiles the same, before a message
+LONGEST_WAIT = 120.0  # and before this process compiles by itself
 KEPT_VERSIONS = 4
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
-PLAIN = ("contract.py", "gym", "online", "experiments", "reports", "cli")
+PLAIN = ("contract.py", "client", "gym", "online", "experiments", "reports", "cli")
 
 HANDLES = open_handle in os.supports_dir_fd  # of folders; where there are some, files have owners
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -156,11 +153,7 @@ def folders() -> list[Path]:
 
 
 def _root() -> Path:
-    root = os.environ.get("SWITCHMDP_CACHE")
-    if not root:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        root = os.path.join(home, "switchmdp")
-    return Path(root)
+    return Path(os.environ.get("SWITCHMDP_CACHE") or user_cache_dir("switchmdp", False))
 
 
 def _make_private_folder() -> Path:
@@ -257,41 +250,23 @@ def _warn_once(message: str) -> None:
 @contextlib.contextmanager
 def _lock(label: str) -> Iterator[None]:
     """Hold the lock of a label. Where there can be none, or it takes too long, do without."""
+    from filelock import FileLock, Timeout  # here: the import takes as long as loading code
+
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            _make_private_folder()
-            name = f"lock.{label}"
-            with _own_folder() as folder:
-                if fcntl is not None and folder is not None:
-                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-                    handle = open_handle(name, flags, 0o600, dir_fd=folder)
-                    held.callback(os.close, handle)
-                    if _wait_for(handle, label):
-                        # A forked process may hold the handle, too, so closing is not enough.
-                        held.callback(fcntl.flock, handle, fcntl.LOCK_UN)
-                        # A process that waits for a removed file finds the code all the same.
-                        held.callback(_remove, cache_folder() / name)
+        with contextlib.suppress(OSError, NotImplementedError):
+            # Nobody else can write to the folder, so the path is no link of theirs.
+            path = _make_private_folder() / f"lock.{label}"
+            lock = FileLock(path, mode=0o600)
+            try:
+                lock.acquire(timeout=min(SILENT_WAIT, LONGEST_WAIT))
+            except Timeout:
+                if not label.startswith("_"):
+                    print(f"switchmdp: another process is compiling {label} ...", file=sys.stderr)
+                lock.acquire(timeout=LONGEST_WAIT)
+            held.callback(lock.release)
+            # A process that waits for a removed file finds the code all the same.
+            held.callback(path.unlink, missing_ok=True)
         yield
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()
-
-
-def _wait_for(handle: int, label: str) -> bool:
-    """Lock a file; False if others have held it for too long."""
-    began, said = time.monotonic(), label.startswith("_")
-    while time.monotonic() - began < LONGEST_WAIT:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if not said and time.monotonic() - began > 0.5:
-                said = True
-                print(f"switchmdp: another process is compiling {label} ...", file=sys.stderr)
-            time.sleep(0.02)
-    return False
 
 
 class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types

@@ -4,8 +4,8 @@
 signals back: 100 µs and more. Numba recognises plain arguments at once. So the functions here take
 every field as an argument of its own and return every field.
 
-- `FlatFunction`: for one call on each of many instances (a simulation), about 20 µs. The caller
-  delays signals.
+- `BatchFunction`: for a batch of tasks (simulations), each with a new copy of one instance, or with
+  an instance of its own. The caller delays signals.
 - `Caller`: for many calls on one instance (a decision), about 10 µs. It remembers where the fields
   of its instance are, and checks only what may have changed since the last call.
 
@@ -23,9 +23,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from itertools import chain, starmap
 from operator import getitem, is_, setitem
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
@@ -33,9 +34,11 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.imputils import impl_ret_borrowed
-from numba.extending import box, intrinsic, register_model
+from numba.extending import box, intrinsic, overload, register_model
 from numba.np import numpy_support
 
+from switchmdp.compiled.compiler import INNER_OPTIONS
+from switchmdp.compiled.declarations import RandomWords
 from switchmdp.compiled.structs import _LEAVES, _PLAIN, _packed, thaw
 
 _SCALARS = {bool: bool, int: int, float: float}
@@ -73,6 +76,16 @@ def _box_returned(kind: Any, value: Any, c: Any) -> Any:
     result = c.builder.call(adapt, [pointer, array_class, ndim, writable, dtype])
     c.context.nrt.decref(c.builder, kind, value)
     return result
+
+
+def own(array: Any, copies: bool) -> Any:
+    """In machine code: a copy of an array, or the array itself."""
+    return array.copy() if copies else array
+
+
+@overload(own, strict=False, jit_options=INNER_OPTIONS)  # type: ignore[untyped-decorator]  # Numba ships no types
+def _overload_own(array: Any, copies: bool) -> Any:
+    return lambda array, copies: array.copy() if copies else array
 
 
 _here = threading.local()
@@ -113,6 +126,11 @@ class Layout:
         self._classes: list[Any] = []
         self._below: dict[tuple[int, str], int] = {}
         self._walk(instance, 0)
+        # The fields that hold random words.
+        self.words = [(i, name) for i, cls in enumerate(self._classes)
+                      for name, hint in get_type_hints(cls, include_extras=True).items()
+                      if hint == RandomWords]  # fmt: skip
+        self._leaves = [f"f{i}" for i in range(len(self.arrays) + len(self.numbers))]
         self.gather, self.scatter = self._accessors()
 
     def _walk(self, instance: Any, number: int) -> None:
@@ -133,8 +151,7 @@ class Layout:
 
         As generated code they take a tenth of the time of a loop over the fields.
         """
-        parts = [f"    c{i} = c{owner}.{name}"
-                 for i, (owner, name) in enumerate(self.components) if i > 0]  # fmt: skip
+        parts = [f"    {line}" for line in self._owners()]
         arrays = "".join(f"c{number}.{name}, " for number, name in self.arrays)
         numbers = "".join(f"c{number}.{name}, " for number, name in self.numbers)
         scope: dict[str, Any] = {}
@@ -143,66 +160,124 @@ class Layout:
         exec("\n".join([*gather, *scatter]), scope)
         return scope["gather"], scope["scatter"]
 
+    def copy_with(self, instance: Any, fields: tuple[Any, ...]) -> Any:
+        """A copy of an instance that has these fields, which are not copied."""
+        parts = [copy(instance)]
+        for owner, name in self.components[1:]:
+            part = copy(parts[owner].__dict__[name])
+            parts[owner].__dict__[name] = part
+            parts.append(part)
+        self.scatter(parts[0], fields)
+        return parts[0]
+
     def source(self, name: str, arguments: list[str], results: list[str]) -> str:
         """A function of all fields and of the arguments.
 
         It calls `function(instance, *arguments)`, which returns a tuple of the results, and returns
         all fields and the results.
         """
-        leaves = {at: f"f{i}" for i, at in enumerate([*self.arrays, *self.numbers])}
-
-        def packed(number: int) -> str:
-            items = [packed(self._below[at]) if (at := (number, field)) in self._below
-                     else leaves[at] for field in self._classes[number].__fields__]  # fmt: skip
-            return f"state{number}({''.join(item + ', ' for item in items)})"
-
-        owners = [f"    c{i} = c{owner}.{field}"
-                  for i, (owner, field) in enumerate(self.components) if i > 0]  # fmt: skip
-        fields = [f"as_returned(c{number}.{field})" for number, field in self.arrays]
-        fields += [f"c{number}.{field}" for number, field in self.numbers]
         return "\n".join([
-            f"def {name}({', '.join([*leaves.values(), *arguments])}):",
-            f"    c0 = thaw({packed(0)})",
+            f"def {name}({', '.join([*self._leaves, *arguments])}):",
+            f"    c0 = thaw({self._packed(self._leaves)})",
             f"    {', '.join(results)} = function({', '.join(['c0', *arguments])})",
-            *owners,
-            f"    return ({', '.join([*fields, *results])})",
+            *(f"    {line}" for line in self._owners()),
+            f"    return ({', '.join([*self._fields(), *results])})",
         ])  # fmt: skip
+
+    def batch_source(self, name: str, arguments: list[str]) -> str:
+        """A function of all fields, four arguments of its own, and the arguments.
+
+        If `copies`, it calls `function(copy, i, *arguments)` with a new copy of the instance for
+        each i from the given one up to `stop`, as long as the function returns True. The random
+        words of copy i are words[i]. Otherwise it makes one call with the instance itself.
+
+        It returns all fields of the last instance, and the last i.
+        """
+        n = len(self.arrays)
+        leaves = [f"own(f{i}, copies)" for i in range(n)] + self._leaves[n:]
+        words = [f"            c{number}.{field}[:] = words[i]" for number, field in self.words]
+        own = ["words", "copies", "i", "stop"]
+        return "\n".join([
+            f"def {name}({', '.join([*self._leaves, *own, *arguments])}):",
+            "    while True:",
+            f"        c0 = thaw({self._packed(leaves)})",
+            *(f"        {line}" for line in self._owners()),
+            *(["        if copies:", *words] if words else []),
+            f"        more = function({', '.join(['c0', 'i', *arguments])})",
+            "        if not more or not copies or i + 1 == stop:",
+            "            break",
+            "        i += 1",
+            f"    return ({', '.join([*self._fields(), 'i'])})",
+        ])  # fmt: skip
+
+    def _packed(self, leaves: list[str], number: int = 0) -> str:
+        """The expression for the named tuple of a component, whose leaves are these expressions."""
+        at = dict(zip([*self.arrays, *self.numbers], leaves, strict=True))
+        items = [self._packed(leaves, self._below[number, field])
+                 if (number, field) in self._below else at[number, field]
+                 for field in self._classes[number].__fields__]  # fmt: skip
+        return f"state{number}({''.join(item + ', ' for item in items)})"
+
+    def _owners(self) -> list[str]:
+        """Lines that give each component its name."""
+        parts = enumerate(self.components)
+        return [f"c{i} = c{owner}.{field}" for i, (owner, field) in parts if i > 0]
+
+    def _fields(self) -> list[str]:
+        """The expressions for all fields."""
+        arrays = [f"as_returned(c{number}.{field})" for number, field in self.arrays]
+        return arrays + [f"c{number}.{field}" for number, field in self.numbers]
 
     def scope(self, function: Callable[..., Any]) -> dict[str, Any]:
         """The names that the source uses."""
         states = {f"state{i}": cls.__state__ for i, cls in enumerate(self._classes)}
         # Without the name of a module, the file on disk would have to hold all that is named here.
         module = getattr(function, "py_func", function).__module__
-        names = {"thaw": thaw, "function": function, "as_returned": as_returned}
+        names = {"thaw": thaw, "own": own, "function": function, "as_returned": as_returned}
         return {"__name__": module, **names, **states}
 
 
-class FlatFunction:
-    """`function(instance, *arguments)` as machine code, for all instances of a tree of classes."""
+class BatchFunction:
+    """`function(instance, i, *arguments)` as machine code for many i, in one call.
+
+    It holds for all instances of a tree of classes.
+    """
 
     def __init__(self, dispatcher: Any, layout: Layout) -> None:
-        self._dispatcher, self._layout = dispatcher, layout
+        self._dispatcher, self.layout = dispatcher, layout
         self._n_fields = len(layout.arrays) + len(layout.numbers)
         self._array_kinds = [layout.kinds[at] for at in layout.arrays]
         self._dtypes = [getattr(kind, "dtype", None) for kind in self._array_kinds]
         self._types = tuple(layout.kinds[at] for at in layout.numbers)
 
-    def __call__(self, instance: Any, *arguments: Any) -> tuple[Any, ...]:
-        """Run the machine code, update the instance, and return the results; delay signals."""
-        fields = self._dispatcher(*self._fields(instance), *arguments)
-        n = self._n_fields
-        self._layout.scatter(instance, fields[:n])
-        return fields[n:]  # type: ignore[no-any-return]  # a tuple
+    def __call__(
+        self, instance: Any, words: Any, copies: bool, i: int, stop: int, *arguments: Any
+    ) -> tuple[tuple[Any, ...], int]:
+        """Run the machine code (`Layout.batch_source`), with signals delayed.
+
+        Returns the fields of the last copy and the last i. Without copies, it updates the instance.
+        """
+        given = self.fields(instance)
+        returned: tuple[Any, ...] = self._dispatcher(*given, words, copies, i, stop, *arguments)
+        fields, last = returned[: self._n_fields], returned[self._n_fields]
+        if not copies:
+            self.layout.scatter(instance, fields)
+        return fields, last
 
     def compile(self, instance: Any, *arguments: Any) -> None:
         """Compile, unless that was done before; changes nothing, so it may be interrupted."""
         if not self._dispatcher.overloads:
-            given = (*self._fields(instance), *arguments)
+            given = (*self.fields(instance), NO_WORDS, False, 0, 1, *arguments)
             self._dispatcher.compile(tuple(map(self._dispatcher.typeof_pyval, given)))
 
-    def _fields(self, instance: Any) -> list[Any]:
+    @property
+    def are_words(self) -> list[bool]:
+        """Of each field, whether it holds random words."""
+        return [at in self.layout.words for at in [*self.layout.arrays, *self.layout.numbers]]
+
+    def fields(self, instance: Any) -> list[Any]:
         """All fields, coerced to their annotations."""
-        arrays, numbers = self._layout.gather(instance)
+        arrays, numbers = self.layout.gather(instance)
         fields = [
             value if type(value) is np.ndarray and value.flags.carray
             and (dtype is None or value.dtype == dtype) else _packed(value, kind)
@@ -212,6 +287,9 @@ class FlatFunction:
             numbers = map(_packed, numbers, self._types)
         fields += numbers
         return fields
+
+
+NO_WORDS = np.zeros((0, 4), np.uint64)
 
 
 class Caller:
@@ -283,11 +361,10 @@ class Caller:
 
 
 def make_function(
-    function: Callable[..., Any], layout: Layout, arguments: list[str], results: list[str]
+    function: Callable[..., Any], layout: Layout, source: str
 ) -> tuple[Callable[..., Any], str]:
-    """The function of all fields, and a digest of its source."""
-    name = str(getattr(function, "py_func", function).__name__)
-    text = layout.source(name, arguments, results)
+    """The function that a source of the layout defines, and a digest of the source."""
     scope = layout.scope(function)
-    exec(text, scope)
-    return scope[name], hashlib.sha256(text.encode()).hexdigest()
+    exec(source, scope)
+    name = getattr(function, "py_func", function).__name__
+    return scope[name], hashlib.sha256(source.encode()).hexdigest()

@@ -78,13 +78,21 @@ def _register_methods() -> None:
                 overload_method(cls.__struct__, method, strict=False, jit_options=options)(typed)
 
 
+_fields: dict[type, dict[str, Any]] = {}
+
+
 def fields_of(cls: type) -> dict[str, Any]:
-    """The annotated fields of a class: int, float, bool, `ArrayOf`, a class, or Any."""
-    return {
-        name: _kind(hint)
-        for name, hint in get_type_hints(cls).items()
-        if get_origin(hint) is not ClassVar and hint is not ClassVar
-    }
+    """The annotated fields of a class: int, float, bool, `ArrayOf`, a class, or Any.
+
+    Remembered, because evaluating annotations took half of the time to load an agent.
+    """
+    if cls not in _fields:
+        _fields[cls] = {
+            name: _kind(hint)
+            for name, hint in get_type_hints(cls).items()
+            if get_origin(hint) is not ClassVar and hint is not ClassVar
+        }
+    return _fields[cls]
 
 
 class ArrayOf:
@@ -96,6 +104,9 @@ class ArrayOf:
 
 
 def _kind(hint: Any) -> Any:
+    alias = getattr(get_origin(hint), "__value__", None)
+    if alias is not None:  # from NumPy 2.5 on, NDArray is a type alias that has to be resolved
+        hint = alias[get_args(hint)]
     return ArrayOf(hint) if hint is np.ndarray or get_origin(hint) is np.ndarray else hint
 
 

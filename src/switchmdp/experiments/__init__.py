@@ -3,21 +3,27 @@
     experiment, text = load("windows.toml")
     results = run(experiment, "results/windows")
 
-`spec` says what a file may contain, `plan` turns it into chunks of runs, `chunks` computes a chunk,
-`execute` lets workers compute all chunks, `store` keeps them in a folder or in memory and checks
-them, and `results` puts them together. `formulas` and `user_modules` look up what a file names.
-`leaderboard` runs the suite in `leaderboard.toml`.
+- `spec`: what a file may contain, and all its errors
+- `parameters`, `user_modules`: what the agents and problems that a file names accept, and where
+  they come from
+- `plan`: from an experiment to chunks of runs
+- `chunks`: compute a chunk, and be a worker
+- `execute`: let workers compute all chunks
+- `store`, `results`: results in a folder and in memory
+- `leaderboard`: run the suite in `leaderboard.toml`
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from switchmdp.errors import SwitchmdpError
+from switchmdp.errors import InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.experiments.spec import (
     AgentSpec,
@@ -27,7 +33,9 @@ from switchmdp.experiments.spec import (
     dumps,
     load,
     loads,
+    parse,
     schema,
+    shipped,
 )
 from switchmdp.experiments.store import (
     MemoryStore,
@@ -51,8 +59,8 @@ _LAZY = {"Progress": "execute", "run_chunks": "execute", "Plan": "plan", "check"
 __all__ = [
     "AgentSpec", "Claim", "Experiment", "MemoryStore", "Plan", "ProblemSpec", "Progress",
     "Results", "Runs", "Setting", "Status", "Store", "Verification", "check", "create", "dumps",
-    "load", "load_results", "loads", "open_store", "run", "run_chunks", "schema", "status",
-    "verify",
+    "load", "load_results", "loads", "open_store", "prepare", "run", "run_chunks", "schema",
+    "shipped", "status", "verify",
 ]  # fmt: skip
 
 
@@ -84,6 +92,57 @@ def run(
     store = create(folder, plan, dumps(experiment), module_folder)
     raise_if_lost(run_chunks(store, plan, **how))
     return load_results(store)
+
+
+def prepare(
+    config: str | os.PathLike[str], folder: str | os.PathLike[str], *,
+    n_problems: int | None = None, trust: bool | None = None,
+) -> tuple[Store, Plan]:  # fmt: skip
+    """The folder and the plan of a configuration, ready for `run_chunks`.
+
+    `config` is a TOML file, or the name of a configuration that comes with the package.
+    `n_problems` replaces the number in the configuration. `trust` is as for `run`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store, plan = prepare("figure-1", Path(parent, "results"), n_problems=2)
+    >>> plan.n_runs
+    20
+    """
+    from switchmdp.experiments.plan import check
+
+    name, known = os.fspath(config), shipped()
+    modules: Path | None = None
+    if name in known and not Path(name).is_file():
+        experiment, text = loads(known[name]), known[name]
+    elif not Path(name).exists() and not name.endswith(".toml"):
+        allowed = f"a TOML file or one of {', '.join(known)}"
+        raise InvalidParameter("the configuration", name, allowed)
+    else:
+        experiment, text = load(name)
+        modules = _modules_of(Path(name))
+    if n_problems is not None:
+        experiment = parse({**experiment.model_dump(), "n_problems": n_problems})
+        text = _with_problems(text, n_problems, experiment)
+    plan = check(experiment, modules, trust=trust)
+    return create(folder, plan, text, modules), plan
+
+
+def _modules_of(config: Path) -> Path:
+    """The folder of the user modules: the file's or, for a results folder, the original one."""
+    with contextlib.suppress(SwitchmdpError, OSError):
+        if folder := open_store(config.parent).module_folder():
+            return folder
+    return config.resolve().parent
+
+
+def _with_problems(text: str, n_problems: int, wanted: Experiment) -> str:
+    """The text with another number of problems, so that it describes what was run."""
+    edited = re.sub(r"(?m)^n_problems\s*=\s*\w+", f"n_problems = {n_problems}", text, count=1)
+    with contextlib.suppress(InvalidExperiment):
+        if loads(edited, wanted.title) == wanted:
+            return edited
+    return dumps(wanted)
 
 
 def raise_if_lost(progress: Progress) -> None:

@@ -10,8 +10,8 @@ thread, 13.4 s with 4, and 13.3 s with 16; 16 processes take 6.9 s, of which 4 s
 long experiments with many workers run in processes.
 
 Why not `concurrent.futures`? Measured with Python 3.11, "spawn" context:
-- SIGKILL of one of 4 workers of a ProcessPoolExecutor: all 12 of 12 submitted futures fail. Here
-  one chunk is repeated.
+- SIGKILL of one of 4 workers of a ProcessPoolExecutor: all 12 of 12 submitted futures fail. The
+  same happens with loky 3.7. Here one chunk is repeated.
 - SIGKILL of the coordinator: idle workers still exist 10 minutes later. Here they exit at once.
 - A script without `if __name__ == "__main__"` ends with BrokenProcessPool, because each worker
   runs the script again.
@@ -28,6 +28,7 @@ import json
 import os
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -37,18 +38,12 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter, MissingExtra
-from switchmdp.experiments.layout import Chunk
+from switchmdp.experiments import chunks as worker
+from switchmdp.experiments.chunks import STOPPED, ChunkReport
 from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Plan
+from switchmdp.experiments.results import Chunk
 from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
-from switchmdp.experiments.worker import (
-    STOPPED,
-    ChunkReport,
-    compile_agents,
-    main,
-    program,
-    work,
-    work_on,
-)
+from switchmdp.experiments.user_modules import search_path
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
@@ -148,7 +143,7 @@ def run_chunks(
     left = len(todo)
     watch(progress)
     if dask is None and executor != "processes" and todo:
-        compile_agents(store, plan, jobs)
+        compile_agents(store, plan, jobs, stop)
     keys = {chunk.id: _pairing(store, chunk) for chunk in todo}
     for execute, some in _assign(store, plan, todo, jobs, executor, dask):
         for report in execute(some, stop):
@@ -196,8 +191,7 @@ def _assign(
         return [(threads, chunks)]
     if dask is not None:
         return [(on_dask(store, plan, dask, jobs), chunks)]
-    worker_program = program(main.__name__, store.path, plan.trusted)
-    processes = partial(_run_workers, partial(_ProcessWorker, worker_program), jobs)
+    processes = partial(_run_workers, partial(_ProcessWorker, store.path, plan.trusted), jobs)
     if executor != "auto":
         return [(threads if executor == "threads" else processes, chunks)]
     fast = [c for c in chunks if c.agent is None or plan.compiled[c.agent]]
@@ -208,6 +202,55 @@ def _assign(
     return [(execute, some) for execute, some in ((threads, fast), (processes, slow)) if some]
 
 
+def compile_agents(store: AnyStore, plan: Plan, jobs: int, stop: threading.Event) -> None:
+    """Compile every agent whose machine code is not on disk yet, in up to `jobs` processes."""
+    new = worker.agents_to_compile(plan)
+    helpers = []
+    if isinstance(store, Store):
+        n = min(jobs, len(new)) - 1
+        helpers = [_ProcessWorker(store.path, plan.trusted) for _ in range(n)]
+    if helpers:
+        count = f"{len(new)} agents in {len(helpers) + 1} processes"
+        print(f"switchmdp: compiling {count}, once ...", file=sys.stderr)
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for a in [*new, worker.FACTS] if helpers else new:
+        todo.put(a)
+
+    def compile_all(compile_one: Callable[[int], Any]) -> None:
+        with contextlib.suppress(queue.Empty, OSError):  # OSError: a process can't be started
+            while not stop.is_set():
+                compile_one(todo.get_nowait())
+
+    def by(helper: _ProcessWorker) -> Callable[[int], Any]:
+        return lambda a: helper(f"{worker.COMPILE}{a}")
+
+    threads = [threading.Thread(target=compile_all, args=(by(helper),)) for helper in helpers]
+    try:
+        for thread in threads:
+            thread.start()
+        compile_all(partial(worker.compile_agent, plan))
+        while any(thread.is_alive() for thread in threads) and not stop.is_set():
+            time.sleep(0.01)
+        for a in new if threads and not stop.is_set() else ():
+            worker.compile_agent(plan, a)  # load what the others have compiled
+    finally:
+        for helper in helpers:
+            helper.close()
+        for thread in threads:
+            thread.join()
+
+
+def worker_command(folder: Path, trust: bool) -> list[str]:
+    """The command that starts a worker process.
+
+    Python would put the current folder first on the search path. That may be a folder of results
+    from an untrusted source, so the new process gets exactly the search path of this one.
+    """
+    main = f"from {worker.__name__} import main; main()"
+    code = f"import sys; sys.path[:] = {search_path()!r}; {main}"
+    return [sys.executable, "-c", code, str(folder), worker.TRUSTED if trust else ""]
+
+
 class _ThreadWorker:
     """Computes chunks in the calling thread."""
 
@@ -216,7 +259,7 @@ class _ThreadWorker:
         self.cancelled = threading.Event()
 
     def __call__(self, chunk: Chunk) -> ChunkReport:
-        return work(self.store, self.plan, chunk, self.cancelled)
+        return worker.work(self.store, self.plan, chunk, self.cancelled)
 
     def close(self) -> None:
         """Cancel the current chunk."""
@@ -224,15 +267,16 @@ class _ThreadWorker:
 
 
 class _ProcessWorker:
-    """Computes chunks in a process, which is replaced when it dies; a thread serves it."""
+    """Lets a process compute chunks, or compile; it is replaced when it dies."""
 
-    def __init__(self, command: list[str]) -> None:
-        self.command = command
+    def __init__(self, folder: Path, trust: bool) -> None:
+        self.command = worker_command(folder, trust)
         self.process: subprocess.Popen[str] | None = None
         self.closed = False
         self.lock = threading.Lock()  # so that no process is started after `close`
 
-    def __call__(self, chunk: Chunk) -> ChunkReport:
+    def __call__(self, request: Chunk | str) -> ChunkReport:
+        name = request if isinstance(request, str) else request.id
         error = STOPPED
         for _ in range(ATTEMPTS):
             process = self._running()
@@ -241,7 +285,7 @@ class _ProcessWorker:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                process.stdin.write(f"{chunk.id}\n")
+                process.stdin.write(f"{name}\n")
                 process.stdin.flush()
                 reply = process.stdout.readline()
             except (OSError, ValueError):
@@ -249,7 +293,7 @@ class _ProcessWorker:
             if reply.endswith("\n"):
                 return ChunkReport(**json.loads(reply))
             error = f"its worker ended with code {process.wait()}"
-        return ChunkReport(chunk.id, error=STOPPED if self.closed else error)
+        return ChunkReport(name, error=STOPPED if self.closed else error)
 
     def _running(self) -> subprocess.Popen[str] | None:
         with self.lock:
@@ -375,7 +419,7 @@ def _stream(
             while waiting and len(running) < room:
                 chunk = waiting.pop()
                 attempts[chunk] += 1
-                running[client.submit(work_on, folder, chunk, trust, pure=False)] = chunk
+                running[client.submit(worker.work_on, folder, chunk, trust, pure=False)] = chunk
             with contextlib.suppress(TimeoutError, distributed.CancelledError):
                 distributed.wait(list(running), timeout=0.5, return_when="FIRST_COMPLETED")
             for future in [future for future in running if future.done()]:

@@ -2,19 +2,20 @@
 
 Each row has two phases, and each phase is an `Experiment`:
 
-    tuning      30 problems: every contender with a free parameter, once with each of its values
-    reporting   100 other problems: every contender, with the value chosen in the first phase
+    tuning      20 problems: every contender with free parameters, once with each combination
+    reporting   100 other problems: every contender, with the values chosen in the first phase
 
 The phases have different seeds, so no problem is in both. The chosen values are part of the second
-experiment, whose folder refuses any other values. A value is chosen by mean pseudo-regret, which
-has the same mean as regret and less noise; in a tie the earlier value is chosen.
+experiment, whose folder refuses any other values. They are chosen by mean pseudo-regret, which has
+the same mean as regret and less noise; in a tie the earlier combination is chosen.
 
     suite.json               the suite and the version that made it
     rows/ROW/tuning          the results of each phase, a folder like that of any experiment
     rows/ROW/reporting
 
-The choices do not depend on how the chunks are executed or interrupted. `leaderboard.toml` is the
-suite of the package.
+The choices do not depend on how the chunks are executed or interrupted. The package has two
+suites. `leaderboard.toml` is the open suite: agents may be designed on its rows, and each row says
+which ones were. `closed_suite.toml` is run once per release, and no agent is designed on it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import os
 import re
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -35,9 +36,8 @@ import numpy as np
 
 from switchmdp.errors import ForeignFolder
 from switchmdp.experiments.execute import Progress, run_chunks
-from switchmdp.experiments.layout import expand
 from switchmdp.experiments.plan import Plan, check
-from switchmdp.experiments.results import Results
+from switchmdp.experiments.results import Results, expand
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec, canonical, dumps
 from switchmdp.experiments.store import TEMPORARY, Store, create, load_results, open_store
 from switchmdp.storage import save_bytes
@@ -46,40 +46,38 @@ from switchmdp.version import __version__
 TUNING, REPORTING = "tuning", "reporting"
 POINTS = 200  # recorded by a run
 MANIFEST = "suite.json"
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A parameter to tune and its values; with `of_horizon` they are fractions of the horizon."""
-
-    parameter: str
-    values: tuple[float, ...]
-    of_horizon: bool = False
-
-    def at(self, horizon: int) -> list[float]:
-        """The values for this horizon.
-
-        >>> Tuned("window", (0.01, 0.5), of_horizon=True).at(1000)
-        [10, 500]
-        """
-        if not self.of_horizon:
-            return list(self.values)
-        return [max(1, round(share * horizon)) for share in self.values]
+OPEN, CLOSED, QUICK = "open", "closed", "quick"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """An agent, its fixed parameters, and the parameter to tune."""
+    """An agent, its fixed parameters, and the parameters to tune with the values to try."""
 
     name: str
     agent: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    tuned: Tuned | None = None
+    tuned: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    of_horizon: Sequence[str] = ()  # tuned parameters whose values are fractions of the horizon
     told: bool = False  # knows the change points: a reference, not a competitor
+    yardstick: bool = True  # whether others may be measured by it, if it knows the change points
     detects: bool = False  # restarts when it detects a change
     ours: bool = False  # its regret is compared with that of the best competitor
     unforgetting: str = ""  # the contender that is the same without forgetting
     not_in_large: str = ""  # why it is left out of rows with many states
+
+    def grid(self, horizon: int) -> dict[str, list[float]]:
+        """The values to try of each tuned parameter.
+
+        >>> tuned = {"window": [0.01, 0.5], "width": [0.1, 1.0]}
+        >>> Contender("c", "sw-ucrl", tuned=tuned, of_horizon=["window"]).grid(1000)
+        {'window': [10, 500], 'width': [0.1, 1.0]}
+        """
+        return {
+            name: [max(1, round(share * horizon)) for share in values]
+            if name in self.of_horizon
+            else list(values)
+            for name, values in self.tuned.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,9 @@ class Row:
     large: bool = False
     drifts: bool = False  # changes all the time, so knowing the change points does not help
     changes: bool = True
+    problems: int = 0  # to report on; 0: as many as the suite says
+    tuning_problems: int = 0
+    designed_on: Sequence[str] = ()  # contenders that were designed on problems of this kind
 
     @property
     def folder(self) -> str:
@@ -111,7 +112,7 @@ class Suite:
     title: str
     rows: tuple[Row, ...]
     contenders: tuple[Contender, ...]
-    tuning_problems: int = 30
+    tuning_problems: int = 20
     problems: int = 100
     tuning_seed: int = 1
     seed: int = 2
@@ -140,66 +141,67 @@ class Suite:
         return tuple(one for one in self.contenders if one.name not in out)
 
 
-def shipped_suite(*, quick: bool = False) -> Suite:
-    """The suite of the package, or its short version.
+def shipped_suite(name: str = OPEN) -> Suite:
+    """A suite of the package: "open", "closed" or "quick".
 
-    >>> len(shipped_suite().rows), len(shipped_suite(quick=True).rows)
-    (25, 6)
+    >>> len(shipped_suite().rows) > len(shipped_suite("quick").rows)
+    True
     """
-    file = resources.files("switchmdp.experiments") / "leaderboard.toml"
-    suite = tomllib.loads(file.read_text("utf-8"))
+    suite = _read("leaderboard.toml")
     short = suite.pop("quick")
     rows = [Row(**fields) for fields in suite.pop("rows")]
-    contenders = [_contender(**fields) for fields in suite.pop("contenders")]
-    if quick:
+    contenders = [Contender(**fields) for fields in suite.pop("contenders")]
+    if name == QUICK:
         suite, horizon = short, short.pop("horizon")
         names = {*short.pop("rows"), *short.pop("contenders")}
         rows = [replace(row, horizon=horizon) for row in rows if row.name in names]
         contenders = [one for one in contenders if one.name in names]
+    elif name == CLOSED:
+        suite = _read("closed_suite.toml")
+        rows = [Row(**fields) for fields in suite.pop("rows")]
     return Suite(rows=tuple(rows), contenders=tuple(contenders), **suite)
 
 
-def _contender(tuned: dict[str, Any] | None = None, **fields: Any) -> Contender:
-    return Contender(**fields, tuned=None if tuned is None else Tuned(**tuned))
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("switchmdp.experiments") / name).read_text("utf-8"))
 
 
-Choices = dict[str, float]  # the chosen value of each tuned contender
+Values = Mapping[str, float]  # of the tuned parameters
+Choices = dict[str, Values]  # the chosen values of each tuned contender
 
 
 def tuning(suite: Suite, row: Row) -> Experiment | None:
     """The first phase of a row; None if there is nothing to tune.
 
-    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned=Tuned("window", (10, 20)))
+    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned={"window": [10, 20]})
     >>> tuning(Suite("s", (row,), (one,)), row).agents["c"].parameters
     {'window': {'sweep': [10, 20]}}
     """
-    agents = {
-        one.name: AgentSpec(
-            agent=one.agent,
-            parameters={
-                **one.parameters, one.tuned.parameter: {"sweep": one.tuned.at(row.horizon)}
-            },
-        )
-        for one in suite.contenders_of(row)
-        if one.tuned is not None
-    }  # fmt: skip
+    agents = {}
+    for one in suite.contenders_of(row):
+        if one.tuned:
+            sweeps = {name: {"sweep": values} for name, values in one.grid(row.horizon).items()}
+            agents[one.name] = AgentSpec(agent=one.agent, parameters={**one.parameters, **sweeps})
     if not agents:
         return None
-    return _experiment(suite, row, TUNING, suite.tuning_problems, suite.tuning_seed, agents)
+    n = row.tuning_problems or suite.tuning_problems
+    return _experiment(suite, row, TUNING, n, suite.tuning_seed, agents)
 
 
 def reporting(suite: Suite, row: Row, choices: Choices) -> Experiment:
     """The second phase of a row, with the values chosen in the first.
 
-    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned=Tuned("window", (10, 20)))
-    >>> reporting(Suite("s", (row,), (one,)), row, {"c": 20}).agents["c"].parameters
+    >>> row, one = Row("r", "random"), Contender("c", "sw-ucrl", tuned={"window": [10, 20]})
+    >>> chosen = {"c": {"window": 20}}
+    >>> reporting(Suite("s", (row,), (one,)), row, chosen).agents["c"].parameters
     {'window': 20}
     """
     agents = {}
     for one in suite.contenders_of(row):
-        chosen = {} if one.tuned is None else {one.tuned.parameter: choices[one.name]}
+        chosen = choices[one.name] if one.tuned else {}
         agents[one.name] = AgentSpec(agent=one.agent, parameters={**one.parameters, **chosen})
-    return _experiment(suite, row, REPORTING, suite.problems, suite.seed, agents)
+    n = row.problems or suite.problems
+    return _experiment(suite, row, REPORTING, n, suite.seed, agents)
 
 
 def _experiment(
@@ -212,10 +214,10 @@ def _experiment(
     )  # fmt: skip
 
 
-def trials(tuned: Results) -> dict[str, dict[float, float]]:
-    """The mean pseudo-regret of each contender with each of its values in the first phase.
+def trials(tuned: Results) -> dict[str, list[tuple[Values, float]]]:
+    """Each contender's combinations of values in the first phase, with their mean pseudo-regret.
 
-    It is NaN for a value with which a run failed.
+    It is NaN for values with which a run failed.
 
     >>> from dataclasses import replace
     >>> from switchmdp.experiments.results import as_setting
@@ -223,20 +225,19 @@ def trials(tuned: Results) -> dict[str, dict[float, float]]:
     >>> values = zip(setting.agents.items(), (10, 20))
     >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}
     >>> trials(Results("", 0.1, {"s": replace(setting, agents=lanes)}))
-    {'a': {10: 5.0, 20: nan}}
+    {'a': [({'w': 10}, 5.0), ({'w': 20}, nan)]}
     """
     (setting,) = tuned.settings.values()
-    means: dict[str, dict[float, float]] = {}
+    means: dict[str, list[tuple[Values, float]]] = {}
     for runs in setting.agents.values():
-        (value,) = runs.swept.values()
         final = runs.pseudo_regret[~runs.failed, -1]
         mean = float(final.mean()) if len(final) == len(runs.failed) else np.nan
-        means.setdefault(runs.base, {})[value] = mean
+        means.setdefault(runs.base, []).append((runs.swept, mean))
     return means
 
 
 def choose(tuned: Results) -> Choices:
-    """The value with the lowest mean pseudo-regret; values with failed runs come last.
+    """The values with the lowest mean pseudo-regret; values with failed runs come last.
 
     >>> from dataclasses import replace
     >>> from switchmdp.experiments.results import as_setting
@@ -244,11 +245,11 @@ def choose(tuned: Results) -> Choices:
     >>> values = zip(setting.agents.items(), (10, 20, 30))
     >>> lanes = {n: replace(runs, base="a", swept={"w": w}) for (n, runs), w in values}
     >>> choose(Results("", 0.1, {"s": replace(setting, agents=lanes)}))
-    {'a': 20}
+    {'a': {'w': 20}}
     """
     return {
-        name: min(means, key=lambda value: (np.isnan(means[value]), means[value]))
-        for name, means in trials(tuned).items()
+        name: min(tried, key=lambda one: (np.isnan(one[1]), one[1]))[0]
+        for name, tried in trials(tuned).items()
     }
 
 
@@ -262,8 +263,8 @@ def expected_runs(suite: Suite) -> int:
     total = 0
     for row in suite.rows:
         first = tuning(suite, row)
-        total += 0 if first is None else len(expand(first.agents)) * suite.tuning_problems
-        total += len(suite.contenders_of(row)) * suite.problems
+        total += 0 if first is None else len(expand(first.agents)) * first.n_problems
+        total += len(suite.contenders_of(row)) * (row.problems or suite.problems)
     return total
 
 
@@ -331,11 +332,12 @@ def _describe(manifest: bytes) -> str:
         return f"a damaged {MANIFEST}"
 
 
-def stages(suite: Suite, folder: Path) -> Iterator[Stage]:
+def stages(suite: Suite, folder: Path, modules: Path | None = None) -> Iterator[Stage]:
     """Every stage in turn; the caller executes each one before it asks for the next.
 
     The second phase of a row is left out as long as its first phase is not complete, which may
-    happen if other shards have not done their part.
+    happen if other shards have not done their part. `modules` is the folder of the user's own
+    agents, which are then imported.
 
     >>> import tempfile
     >>> suite = Suite("s", (Row("r", "random"),), (Contender("c", "random"),))
@@ -348,17 +350,19 @@ def stages(suite: Suite, folder: Path) -> Iterator[Stage]:
         first = tuning(suite, row)
         choices: Choices = {}
         if first is not None:
-            stage = _stage(row, TUNING, first, folder)
+            stage = _stage(row, TUNING, first, folder, modules)
             yield stage
             if not is_complete(stage.store):
                 continue
             choices = choose(load_results(stage.store))
-        yield _stage(row, REPORTING, reporting(suite, row, choices), folder)
+        yield _stage(row, REPORTING, reporting(suite, row, choices), folder, modules)
 
 
-def _stage(row: Row, phase: str, experiment: Experiment, folder: Path) -> Stage:
-    plan = check(experiment)
-    store = create(_folder_of(folder, row, phase), plan, dumps(experiment), None)
+def _stage(
+    row: Row, phase: str, experiment: Experiment, folder: Path, modules: Path | None
+) -> Stage:
+    plan = check(experiment, modules, trust=True if modules else None)
+    store = create(_folder_of(folder, row, phase), plan, dumps(experiment), modules)
     return Stage(row, phase, store, plan)
 
 
@@ -373,14 +377,15 @@ def is_complete(store: Store) -> bool:
 
 def run_suite(
     suite: Suite, folder: Path, *, shard: tuple[int, int] = (1, 1), stop: threading.Event,
-    begin: Callable[[str], None], **how: Any,
+    begin: Callable[[str], None], modules: Path | None = None, **how: Any,
 ) -> Progress:  # fmt: skip
     """Execute all stages; returns their progress together.
 
-    `begin` is called with the name of each stage. The other keywords are those of `run_chunks`.
+    `begin` is called with the name of each stage. `modules` is the folder of the user's own
+    agents. The other keywords are those of `run_chunks`.
     """
     total = Progress(-(-expected_runs(suite) // shard[1]))
-    for stage in stages(suite, folder):
+    for stage in stages(suite, folder, modules):
         begin(f"{stage.row.name}, {stage.phase}")
         run_chunks(stage.store, stage.plan, progress=total, stop=stop, shard=shard, **how)
         if stop.is_set():

@@ -21,29 +21,34 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.random import SeedSequence
 
 from switchmdp.compiled import is_compiled
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments import user_modules
-from switchmdp.experiments.formulas import FORMULAS, Context, plain
-from switchmdp.experiments.layout import MOST_PROBLEMS, BlockSizes, Variant, expand
-from switchmdp.experiments.spec import (
+from switchmdp.experiments.parameters import (
     AGENT,
+    FORMULAS,
     PROBLEM,
+    Context,
+    Kind,
+    accepts,
+    parameter_faults,
+    parameters_of,
+    plain,
+    with_integers,
+)
+from switchmdp.experiments.results import MOST_PROBLEMS, BlockSizes, Variant, expand
+from switchmdp.experiments.spec import (
     AgentSpec,
     Experiment,
-    Kind,
     ProblemSpec,
     Words,
-    accepts,
     describe_error,
     is_table,
     missing,
-    parameter_faults,
-    parameters_of,
     showable,
-    with_integers,
 )
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.problems import CHOICES
@@ -135,6 +140,14 @@ def make_agent(
     variant: Variant, factory: Callable[..., Any], problem: SwitchingMDP, horizon: int, seed: int
 ) -> tuple[Any, dict[str, Any]]:
     """A new agent for this problem, and the values of its parameters for it."""
+    arguments, parameters = agent_arguments(variant, factory, problem, horizon, seed)
+    return new_agent(variant, factory, arguments), parameters
+
+
+def agent_arguments(
+    variant: Variant, factory: Callable[..., Any], problem: SwitchingMDP, horizon: int, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of a new agent for this problem, and the values of its parameters for it."""
     parameters = resolve_formulas(variant, factory, problem, horizon)
     available: dict[str, Callable[[], Any]] = {
         "n_states": lambda: problem.n_states,
@@ -147,11 +160,34 @@ def make_agent(
     # If all actions are available in all states, there is no need to pass a table of them.
     if _has_all_actions(problem) and _default_of(factory, "available", 0) is None:
         names.remove("available")
-    agent = factory(**{name: available[name]() for name in names}, **parameters)
+    shown = {name: plain(value) for name, value in parameters.items()}
+    return {name: available[name]() for name in names} | parameters, shown
+
+
+def new_agent(variant: Variant, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """A new agent with these arguments."""
+    agent = factory(**arguments)
     if isinstance(agent, type) or not (hasattr(agent, "act") and hasattr(agent, "observe")):
         allowed = "something that makes agents, which have the methods act and observe"
         raise InvalidParameter(variant.source, agent, allowed)
-    return agent, {name: plain(value) for name, value in parameters.items()}
+    return agent
+
+
+def are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two agents would have the same arguments.
+
+    >>> are_same({"window": 10, "delta": 0.1}, {"window": 10, "delta": 0.2})
+    False
+    """
+    return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if x is y:
+        return True
+    return type(x) is type(y) and bool(
+        np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y
+    )
 
 
 def _has_all_actions(problem: SwitchingMDP) -> bool:

@@ -22,16 +22,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import inspect
 import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import resources
-from math import isfinite, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -48,15 +45,11 @@ from pydantic import (
 from switchmdp.errors import Fault, InvalidExperiment
 
 LARGEST_SEED = 2**62
-LARGEST_VALUE = 2**63
 LONGEST = 10**10
 POINTS = 200
 MOST_POINTS = 10_000
 MOST_BYTES = 1_000_000
 MOST_PARTS = 1000  # of a dotted key: longer ones take minutes to parse
-MOST_VARIANTS = 1000
-DEEPEST = 8  # lists in lists
-INTEGERS = ("int", "<class 'int'>", "int | None")  # annotations of parameters that are integers
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -117,13 +110,14 @@ class Claim(_Strict):
     """A statement that the results can support or contradict.
 
     `better`: the mean final regret of `agent` is below that of `than`. `slightly-worse`: it is
-    above it, by at most the fraction `margin`. `bumps`: after every change point within the
-    horizon, regret grows faster in the next `span` steps than in the `span` steps before.
+    above it, by at most the fraction `margin`. `close`: it differs by at most that fraction.
+    `bumps`: after every change point within the horizon, regret grows faster in the next `span`
+    steps than in the `span` steps before.
     """
 
     quote: str
     reading: str
-    measure: Literal["better", "slightly-worse", "bumps"]
+    measure: Literal["better", "slightly-worse", "close", "bumps"]
     setting: str
     agent: str
     than: str | None = None
@@ -175,6 +169,12 @@ class Experiment(_Strict):
         """The number of points that a run records."""
         return -(-self.horizon // self.grid)
 
+    @property
+    def needs_trust(self) -> bool:
+        """Whether it names user modules, which are imported only with trust."""
+        names = [spec.problem for spec in self.problems.values()]
+        return any(map(in_user_module, [*names, *(spec.agent for spec in self.agents.values())]))
+
     def content(self) -> dict[str, Any]:
         """Everything that the runs depend on: all fields except the title and the claims."""
         return self.model_dump(mode="json", exclude={"title", "claims"}) | {"every": self.grid}
@@ -182,6 +182,16 @@ class Experiment(_Strict):
     def content_digest(self) -> str:
         """SHA-256 of `content`. The order of problems, agents and parameters matters."""
         return hashlib.sha256(canonical(self.content())).hexdigest()
+
+
+def in_user_module(name: str) -> bool:
+    """Whether the name of an agent or problem has the form "module:Name"."""
+    return ":" in name
+
+
+def is_table(value: Any, key: str) -> bool:
+    """Whether a parameter is written as a table with this key."""
+    return isinstance(value, Mapping) and key in value
 
 
 def canonical(value: Any) -> bytes:
@@ -208,8 +218,10 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
         return Experiment.model_validate(dict(data) if isinstance(data, Mapping) else data)
     except ValidationError as error:
         faults = [_fault_of(e) for e in error.errors()]
-        for kind in (PROBLEM, AGENT) if look_up_names else ():
-            faults += _faults_of_entries(data, kind)
+        if look_up_names:
+            from switchmdp.experiments.parameters import entry_faults  # imports all agents
+
+            faults += entry_faults(data)
         raise InvalidExperiment(faults) from None
 
 
@@ -240,7 +252,8 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
         message = f"{name}: can't read the file: {reason}"
         raise InvalidExperiment([ConfigError(name, Words(reason), "a file", message)]) from None
     except UnicodeDecodeError as error:
-        raise InvalidExperiment([Fault(name, Words(str(error)), "UTF-8 text")]) from None
+        where = Words(f"the byte {error.object[error.start]:#x} at position {error.start}")
+        raise InvalidExperiment([Fault(name, where, "UTF-8 text")]) from None
     return loads(text, Path(path).stem[:200] or None), text
 
 
@@ -415,190 +428,3 @@ def describe_error(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return f"{type(error).__name__}, which can't be shown"
-
-
-def is_agent_class(value: Any) -> bool:
-    """Whether a value is a class with the methods `act` and `observe`."""
-    methods = (getattr(value, name, None) for name in ("act", "observe"))
-    return isinstance(value, type) and all(map(callable, methods))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What an entry of an experiment describes: a family of problems, or an agent."""
-
-    word: str
-    model: type[ProblemSpec] | type[AgentSpec]
-    load_registry: Callable[[], Mapping[str, Callable[..., Any]]]
-    already_set: tuple[str, ...]  # the arguments that the experiment sets by itself
-    table: str  # the key of a table that stands for a value
-    fits: Callable[[Any], bool]  # whether an object of the user's is of this kind
-    allowed: str  # a description of what fits
-
-    @property
-    def registry(self) -> Mapping[str, Callable[..., Any]]:
-        """What is registered; imported when needed, since reading results is faster without."""
-        return self.load_registry()
-
-
-def _problems() -> Mapping[str, Callable[..., Any]]:
-    from switchmdp.problems import PROBLEMS
-
-    return PROBLEMS
-
-
-def _agents() -> Mapping[str, Callable[..., Any]]:
-    from switchmdp.agents import AGENTS
-
-    return AGENTS
-
-
-def _is_problem_factory(value: Any) -> bool:
-    from switchmdp.problems import is_problem_factory
-
-    return is_problem_factory(value)
-
-
-PROBLEM = Kind(
-    "problem", ProblemSpec, _problems, ("seed",), "choice", _is_problem_factory,
-    "a function marked with @switchmdp.problems.problem_factory",
-)  # fmt: skip
-AGENT = Kind(
-    "agent", AgentSpec, _agents, ("n_states", "n_actions", "available", "problem", "seed"),
-    "formula", is_agent_class, "a class with the methods act and observe",
-)  # fmt: skip
-
-
-def _faults_of_entries(data: Any, kind: Kind) -> list[Fault]:
-    """The errors in names and parameters of those entries that have the right shape."""
-    faults: list[Fault] = []
-    entries = data.get(f"{kind.word}s") if isinstance(data, Mapping) else None
-    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
-        try:
-            spec = kind.model.model_validate(entry)
-        except ValidationError:
-            continue
-        source, path = getattr(spec, kind.word), f"{kind.word}s.{name}"
-        if source in kind.registry:
-            faults += parameter_faults(path, spec.parameters, kind.registry[source], kind)
-        elif ":" not in source:
-            faults.append(unknown_name(kind, source, f"{path}.{kind.word}"))
-    return faults
-
-
-def unknown_name(kind: Kind, name: str, path: str) -> Fault:
-    """The error that no agent or problem has this name."""
-    more = ", or 'module:Name' of your own"
-    return unknown(kind.word, name, kind.registry, path, path, more=more)
-
-
-# What the parameters of an agent or a problem may be.
-
-
-@lru_cache(maxsize=1024)
-def parameters_of(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a class or function."""
-    try:
-        return inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
-def accepts(factory: Callable[..., Any], name: str) -> bool:
-    """Whether the factory has a parameter of this name (a bare **kwargs does not count)."""
-    parameter = parameters_of(factory).get(name)
-    return parameter is not None and parameter.kind in (
-        inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY,
-    )  # fmt: skip
-
-
-def with_integers(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Floats with an integer value, such as 1e4, as integers where the factory declares `int`.
-
-    >>> def factory(window: int, delta: float) -> None: ...
-    >>> with_integers(factory, {"window": 1e4, "delta": 1.0})
-    {'window': 10000, 'delta': 1.0}
-    """
-    declared = {name: str(p.annotation) for name, p in parameters_of(factory).items()}
-    integers = [name for name, kind in declared.items() if kind in INTEGERS]
-    return {name: as_integer(v) if name in integers else v for name, v in values.items()}
-
-
-def is_table(value: Any, key: str) -> bool:
-    """Whether a parameter is written as a table with this key."""
-    return isinstance(value, Mapping) and key in value
-
-
-def parameter_faults(
-    path: str, parameters: Mapping[str, Any], factory: Callable[..., Any], kind: Kind
-) -> list[Fault]:
-    """The errors in the parameters of an entry."""
-    known = parameters_of(factory)
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
-    free = [n for n in known if accepts(factory, n) and n not in kind.already_set]
-    faults: list[Fault] = []
-    for name, value in parameters.items():
-        here = f"{path}.parameters.{name}"
-        if name in kind.already_set:
-            message = f"{here}: the experiment sets this parameter itself; leave it out"
-            faults.append(ConfigError(here, showable(value), "left out", message))
-        elif known and not open_ended and name not in free:
-            faults.append(unknown("parameter", name, free, here, f"{path}.parameters", value))
-        else:
-            faults += _value_faults(here, value, kind)
-    for name in free:
-        needed = known[name].default is inspect.Parameter.empty and name not in parameters
-        if needed and not (kind is PROBLEM and name == "horizon"):
-            here = f"{path}.parameters.{name}"
-            faults.append(missing(here, here, "parameter"))
-    sweeps = [v["sweep"] for v in parameters.values() if is_table(v, "sweep")]
-    variants = prod(len(values) for values in sweeps if isinstance(values, list))
-    if variants > MOST_VARIANTS:
-        value = Words(f"{variants} variants")
-        faults.append(Fault(f"{path}.parameters", value, f"at most {MOST_VARIANTS} variants"))
-    return faults
-
-
-def _value_faults(path: str, value: Any, kind: Kind) -> list[Fault]:
-    if not is_table(value, "sweep"):
-        return _single_value_faults(path, value, kind, "a sweep, ")
-    if list(value) != ["sweep"] or not isinstance(value["sweep"], list) or not value["sweep"]:
-        allowed = "{ sweep = [...] } with at least one value and nothing else"
-        return [Fault(path, showable(value), allowed)]
-    swept = enumerate(value["sweep"])
-    return [f for i, v in swept for f in _single_value_faults(f"{path}.sweep.{i}", v, kind, "")]
-
-
-def _single_value_faults(path: str, value: Any, kind: Kind, sweep: str) -> list[Fault]:
-    if is_table(value, "formula") and kind is AGENT:
-        from switchmdp.experiments.formulas import FORMULAS
-
-        name = value["formula"]
-        if name not in list(FORMULAS):
-            return [unknown("formula", name, FORMULAS, f"{path}.formula", path)]
-        known = list(inspect.signature(FORMULAS[name]).parameters)[1:]
-        rest = [k for k in value if k not in ("formula", *known)]
-        what = f"parameter of the formula {name!r}:"
-        faults = [unknown(what, k, known, f"{path}.{k}", path, value[k]) for k in rest]
-        given = [k for k in known if k in value]
-        return faults + [f for k in given for f in _plain_value_faults(f"{path}.{k}", value[k])]
-    if is_table(value, "choice") and kind is PROBLEM:
-        return [f for k, v in value.items() for f in _plain_value_faults(f"{path}.{k}", v)]
-    if isinstance(value, Mapping):
-        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {kind.table} table")]
-    return _plain_value_faults(path, value)
-
-
-def _plain_value_faults(path: str, value: Any, depth: int = 0) -> list[Fault]:
-    if isinstance(value, list) and depth < DEEPEST:
-        items = enumerate(value)
-        return [f for i, v in items for f in _plain_value_faults(f"{path}.{i}", v, depth + 1)]
-    if isinstance(value, str):
-        valid, allowed = value.encode("utf-8", "replace").decode() == value, "text"
-    elif isinstance(value, float):
-        valid, allowed = isfinite(value), "a finite number"
-    elif isinstance(value, (bool, int)):
-        valid, allowed = abs(value) < LARGEST_VALUE, "a number within ±2**63"
-    else:
-        valid, allowed = False, f"a number, text, true, false or a list, at most {DEEPEST} deep"
-    return [] if valid else [Fault(path, showable(value), allowed)]

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,10 +32,18 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
-from switchmdp.experiments.layout import BlockSizes, Chunk, all_chunks, count_variants, expand
-from switchmdp.experiments.results import HARDNESS, Results, assemble, no_runs
+from switchmdp.experiments.results import (
+    HARDNESS,
+    BlockSizes,
+    Chunk,
+    Results,
+    all_chunks,
+    assemble,
+    count_variants,
+    expand,
+    no_runs,
+)
 from switchmdp.experiments.spec import Experiment, canonical, describe_error, dumps, loads
-from switchmdp.experiments.user_modules import in_user_module
 from switchmdp.storage import Arrays, load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
 
@@ -103,10 +112,12 @@ class Store:
                 return content
         return None
 
-    def delete(self, chunk: Chunk) -> None:
-        """Delete the results of a chunk, so that it is computed again."""
-        self.chunk_path(chunk).unlink(missing_ok=True)
-        (self.path / "failures" / f"{chunk.id}.json").unlink(missing_ok=True)
+    def delete_failed(self) -> None:
+        """Delete the chunks with failed runs, so that they are computed again."""
+        for chunk in self.chunks():
+            if inspect_chunk(self, chunk)[1]:
+                self.chunk_path(chunk).unlink(missing_ok=True)
+                (self.path / "failures" / f"{chunk.id}.json").unlink(missing_ok=True)
 
     def make_folders(self) -> None:
         """Make the folders; a copy may have lost those that were empty."""
@@ -119,14 +130,6 @@ class Store:
             for file in folder.iterdir():
                 if TEMPORARY.fullmatch(file.name):
                     file.unlink(missing_ok=True)
-
-    @property
-    def needs_trust(self) -> bool:
-        """Whether the runs need user modules, which are imported only with trust."""
-        experiment = self.experiment
-        names = [spec.problem for spec in experiment.problems.values()]
-        names += [spec.agent for spec in experiment.agents.values()]
-        return any(map(in_user_module, names))
 
     def plan(self, *, trust: bool | None = None) -> Plan:
         """The plan of the runs; raises if new runs would not match those in the folder.
@@ -174,7 +177,8 @@ class Store:
             "problems per setting": str(self.experiment.n_problems),
             "runs": f"{total - missing} of {total}: not complete" if missing else str(total),
             **_versions(),
-            "rerun": "switchmdp run experiment.toml --out results" + " --trust" * self.needs_trust,
+            "rerun": "switchmdp run experiment.toml --out results"
+            + " --trust" * self.experiment.needs_trust,
         }
 
 
@@ -267,7 +271,7 @@ def _versions() -> dict[str, str]:
     """The versions of everything else that results may depend on."""
     return {
         "Python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba", "scipy")},
+        **{name: version(name) for name in ("numpy", "numba", "scipy") if find_spec(name)},
         "platform": f"{platform.system()} {platform.machine()}",
     }
 
@@ -299,7 +303,7 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
         if existing.digest != store.digest:
             raise ForeignFolder(
                 f"{folder} has the results of another configuration "
-                f"({existing.experiment.title!r}, {existing.digest[:12]}); choose another folder"
+                f"({existing.experiment.title!r}, {existing.digest[:12]})"
             )
         store = replace(store, blocks=existing.blocks)
     store.make_folders()

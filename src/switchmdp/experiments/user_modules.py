@@ -25,19 +25,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from switchmdp.errors import Fault, InvalidExperiment
-from switchmdp.experiments.spec import Kind, describe_error, unknown_name
+from switchmdp.errors import InvalidExperiment
+from switchmdp.experiments.parameters import Kind, unknown_name
+from switchmdp.experiments.spec import ConfigError, describe_error, in_user_module
 
 TRUST = "SWITCHMDP_TRUST"
 HOW_TO_TRUST = (
     "to run code from your own modules, pass --trust (trust=True in Python; see SECURITY.md)"
 )
 USERS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
-def in_user_module(name: str) -> bool:
-    """Whether the name has the form "module:Name"."""
-    return ":" in name
 
 
 def is_trusted(trust: bool | None) -> bool:
@@ -52,7 +48,7 @@ def is_trusted(trust: bool | None) -> bool:
 def find(field: str, name: str, kind: Kind, folder: Path | None, trust: bool) -> Callable[..., Any]:
     """The class or function of this name; `folder` is searched first for user modules.
 
-    >>> from switchmdp.experiments.spec import AGENT
+    >>> from switchmdp.experiments.parameters import AGENT
     >>> find("agent", "sw-ucrl", AGENT, None, trust=False).__name__
     'SWUCRL'
     >>> find("agent", "SW-UCRL", AGENT, None, trust=False)
@@ -61,30 +57,30 @@ def find(field: str, name: str, kind: Kind, folder: Path | None, trust: bool) ->
     switchmdp.errors.InvalidExperiment: agent: unknown agent 'SW-UCRL'; did you mean 'sw-ucrl'?
     """
 
-    def refused(allowed: str) -> InvalidExperiment:
-        return InvalidExperiment([Fault(field, name, allowed)])
+    def refused(reason: str) -> InvalidExperiment:
+        return InvalidExperiment([ConfigError(field, name, kind.allowed, f"{field}: {reason}")])
 
     if name in kind.registry:
         return kind.registry[name]
     if not in_user_module(name):
         raise InvalidExperiment([unknown_name(kind, name, field)])
     if not USERS.fullmatch(name):
-        raise refused("'module:Name', as Python would import it")
+        raise refused(f"{name!r} does not have the form 'module:Name'")
     if not trust:
-        raise refused(f"the name of a registered {kind.word}; {HOW_TO_TRUST}")
+        raise refused(f"{name!r} is not a registered {kind.word}; {HOW_TO_TRUST}")
     module_name, _, path = name.partition(":")
     try:
         value: Any = _import(module_name, folder)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user module may raise anything
-        raise refused(f"a module that can be imported ({describe_error(error)})") from error
+        raise refused(f"can't import {module_name!r} ({describe_error(error)})") from error
     for part in path.split("."):
         value = getattr(value, part, None)
         if value is None:
-            raise refused(f"a name that the module has: it has no {path!r}")
+            raise refused(f"module {module_name!r} has no {path!r}")
     if not kind.fits(value):
-        raise refused(kind.allowed)
+        raise refused(f"{name!r} must be {kind.allowed}")
     return value  # type: ignore[no-any-return]  # a class or a function
 
 

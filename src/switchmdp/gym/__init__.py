@@ -3,8 +3,8 @@
 Importing this package registers every problem with Gymnasium, as `switchmdp/RandomSwitching-v0` and
 so on. It is the only package that imports Gymnasium, which comes with the extra `gym`.
 
-- `environment`: problems as environments, with their ids, and tabular environments as MDPs
-- `play`: run an agent on an environment
+- `environment`: problems as environments, with their ids, tabular environments as MDPs, and agents
+  on any environment (`play`)
 - `wrappers`: make any environment change
 """
 
@@ -15,8 +15,15 @@ try:
 except ImportError as error:
     raise MissingExtra("switchmdp.gym needs Gymnasium: pip install 'switchmdp[gym]'") from error
 
-from switchmdp.gym.environment import SwitchingEnv, identifier, make_env, register, to_mdp
-from switchmdp.gym.play import Played, play
+from switchmdp.gym.environment import (
+    Played,
+    SwitchingEnv,
+    identifier,
+    make_env,
+    play,
+    register,
+    to_mdp,
+)
 from switchmdp.gym.wrappers import (
     At,
     AtRate,

@@ -40,6 +40,24 @@ class Changing(gymnasium.Wrapper[Any, Any, Any, Any]):
     `info["changes"]` counts the changes so far. The objects passed as `how` are copied, because a
     change belongs to one environment.
 
+    Parameters
+    ----------
+    env
+        The Gymnasium environment.
+    when
+        When to change: a schedule.
+    how
+        How to change: one change, or a list of them.
+    seed
+        The seed of the schedule and of the changes.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> from switchmdp.gym import PermuteActions
     >>> lake = gymnasium.make("FrozenLake-v1")
     >>> env = Changing(lake, when=At([3]), how=PermuteActions(), seed=1)
@@ -68,12 +86,36 @@ class Changing(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.t, self.changes = 1, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode. The step counter continues, and changes are kept."""
+        """Start an episode. The step counter continues, and changes are kept.
+
+        Parameters
+        ----------
+        seed
+            Passed to the environment.
+        options
+            Passed to the environment.
+
+        Returns
+        -------
+        tuple
+            The observation, and `info` with the number of changes.
+        """
         observation, info = self.env.reset(seed=seed, options=options)
         return observation, {**info, "changes": self.changes}
 
     def step(self, action: Any) -> Any:
-        """Apply a change if one is due, then take a step."""
+        """Apply a change if one is due, then take a step.
+
+        Parameters
+        ----------
+        action
+            The action.
+
+        Returns
+        -------
+        tuple
+            What the environment returns; `info` has the number of changes.
+        """
         if self.when.due(self.t, self.rng):
             for change in self.how:
                 change.apply(self.rng)
@@ -95,7 +137,20 @@ class Schedule(Protocol):
     """What a schedule must offer."""
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
-        """Whether to change before step t."""
+        """Whether to change before step t.
+
+        Parameters
+        ----------
+        t
+            The step, from 1.
+        rng
+            The generator of the wrapper.
+
+        Returns
+        -------
+        bool
+            True if a change is due.
+        """
 
 
 class _Shown:
@@ -108,7 +163,18 @@ class _Shown:
 
 
 class At:
-    """Change before these steps."""
+    """Change before these steps.
+
+    Parameters
+    ----------
+    steps
+        The steps, from 2 on, increasing.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, steps: Sequence[int]) -> None:
         try:
@@ -120,29 +186,90 @@ class At:
         return f"At({len(self.steps)} steps)"
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
-        """Whether to change before step t."""
+        """Whether to change before step t.
+
+        Parameters
+        ----------
+        t
+            The step, from 1.
+        rng
+            The generator of the wrapper.
+
+        Returns
+        -------
+        bool
+            True if a change is due.
+        """
         return t in self.steps
 
 
 class Every(_Shown):
-    """Change before steps period + 1, 2 period + 1, …; a period of 1 is a drift."""
+    """Change before steps period + 1, 2 period + 1, …; a period of 1 is a drift.
+
+    Parameters
+    ----------
+    period
+        The number of steps between two changes.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, period: int) -> None:
         self.period = check_integer("period", period, 1)
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
-        """Whether to change before step t."""
+        """Whether to change before step t.
+
+        Parameters
+        ----------
+        t
+            The step, from 1.
+        rng
+            The generator of the wrapper.
+
+        Returns
+        -------
+        bool
+            True if a change is due.
+        """
         return t > 1 and (t - 1) % self.period == 0
 
 
 class AtRate(_Shown):
-    """Change before every step with this probability."""
+    """Change before every step with this probability.
+
+    Parameters
+    ----------
+    rate
+        The probability of a change before a step.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, rate: float) -> None:
         self.rate = check_probability("rate", rate)
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
-        """Whether to change before step t."""
+        """Whether to change before step t.
+
+        Parameters
+        ----------
+        t
+            The step, from 1.
+        rng
+            The generator of the wrapper.
+
+        Returns
+        -------
+        bool
+            True if a change is due.
+        """
         return bool(rng.random() < self.rate)
 
 
@@ -154,16 +281,50 @@ class Change(Protocol):
     """What a change must offer."""
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Prepare to change this environment; raise an error if that is not possible."""
+        """Prepare to change this environment; raise an error if that is not possible.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+        """
 
     def apply(self, rng: np.random.Generator) -> None:
-        """Apply the change once."""
+        """Apply the change once.
+
+        Parameters
+        ----------
+        rng
+            The generator of the wrapper.
+        """
 
     def action(self, action: Any) -> Any:
-        """Translate the agent's action to the environment's."""
+        """Translate the agent's action to the environment's.
+
+        Parameters
+        ----------
+        action
+            The agent's action.
+
+        Returns
+        -------
+        object
+            The environment's action.
+        """
 
     def reward(self, reward: float) -> float:
-        """Translate the environment's reward to the agent's."""
+        """Translate the environment's reward to the agent's.
+
+        Parameters
+        ----------
+        reward
+            The environment's reward.
+
+        Returns
+        -------
+        float
+            The agent's reward.
+        """
 
 
 class _Change(_Shown):
@@ -172,15 +333,43 @@ class _Change(_Shown):
     env: Any = None
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Prepare to change this environment; raise an error if that is not possible."""
+        """Prepare to change this environment; raise an error if that is not possible.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+        """
         self.env = env
 
     def action(self, action: Any) -> Any:
-        """Translate the agent's action to the environment's."""
+        """Translate the agent's action to the environment's.
+
+        Parameters
+        ----------
+        action
+            The agent's action.
+
+        Returns
+        -------
+        object
+            The environment's action.
+        """
         return action
 
     def reward(self, reward: float) -> float:
-        """Translate the environment's reward to the agent's."""
+        """Translate the environment's reward to the agent's.
+
+        Parameters
+        ----------
+        reward
+            The environment's reward.
+
+        Returns
+        -------
+        float
+            The agent's reward.
+        """
         return reward
 
 
@@ -191,7 +380,18 @@ class PermuteActions(_Change):
     """
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Prepare to change this environment; raise an error if that is not possible."""
+        """Prepare to change this environment; raise an error if that is not possible.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+
+        Raises
+        ------
+        Mismatch
+            If the environment cannot be changed like this.
+        """
         space = env.action_space
         if not isinstance(space, gymnasium.spaces.Discrete) or space.n < 2:
             raise InvalidParameter(
@@ -204,13 +404,35 @@ class PermuteActions(_Change):
         self.order = np.arange(int(space.n))
 
     def apply(self, rng: np.random.Generator) -> None:
-        """Apply the change once; the new order always differs from the last one."""
+        """Apply the change once; the new order always differs from the last one.
+
+        Parameters
+        ----------
+        rng
+            The generator of the wrapper.
+        """
         before = self.order
         while np.array_equal(self.order, before):
             self.order = rng.permutation(len(before))
 
     def action(self, action: Any) -> Any:
-        """Translate the agent's action to the environment's."""
+        """Translate the agent's action to the environment's.
+
+        Parameters
+        ----------
+        action
+            The agent's action.
+
+        Returns
+        -------
+        object
+            The environment's action.
+
+        Raises
+        ------
+        InvalidAction
+            If there is no such action.
+        """
         last = self.first + len(self.order) - 1
         if not isinstance(action, (int, np.integer)) or not self.first <= action <= last:
             raise InvalidAction("action", action, f"an integer from {self.first} to {last}")
@@ -218,7 +440,20 @@ class PermuteActions(_Change):
 
 
 class RescaleRewards(_Change):
-    """Multiply rewards by a factor; every change draws a new one from [low, high]."""
+    """Multiply rewards by a factor; every change draws a new one from [low, high].
+
+    Parameters
+    ----------
+    low
+        The least factor, above 0.
+    high
+        The largest factor.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high = check_positive("low", low), check_positive("high", high)
@@ -227,11 +462,28 @@ class RescaleRewards(_Change):
         self.factor = 1.0
 
     def apply(self, rng: np.random.Generator) -> None:
-        """Apply the change once."""
+        """Apply the change once.
+
+        Parameters
+        ----------
+        rng
+            The generator of the wrapper.
+        """
         self.factor = float(rng.uniform(self.low, self.high))
 
     def reward(self, reward: float) -> float:
-        """Translate the environment's reward to the agent's."""
+        """Translate the environment's reward to the agent's.
+
+        Parameters
+        ----------
+        reward
+            The environment's reward.
+
+        Returns
+        -------
+        float
+            The agent's reward.
+        """
         return reward * self.factor
 
 
@@ -239,7 +491,13 @@ class _ModelChange(_Change):
     """A change of `env.unwrapped.P`, the model of a tabular environment."""
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Give the environment its own copy of `P`, which other environments may share."""
+        """Give the environment its own copy of `P`, which other environments may share.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+        """
         self.env = env.unwrapped
         table = getattr(self.env, "P", None)
         if not isinstance(table, dict):
@@ -248,19 +506,47 @@ class _ModelChange(_Change):
 
 
 class PerturbTransitions(_ModelChange):
-    """Mix every row p with random weights q on its successors: (1 - amount) p + amount q."""
+    """Mix every row p with random weights q on its successors: (1 - amount) p + amount q.
+
+    Parameters
+    ----------
+    amount
+        The share of the random weights, between 0 and 1.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, amount: float) -> None:
         self.amount = check_probability("amount", amount)
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Prepare to change this environment; raise an error if that is not possible."""
+        """Prepare to change this environment; raise an error if that is not possible.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+
+        Raises
+        ------
+        Mismatch
+            If the environment cannot be changed like this.
+        """
         super().attach(env)
         if not any(len(row) > 1 for rows in self.env.P.values() for row in rows.values()):
             raise Mismatch(f"{env} is deterministic: there are no probabilities to perturb")
 
     def apply(self, rng: np.random.Generator) -> None:
-        """Apply the change once."""
+        """Apply the change once.
+
+        Parameters
+        ----------
+        rng
+            The generator of the wrapper.
+        """
         for actions in self.env.P.values():
             for action, entries in actions.items():
                 weights = rng.dirichlet(np.ones(len(entries)))
@@ -275,13 +561,34 @@ class ReseedMap(_ModelChange):
 
     Start and goal stay in their corners, and a path always connects them. An agent on a tile that
     becomes a hole falls in with its next step.
+
+    Parameters
+    ----------
+    p
+        The probability that a tile is frozen.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
     """
 
     def __init__(self, p: float = 0.8) -> None:
         self.p = check_probability("p", p)
 
     def attach(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Prepare to change this environment; raise an error if that is not possible."""
+        """Prepare to change this environment; raise an error if that is not possible.
+
+        Parameters
+        ----------
+        env
+            The environment to change.
+
+        Raises
+        ------
+        Mismatch
+            If the environment cannot be changed like this.
+        """
         super().attach(env)
         tiles = getattr(self.env, "desc", None)
         if not isinstance(tiles, np.ndarray) or tiles.ndim != 2 or not _has_usual_layout(tiles):
@@ -290,7 +597,13 @@ class ReseedMap(_ModelChange):
         self.rules = _rules(self.env.P, tiles.ravel())
 
     def apply(self, rng: np.random.Generator) -> None:
-        """Apply the change once."""
+        """Apply the change once.
+
+        Parameters
+        ----------
+        rng
+            The generator of the wrapper.
+        """
         fresh = FrozenLakeEnv(desc=self._map(rng), **self.rules)
         self.env.P, self.env.desc = fresh.P, fresh.desc
 

@@ -27,13 +27,32 @@ SMALLEST = 1e-300  # variance or share: below it ν overflows, and drawing a rew
 
 @dataclass(frozen=True)
 class RewardLaw:
-    """The distribution of rewards around their mean. Use one of the laws below."""
+    """The distribution of rewards around their mean. Use one of the laws below.
+
+    Parameters
+    ----------
+    code
+        The kind of law.
+    parameter
+        Its parameter.
+    """
 
     code: int
     parameter: float = 0.0
 
     def largest_variance(self, mean: float) -> float:
-        """The largest variance of a law with this mean."""
+        """The largest variance of a law with this mean.
+
+        Parameters
+        ----------
+        mean
+            The mean of the reward.
+
+        Returns
+        -------
+        float
+            The variance m(1 - m).
+        """
         return mean * (1.0 - mean)
 
 
@@ -68,6 +87,20 @@ class Deterministic(RewardLaw):
 class Beta(RewardLaw):
     """Rewards in [0, 1] with this variance, or with this share of the largest possible variance.
 
+    Parameters
+    ----------
+    variance
+        The variance of every reward, below 0.25.
+    share
+        The variance as a share of the largest one for the mean, below 1.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> Beta(variance=0.01), Beta(share=0.25)
     (Beta(variance=0.01), Beta(share=0.25))
     """

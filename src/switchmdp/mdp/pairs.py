@@ -17,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import inlined
+from switchmdp.display import visible
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.validation import check_index, check_integer
 
 MAX_PAIRS = 2**31 - 1
+# What machine code and other modules of the package use of a problem.
+INTERNAL = ("full_rows", "label_like", "model", "model_at", "of_model", "patches", "unconnected")
 
 
 @inlined
@@ -37,7 +40,19 @@ def find_pair(starts: Any, actions: Any, state: int, action: int) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs:
-    """The state-action pairs: which actions each state has."""
+    """The state-action pairs: which actions each state has.
+
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    starts
+        Where the pairs of each state start, and the number of pairs.
+    actions
+        The action of each pair.
+    """
 
     n_states: int
     n_actions: int
@@ -48,6 +63,29 @@ class Pairs:
     def of(cls, n_states: Any, n_actions: Any, available: Any = None) -> Pairs:
         """All pairs, or those of a (states, actions) mask.
 
+        Parameters
+        ----------
+        n_states
+            The number of states.
+        n_actions
+            The number of actions of each state.
+        available
+            The (S, A) mask of available actions; by default all are.
+
+        Returns
+        -------
+        Pairs
+            The pairs.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter has the wrong type or is out of range.
+        InvalidMDP
+            If the mask is not valid.
+
+        Examples
+        --------
         >>> Pairs.of(2, 2).n_pairs, Pairs.of(2, 2, [[True, False], [True, True]]).n_pairs
         (4, 3)
         """
@@ -78,6 +116,7 @@ class Pairs:
 
     @property
     def n_pairs(self) -> int:
+        """The number of pairs."""
         return len(self.actions)
 
     @property
@@ -87,12 +126,33 @@ class Pairs:
 
     @property
     def available(self) -> NDArray[np.bool_]:
+        """The (S, A) mask of available actions."""
         mask = np.zeros((self.n_states, self.n_actions), dtype=bool)
         mask[self.states, self.actions] = True
         return mask
 
     def pair(self, state: Any, action: Any) -> int:
-        """The pair of an available action, checked."""
+        """The pair of an available action, checked.
+
+        Parameters
+        ----------
+        state
+            The state.
+        action
+            The action.
+
+        Returns
+        -------
+        int
+            The number of the pair.
+
+        Raises
+        ------
+        InvalidState
+            If the state does not exist.
+        InvalidAction
+            If the action is not available.
+        """
         state = check_index(state, self.n_states, "state", InvalidState)
         action = check_index(action, self.n_actions, "action", InvalidAction)
         pair = int(find_pair(self.starts, self.actions, state, action))
@@ -101,10 +161,33 @@ class Pairs:
         return pair
 
     def at(self, state: int) -> list[int]:
-        """The actions of a state."""
+        """The actions of a state.
+
+        Parameters
+        ----------
+        state
+            The state.
+
+        Returns
+        -------
+        list of int
+            The actions, increasing.
+        """
         return [int(a) for a in self.actions[self.starts[state] : self.starts[state + 1]]]
 
     def same_as(self, other: Pairs) -> bool:
+        """Whether other pairs are the same.
+
+        Parameters
+        ----------
+        other
+            Other pairs.
+
+        Returns
+        -------
+        bool
+            Whether they are the same.
+        """
         if self.starts is other.starts and self.actions is other.actions:
             return self.n_actions == other.n_actions
         return (
@@ -141,6 +224,9 @@ class OverPairs:
     def available(self) -> NDArray[np.bool_]:
         """The (S, A) mask of available actions."""
         return self.pairs.available
+
+    def __dir__(self) -> list[str]:
+        return visible(self, INTERNAL)
 
     def label_like(self, other: OverPairs) -> Self:
         """Take over the labels of another MDP or problem."""

@@ -4,11 +4,15 @@ Dense arrays, `scipy.sparse` matrices and successor lists all become one success
 row x holds the successors `successors[indptr[x]:indptr[x+1]]`, increasing, with positive
 probabilities that sum to 1. Anything else raises an error that names the state, the action and the
 wrong value.
+
+Every form is first read as entries (row, successor, probability). `compress` then checks, sorts and
+normalises them, whatever they came from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +24,8 @@ from switchmdp.validation import is_number
 
 ROW_SUM_TOLERANCE = 1e-6  # rows given in single precision, or written out to six digits
 
+Place = Callable[[Any], str]  # how a row is named in messages
+
 
 class Rows(NamedTuple):
     """One successor list per pair, in compressed form."""
@@ -27,6 +33,14 @@ class Rows(NamedTuple):
     indptr: NDArray[np.int64]
     successors: NDArray[np.uint32]
     probabilities: NDArray[np.float64]
+
+
+class Entries(NamedTuple):
+    """Probabilities with their rows and successors, in any order; duplicates are added up."""
+
+    row: NDArray[np.int64]
+    successor: NDArray[Any]
+    probability: NDArray[Any]
 
 
 def numbers(value: Any, what: str) -> NDArray[np.float64]:
@@ -63,22 +77,60 @@ def check_means(means: NDArray[np.float64], pairs: Pairs) -> NDArray[np.float64]
 
 def parse_rows(transitions: Any, pairs: Pairs) -> Rows:
     """Successor lists of the available pairs from any of the accepted forms."""
-    if hasattr(transitions, "tocsr"):
-        rows = _from_sparse(transitions, pairs)
+    where = partial(place, pairs)
+    if isinstance(transitions, Entries):
+        entries = transitions
+    elif hasattr(transitions, "tocsr"):
+        entries = _from_sparse(transitions, pairs)
     elif isinstance(transitions, (list, tuple)) and any(hasattr(m, "tocsr") for m in transitions):
-        rows = _from_matrices(transitions, pairs)
+        entries = _from_matrices(transitions, pairs)
     else:
         dense = _as_dense(transitions)
-        rows = _from_lists(transitions, pairs) if dense is None else _from_dense(dense, pairs)
-    return _checked(rows, pairs)
+        if dense is None:
+            entries = entries_of_each(_rows_of_lists(transitions, pairs), pairs.n_states, where)
+        else:
+            entries = _from_dense(dense, pairs)
+    return compress(entries, pairs.n_pairs, where)
 
 
-def parse_stack(rows: NDArray[np.float64], means: NDArray[np.float64]) -> Rows:
-    """Successor lists of (k, pairs, S) probabilities, as if they were pairs of one large MDP."""
-    n, n_pairs, n_states = rows.shape
-    pairs = Pairs.of(n * n_pairs, 1)
-    check_means(means.reshape(-1, 1), pairs)
-    return _checked(_from_dense_rows(rows.reshape(-1, n_states), pairs), pairs)
+def compress(entries: Entries, n_rows: int, where: Place) -> Rows:
+    """Check probabilities, sort them, add up duplicates, normalise rows and drop zeros."""
+    row, successor = entries.row, entries.successor
+    value = np.asarray(entries.probability, np.float64)
+    bad = np.nonzero(~((value >= 0.0) & np.isfinite(value)))[0]
+    if len(bad):
+        k = bad[0]
+        raise InvalidMDP(
+            f"{where(row[k])}: probability {value[k]} of next state {successor[k]} is not a "
+            "number >= 0"
+        )
+    onward = row[1:] > row[:-1]
+    onward |= (row[1:] == row[:-1]) & (successor[1:] > successor[:-1])
+    if not onward.all():  # as a rule they are sorted; large problems then need half the memory
+        order = np.lexsort((successor, row))
+        row, successor, value = row[order], successor[order], value[order]
+        new = np.ones(len(row), bool)
+        new[1:] = (row[1:] != row[:-1]) | (successor[1:] != successor[:-1])
+        value = np.bincount(np.cumsum(new) - 1, weights=value).astype(np.float64)
+        row, successor = row[new], successor[new]
+    sums = np.bincount(row, weights=value, minlength=n_rows)
+    bad = np.nonzero(~(np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE))[0]
+    if len(bad):
+        raise InvalidMDP(f"{where(bad[0])}: probabilities sum to {sums[bad[0]]:.12g}, not to 1")
+    divisors = sums[row]
+    value = np.divide(value, divisors, out=divisors)
+    keep = value > 0.0
+    if not keep.all():
+        row, successor, value = row[keep], successor[keep], value[keep]
+    indptr = np.zeros(n_rows + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=n_rows), out=indptr[1:])
+    return Rows(indptr, successor.astype(np.uint32), value)
+
+
+def dense_entries(rows: NDArray[np.float64]) -> Entries:
+    """The entries of (n, S) probabilities."""
+    row, column = np.nonzero(rows)
+    return Entries(row, column, rows[row, column])
 
 
 def _as_dense(transitions: Any) -> NDArray[np.float64] | None:
@@ -98,54 +150,42 @@ def _numbers_or_none(value: Any) -> NDArray[Any] | None:
     return array if array.dtype.kind in "fiu" else None
 
 
-def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Rows:
+def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Entries:
     expected = (pairs.n_states, pairs.n_actions, pairs.n_states)
     if dense.shape != expected:
         sizes = f"the rewards are {pairs.n_states} x {pairs.n_actions}"
         raise InvalidMDP(f"transitions must have shape {expected} ({sizes}), got {dense.shape}")
-    return _from_dense_rows(dense[pairs.states, pairs.actions], pairs)
+    return dense_entries(dense[pairs.states, pairs.actions])
 
 
-def _from_dense_rows(rows: NDArray[np.float64], pairs: Pairs) -> Rows:
-    row, column = np.nonzero(rows)  # in order, and none twice
-    value = _must_be_probabilities(row, column, rows[row, column], pairs)
-    return _listed(row, column, value, pairs)
-
-
-def _from_sparse(matrix: Any, pairs: Pairs) -> Rows:
+def _from_sparse(matrix: Any, pairs: Pairs) -> Entries:
     expected = (pairs.n_states * pairs.n_actions, pairs.n_states)
-    entries = _entries(matrix)
-    if entries.shape != expected:
+    shape, entries = _sparse_entries(matrix)
+    if shape != expected:
         raise InvalidMDP(
             "a sparse matrix of transitions has a row s * n_actions + a for each state and action: "
-            f"shape {expected} expected, got {entries.shape}"
+            f"shape {expected} expected, got {shape}"
         )
-    pair_of = np.full(expected[0], -1)
-    pair_of[pairs.states * pairs.n_actions + pairs.actions] = np.arange(pairs.n_pairs)
-    row, column, value = pair_of[entries.row], entries.col, entries.data
-    if pairs.n_pairs < expected[0]:
-        row, column, value = row[row >= 0], column[row >= 0], value[row >= 0]
-    return _compress(row, column, value, pairs)
+    return _of_available(entries, pairs)
 
 
-def _from_matrices(matrices: Any, pairs: Pairs) -> Rows:
-    from scipy.sparse import coo_array
-
+def _from_matrices(matrices: Any, pairs: Pairs) -> Entries:
     n_states, n_actions = pairs.n_states, pairs.n_actions
-    parts = [_entries(matrix) for matrix in matrices]
-    if [part.shape for part in parts] != [(n_states, n_states)] * n_actions:
+    shapes, parts = zip(*map(_sparse_entries, matrices), strict=True)
+    if list(shapes) != [(n_states, n_states)] * n_actions:
         raise InvalidMDP(
             f"{n_actions} sparse matrices of shape {(n_states, n_states)} expected "
-            f"(one per action), got {[part.shape for part in parts]}"
+            f"(one per action), got {list(shapes)}"
         )
-    rows = np.concatenate([part.row * n_actions + a for a, part in enumerate(parts)])
-    columns = np.concatenate([part.col for part in parts])
-    data = np.concatenate([part.data for part in parts])
-    return _from_sparse(coo_array((data, (rows, columns)), (n_states * n_actions, n_states)), pairs)
+    rows = [part.row.astype(np.int64) * n_actions + a for a, part in enumerate(parts)]
+    columns = [part.successor for part in parts]
+    values = [part.probability for part in parts]
+    together = Entries(np.concatenate(rows), np.concatenate(columns), np.concatenate(values))
+    return _of_available(together, pairs)
 
 
-def _entries(matrix: Any) -> Any:
-    """A sparse matrix as (row, column, value) triples, its indices checked."""
+def _sparse_entries(matrix: Any) -> tuple[tuple[int, ...], Entries]:
+    """The shape and the entries of a sparse matrix, its indices checked."""
     try:
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
@@ -155,24 +195,32 @@ def _entries(matrix: Any) -> Any:
         raise InvalidMDP(f"transitions are not a sparse matrix of numbers: {error}") from None
     if not fits:
         raise InvalidMDP(f"transitions must be numbers, got a sparse matrix of {entries.dtype}")
-    return entries
+    return entries.shape, Entries(entries.row, entries.col, entries.data)
 
 
-def _from_lists(transitions: Any, pairs: Pairs) -> Rows:
+def _of_available(entries: Entries, pairs: Pairs) -> Entries:
+    """Entries of rows s * n_actions + a as those of pairs; unavailable actions are ignored."""
+    pair_of = np.full(pairs.n_states * pairs.n_actions, -1)
+    pair_of[pairs.states * pairs.n_actions + pairs.actions] = np.arange(pairs.n_pairs)
+    row, successor, probability = pair_of[entries.row], entries.successor, entries.probability
+    if pairs.n_pairs < len(pair_of):
+        kept = row >= 0
+        row, successor, probability = row[kept], successor[kept], probability[kept]
+    return Entries(row, successor, probability)
+
+
+def _rows_of_lists(transitions: Any, pairs: Pairs) -> Iterable[Any]:
+    """The row of each pair from transitions[s][a]."""
     _must_have(transitions, pairs.n_states, "transitions", "states")
-    row: list[int] = []
-    column: list[int] = []
-    value: list[float] = []
     for s in range(pairs.n_states):
         if isinstance(transitions, Mapping) and s not in transitions:
             raise InvalidMDP(f"transitions have no entry for state {s}")
         _must_have(transitions[s], pairs.n_actions, f"transitions of state {s}", "actions")
-        for pair in range(pairs.starts[s], pairs.starts[s + 1]):
-            for target, probability in _items(transitions[s], pairs, pair):
-                row.append(pair)
-                column.append(target)
-                value.append(probability)
-    return _compress(np.array(row, np.int64), np.array(column, np.int64), np.array(value), pairs)
+        for action in pairs.at(s):
+            try:
+                yield transitions[s][action]
+            except (KeyError, IndexError):
+                yield None
 
 
 def _must_have(container: Any, size: int, what: str, of: str) -> None:
@@ -187,93 +235,55 @@ def _must_have(container: Any, size: int, what: str, of: str) -> None:
         raise InvalidMDP(f"{what} must be over {size} {of}, got {len(container)}")
 
 
-def _items(actions: Any, pairs: Pairs, pair: int) -> Iterator[tuple[int, float]]:
-    """The (next state, probability) entries of one pair."""
-    where = place(pairs, pair)
-    try:
-        successors = actions[int(pairs.actions[pair])]
-        is_mapping = isinstance(successors, Mapping)
-        row = None if is_mapping else _numbers_or_none(successors)
-        if row is not None and row.shape == (pairs.n_states,):
-            entries = list(enumerate(row.tolist()))
+def entries_of_each(rows: Iterable[Any], n_states: int, where: Place) -> Entries:
+    """Rows given one by one: as n_states numbers, a mapping, or (next state, probability) pairs."""
+    row: list[int] = []
+    successor: list[int] = []
+    probability: list[float] = []
+    for x, given in enumerate(rows):
+        vector = None if isinstance(given, Mapping) else _numbers_or_none(given)
+        if vector is not None and vector.shape == (n_states,):
+            successor += range(n_states)
+            probability += vector.tolist()
         else:
-            entries = [(t, p) for t, p in (successors.items() if is_mapping else successors)]
-    except (TypeError, ValueError, KeyError, IndexError):
-        raise InvalidMDP(
-            f"{where}: a row of {pairs.n_states} probabilities, a mapping next state -> "
-            "probability, or a list of (next state, probability) pairs is expected"
-        ) from None
-    for target, probability in entries:
-        if not isinstance(target, (int, np.integer)) or isinstance(target, bool):
-            raise InvalidMDP(f"{where}: next state {target!r} is not an integer")
-        if not 0 <= target < pairs.n_states:
-            raise InvalidMDP(f"{where}: next state {target} is not in 0..{pairs.n_states - 1}")
-        if not is_number(probability):
-            raise InvalidMDP(
-                f"{where}: probability {probability!r} of next state {target} is not a number"
-            )
-        try:
-            yield int(target), float(probability)
-        except OverflowError:
-            raise InvalidMDP(f"{where}: probability {probability!r} is too large") from None
+            try:
+                pairs = given.items() if isinstance(given, Mapping) else given
+                listed = [(_as_state(target, given), value) for target, value in pairs]
+            except (TypeError, ValueError):
+                raise InvalidMDP(
+                    f"{where(x)}: a row of {n_states} probabilities, a mapping next state -> "
+                    "probability, or a list of (next state, probability) pairs is expected, "
+                    f"got {given!r}"
+                ) from None
+            for target, value in listed:
+                fault = _fault(target, value, n_states)
+                if fault:
+                    raise InvalidMDP(f"{where(x)}: {fault}")
+                successor.append(int(target))
+                probability.append(float(value))
+        row += [x] * (len(successor) - len(row))
+    return Entries(np.array(row, np.int64), np.array(successor, np.int64), np.array(probability))
 
 
-def _compress(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
-    """Sort by row and column, check, and add up duplicates."""
-    value = _must_be_probabilities(row, column, np.asarray(value, np.float64), pairs)
-    if _is_sorted(row, column):  # as a rule; large problems then need half the memory
-        return _listed(row, column, value, pairs)
-    order = np.lexsort((column, row))
-    row, column, value = row[order], column[order], value[order]
-    if len(row):
-        repeated = np.concatenate([[False], (row[1:] == row[:-1]) & (column[1:] == column[:-1])])
-        value = np.bincount(np.cumsum(~repeated) - 1, weights=value)
-        row, column = row[~repeated], column[~repeated]
-    return _listed(row, column, value, pairs)
+def _as_state(target: Any, row: Any) -> Any:
+    """A next state; an array of (next state, probability) has whole numbers as floats."""
+    whole = isinstance(row, np.ndarray) and isinstance(target, float) and target.is_integer()
+    return int(target) if whole else target
 
 
-def _is_sorted(row: Any, column: Any) -> bool:
-    """Whether entries are in order and none occurs twice."""
-    onward = row[1:] > row[:-1]
-    onward |= (row[1:] == row[:-1]) & (column[1:] > column[:-1])
-    return bool(onward.all())
-
-
-def _listed(row: Any, column: Any, value: Any, pairs: Pairs) -> Rows:
-    """Sorted entries as successor lists."""
-    indptr = np.zeros(pairs.n_pairs + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=pairs.n_pairs), out=indptr[1:])
-    return Rows(indptr, column.astype(np.uint32), value)
-
-
-def _must_be_probabilities(row: Any, column: Any, value: Any, pairs: Pairs) -> Any:
-    bad = np.nonzero(~((value >= 0.0) & np.isfinite(value)))[0]
-    if len(bad):
-        k = bad[0]
-        raise InvalidMDP(
-            f"{place(pairs, row[k])}: probability {value[k]} of next state {column[k]} is not a "
-            "number >= 0"
-        )
-    return value
-
-
-def _checked(rows: Rows, pairs: Pairs) -> Rows:
-    """Normalise rows that sum to 1 and drop zeros; raise an error for other rows."""
-    indptr, successors, probabilities = rows
-    owner = np.repeat(np.arange(pairs.n_pairs), np.diff(indptr))
-    sums = np.bincount(owner, weights=probabilities, minlength=pairs.n_pairs)
-    bad = np.nonzero(~(np.abs(sums - 1.0) <= ROW_SUM_TOLERANCE))[0]
-    if len(bad):
-        where = place(pairs, bad[0])
-        raise InvalidMDP(f"{where}: probabilities sum to {sums[bad[0]]:.12g}, not to 1")
-    divisors = sums[owner]
-    probabilities = np.divide(probabilities, divisors, out=divisors)
-    keep = probabilities > 0.0
-    if not keep.all():
-        kept = np.bincount(owner[keep], minlength=pairs.n_pairs)
-        indptr = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-        successors, probabilities = successors[keep], probabilities[keep]
-    return Rows(indptr, np.ascontiguousarray(successors), np.ascontiguousarray(probabilities))
+def _fault(target: Any, value: Any, n_states: int) -> str | None:
+    """What is wrong with an entry of a row."""
+    if not isinstance(target, (int, np.integer)) or isinstance(target, bool):
+        return f"next state {target!r} is not an integer"
+    if not 0 <= target < n_states:
+        return f"next state {target} is not in 0..{n_states - 1}"
+    if not is_number(value):
+        return f"probability {value!r} of next state {target} is not a number"
+    try:
+        float(value)
+    except OverflowError:
+        return f"probability {value!r} is too large"
+    return None
 
 
 def place(pairs: Pairs, pair: Any) -> str:

@@ -15,7 +15,8 @@ and look valid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from switchmdp.compiled import patient
 from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, row_sums
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs
-from switchmdp.mdp.parse import ROW_SUM_TOLERANCE, parse_stack, place
+from switchmdp.mdp.parse import compress, dense_entries, entries_of_each, place
 from switchmdp.validation import is_number
 
 RowChange = tuple[int, int, Any, float | None]
@@ -88,15 +89,17 @@ class Pool:
             raise InvalidMDP(
                 f"a patch is a list of (state, action, transitions, mean), got {patch!r}"
             ) from None
-        for state, action, transitions, mean in changes:
+        pairs: list[int] = []
+        for state, action, _, _ in changes:
             try:
-                pair = self.pairs.pair(state, action)
+                pairs.append(self.pairs.pair(state, action))
             except InvalidParameter as error:
                 raise InvalidMDP(f"change {len(self.offsets)}: {error}") from None
+        given = [x for x, change in enumerate(changes) if change[2] is not None]
+        rows = self._parse([changes[x][2] for x in given], [pairs[x] for x in given])
+        for pair, (_, _, transitions, mean) in zip(pairs, changes, strict=True):
             now = int(self.row[pair])
-            content = self._row_content(now)
-            if transitions is not None:
-                content = self._parse(pair, transitions)
+            content = self._row_content(now) if transitions is None else next(rows)
             level = self.mean[now] if mean is None else self._parse_mean(pair, mean)
             self._replace(pair, *content, level)
         self._end_change()
@@ -156,44 +159,24 @@ class Pool:
         self.offsets.append(len(self.patches))
         self._change.clear()
 
-    def _parse(self, pair: int, transitions: Any) -> Content:
-        n_states = self.pairs.n_states
-        try:
-            if isinstance(transitions, Mapping):
-                transitions = list(transitions.items())
-            values = np.asarray(transitions)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise self._fault(pair, f"transitions are not numbers: {error}") from None
-        if values.dtype.kind not in "fiu":
-            raise self._fault(pair, f"transitions are not numbers: {transitions!r}")
-        values = values.astype(np.float64)
-        if values.ndim == 2 and values.shape[1] == 2:
-            targets, given = values[:, 0], values[:, 1]
-            if not np.isin(targets, np.arange(n_states)).all():
-                raise self._fault(pair, f"next states {targets} are not all in 0..{n_states - 1}")
-            if not (given >= 0.0).all():
-                raise self._fault(pair, f"probabilities {given} are not all >= 0")
-            values = np.bincount(targets.astype(np.int64), given, n_states).astype(np.float64)
-        if values.shape != (n_states,):
-            raise self._fault(pair, f"{n_states} probabilities expected, got shape {values.shape}")
-        if not values.min() >= 0.0:
-            bad = int(np.argmin(values >= 0.0))
-            raise self._fault(pair, f"probability {values[bad]} of next state {bad} is not >= 0")
-        total = float(np.cumsum(values)[-1])  # from left to right, as in `parse`
-        if not abs(total - 1.0) <= ROW_SUM_TOLERANCE:
-            raise self._fault(pair, f"probabilities sum to {total:.12g}, not to 1")
-        successors = values.nonzero()[0].astype(np.uint32)
-        return successors, values[successors] / total
+    def _parse(self, rows: list[Any], pairs: list[int]) -> Iterator[Content]:
+        """The successors and probabilities of new rows."""
+
+        def where(x: int) -> str:
+            return self._place(pairs[x])
+
+        entries = entries_of_each(rows, self.pairs.n_states, where)
+        indptr, successors, probabilities = compress(entries, len(rows), where)
+        for first, last in pairwise(indptr.tolist()):
+            yield successors[first:last], probabilities[first:last]
 
     def _parse_mean(self, pair: int, mean: Any) -> float:
-        if not is_number(mean):
-            raise self._fault(pair, f"mean reward {mean!r} is not a number")
-        if not 0.0 <= mean <= 1.0:
-            raise self._fault(pair, f"mean reward {mean} is outside [0, 1]")
+        if not is_number(mean) or not 0.0 <= mean <= 1.0:
+            raise InvalidMDP(f"{self._place(pair)}: mean reward {mean!r} is not in [0, 1]")
         return float(mean)
 
-    def _fault(self, pair: int, what: str) -> InvalidMDP:
-        return InvalidMDP(f"change {len(self.offsets)}, {place(self.pairs, pair)}: {what}")
+    def _place(self, pair: int) -> str:
+        return f"change {len(self.offsets)}, {place(self.pairs, pair)}"
 
 
 @patient
@@ -241,9 +224,12 @@ def build_from_stack(
     rows = transitions.reshape(n, pairs.n_pairs, n_states)
     if n > 1 and not ((rows[1:] != rows[:-1]).any(axis=2) | (flat[1:] != flat[:-1])).all():
         return None
+    if not ((flat >= 0.0) & (flat <= 1.0)).all():
+        return None
     try:
-        indptr, successors, probabilities = parse_stack(rows, flat)
-    except InvalidMDP:
+        entries = dense_entries(rows.reshape(-1, n_states))
+        indptr, successors, probabilities = compress(entries, flat.size, str)
+    except InvalidMDP:  # `Pool` raises it again with its place
         return None
     model = Model.of(
         starts=pairs.starts, row=np.arange(pairs.n_pairs), start=indptr[:-1].copy(),

@@ -86,6 +86,10 @@ class Slots:
     count: Any
     filled: Annotated[int, Range(0, "slots")]
 
+    def reward_noise(self) -> float:
+        """The variance of rewards relative to rewards of 0 and 1 with the same mean."""
+        return 1.0
+
     def check_invariants(self) -> None:
         """Blocks lie apart within the slots in use; full rows are in order."""
         name, n_states, used, filled = type(self).__name__, self.n_states, self.used, self.filled
@@ -259,6 +263,11 @@ class Counts(Slots):
         """r̂ = R / max(1, N)."""
         total = self.high[pair] / HIGH + self.low[pair] / HIGH / HIGH
         return float(total / max(1, self.reward_visits(pair)))
+
+    def variance(self, pair: int) -> float:
+        """An upper bound of the rewards' empirical variance; `memory.variance` has it exactly."""
+        mean = self.mean(pair)
+        return mean * (1.0 - mean)
 
     def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
         """Count the steps first..last-1; `nexts` then holds slots in place of states."""

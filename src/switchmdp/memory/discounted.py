@@ -58,6 +58,11 @@ class Weights(Slots):
             return 0.0
         return float(min(1.0, self.rewards[pair] / self.mass[pair]))
 
+    def variance(self, pair: int) -> float:
+        """An upper bound of the variance of the rewards."""
+        mean = self.mean(pair)
+        return mean * (1.0 - mean)
+
     def is_forgotten(self, pair: int) -> bool:
         """Whether a pair has no weight; one with a small weight is only not shown."""
         return bool(self.mass[pair] == 0.0)

@@ -1,4 +1,9 @@
-"""For each pair the steps since its last change; and the last steps one by one.
+"""For each pair the data since its last change; and the last steps one by one.
+
+`Since` forgets the steps of a pair as a whole. `Apart` can forget the rewards of a pair and keep
+its successors, or the reverse: it has for each pair the rewards since its mean reward last changed,
+and the successors since its row last changed. The codes BOTH, REWARDS and ROWS tell `keep` what to
+forget of a pair.
 
 After a detected change all steps since the change are kept for each affected pair. Some steps from
 before are still useful, if the change is small. The delay shows how small: a change that took v
@@ -11,6 +16,14 @@ are worth v visits, older data m v / a. So
 and j <= 4: enough not to start from nothing, too few to dominate the new data. The change was m
 steps ago, and since then each visited pair had v = m / (visited pairs) visits on average. After a
 large change, which is detected at once, nothing is kept. This is a heuristic.
+
+`Apart` also learns the shape of rewards, for all pairs together (empirical Bayes): how large their
+variance is relative to that of rewards of 0 and 1 with the same mean. For a reward r with mean m
+
+    E[r (1 - r)] = m (1 - m) - variance,
+
+so that 1 - Σ r (1 - r) / Σ m (1 - m) estimates the ratio: 1 for rewards of 0 and 1, and 0 for
+deterministic ones. It is learned from a few steps of each log, with m estimated before the step.
 """
 
 from __future__ import annotations
@@ -20,12 +33,24 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Range, Shape, compiled
+from switchmdp.compiled import Range, Shape, compiled, index
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.memory.counts import Counts, copy_steps
+from switchmdp.memory.counts import (
+    BOTH,
+    HIGH,
+    MOST_VISITS,
+    REWARDS,
+    ROWS,
+    Counts,
+    add_reward,
+    all_marked,
+    copy_steps,
+)
 from switchmdp.validation import check_integer
 
-MOST = 4
+MOST = 4  # visits from before a change
+READ = 16  # rewards of each log from which the noise is learned
+LEAST_NOISE = 0.01
 
 
 @compiled
@@ -122,3 +147,157 @@ class Since:
         first = np.zeros(pairs.n_pairs, np.int64)
         first[place] = self.first
         self.first = first
+
+
+@compiled
+class CountsApart(Counts):
+    """Counts whose rewards and successors may come from different numbers of visits.
+
+    `visits` belongs to the successors, and `rewarded` to the rewards.
+    """
+
+    rewarded: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS)]
+    between: Annotated[float, Range(0.0, 2.0**53)]  # Σ r (1 - r): 0 if rewards are 0 or 1
+    largest: Annotated[float, Range(0.0, 2.0**53)]  # Σ m (1 - m): the most that it could be
+
+    def __init__(self, pairs: Pairs) -> None:
+        Counts.__init__(self, pairs)
+        self.between, self.largest = 0.0, 0.0
+        self.rewarded = np.zeros(pairs.n_pairs, np.int64)
+
+    def reward_visits(self, pair: int) -> int:
+        """The number of visits whose rewards are remembered."""
+        return int(self.rewarded[pair])
+
+    def mean(self, pair: int) -> float:
+        """r̂ = R / max(1, N)."""
+        total = self.high[pair] / HIGH + self.low[pair] / HIGH / HIGH
+        return float(total / max(1, self.rewarded[pair]))
+
+    def reward_noise(self) -> float:
+        """The variance of rewards relative to rewards of 0 and 1 with the same mean.
+
+        A reward with mean m has E[r (1 - r)] = m (1 - m) - its variance. The 1 stands for a few
+        rewards of 0 and 1, the prior.
+        """
+        return max(LEAST_NOISE, 1.0 - self.between / (1.0 + self.largest))
+
+    def learn_noise(self, pairs: Any, rewards: Any, n: int) -> None:
+        """Read the first few steps of a log, before they are counted."""
+        for i in range(min(n, READ)):
+            mean = self.mean(pairs[i])
+            seen = self.rewarded[pairs[i]]
+            mean = (mean * seen + 0.5) / (seen + 1.0)
+            self.between += rewards[i] * (1.0 - rewards[i])
+            self.largest += mean * (1.0 - mean)
+
+    def add(self, pairs: Any, nexts: Any, rewards: Any, first: int, last: int) -> None:
+        """Count the steps first..last-1; `nexts` then holds slots in place of states."""
+        if not self.full:
+            self.add_rewards(pairs, rewards, first, last)
+            self.add_successors(pairs, nexts, first, last)
+            return
+        visits, rewarded, high, low = self.visits, self.rewarded, self.high, self.low
+        offset, count = self.offset, self.count
+        for i in range(first, last):  # one pass is faster than two
+            pair = index(pairs[index(i)])
+            visits[pair] += 1
+            rewarded[pair] += 1
+            add_reward(high, low, pair, rewards[index(i)], 1)
+            count[index(offset[pair] + nexts[index(i)])] += 1
+
+    def add_rewards(self, pairs: Any, rewards: Any, first: int, last: int) -> None:
+        """Count the rewards of the steps first..last-1."""
+        rewarded, high, low = self.rewarded, self.high, self.low
+        for i in range(first, last):
+            pair = index(pairs[index(i)])
+            rewarded[pair] += 1
+            add_reward(high, low, pair, rewards[index(i)], 1)
+
+    def add_successors(self, pairs: Any, nexts: Any, first: int, last: int) -> None:
+        """Count the successors of the steps first..last-1."""
+        visits, offset, count = self.visits, self.offset, self.count
+        if self.full:
+            for i in range(first, last):
+                pair = index(pairs[index(i)])
+                visits[pair] += 1
+                count[index(offset[pair] + nexts[index(i)])] += 1
+        else:
+            for i in range(first, last):
+                slot = self.slot_of(pairs[i], nexts[i])
+                nexts[i] = slot
+                self.visits[pairs[i]] += 1
+                self.count[self.offset[pairs[i]] + slot] += 1
+
+    def moved(self, pairs: Pairs, place: Any) -> CountsApart:
+        """The same counts among more pairs, where pair x is now place[x]."""
+        new = CountsApart(pairs)
+        self.copy_slots(new, place)
+        new.high[place], new.low[place] = self.high, self.low
+        new.rewarded[place] = self.rewarded
+        new.between, new.largest = self.between, self.largest
+        return new
+
+    def forget_rewards(self, pair: int) -> None:
+        """Delete the rewards of a pair."""
+        self.rewarded[pair], self.high[pair], self.low[pair] = 0, 0, 0
+
+    def forget(self, pair: int) -> None:
+        """Delete the counts of a pair."""
+        self.empty_block(pair)
+        self.forget_rewards(pair)
+
+    def clear(self) -> None:
+        """Delete all counts."""
+        self.empty_slots()
+        for pair in range(self.high.size):
+            self.forget_rewards(pair)
+
+
+@compiled
+class Apart(Since):
+    """Counts each pair's rewards and successors since they last changed, each on their own."""
+
+    counts: CountsApart
+    first_reward: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "total")]
+    make_steps = Since.allocate  # what is overridden below: machine code knows no super()
+    move_steps = Since.grow
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.make_steps(pairs)
+        self.counts = CountsApart(pairs)
+        self.first_reward = np.zeros(pairs.n_pairs, np.int64)
+
+    def keep(self, steps: int, suspects: Any) -> int:
+        """Forget all but the last stored steps of what is marked; returns how many are kept."""
+        kept = min(steps, self.size)
+        counts = self.counts
+        marked = np.zeros(suspects.size, np.bool_)
+        for pair in range(suspects.size):
+            marked[pair] = suspects[pair] == BOTH or suspects[pair] == REWARDS
+        oldest = self.choose(kept, marked, self.first_reward)
+        for pair in range(marked.size):
+            if marked[pair]:
+                counts.forget_rewards(pair)
+        pairs, nexts, rewards, n = self.stored(oldest, marked, self.first_reward)
+        counts.add_rewards(pairs, rewards, 0, n)
+        for pair in range(suspects.size):
+            marked[pair] = suspects[pair] == BOTH or suspects[pair] == ROWS
+        oldest = self.choose(kept, marked, self.first)
+        if all_marked(marked):
+            counts.empty_slots()  # also frees their slots
+        else:
+            for pair in range(marked.size):
+                if marked[pair]:
+                    counts.empty_block(pair)
+        pairs, nexts, rewards, n = self.stored(oldest, marked, self.first)
+        counts.add_successors(pairs, nexts, 0, n)
+        return kept
+
+    def grow(self, pairs: Pairs, place: Any) -> None:
+        """Make room for more pairs; pair x is now place[x]."""
+        self.move_steps(pairs, place)
+        first = np.zeros(pairs.n_pairs, np.int64)
+        first[place] = self.first_reward
+        self.first_reward = first

@@ -4,18 +4,22 @@ from switchmdp.online.decisions import Decision, Decisions
 from switchmdp.online.evaluation import Evaluation, evaluate
 from switchmdp.online.monitoring import ChangeSignal, Signal
 from switchmdp.online.recovery import (
+    DECISION_COLUMNS,
     Verified,
     check,
+    decision_blocks,
     events_of,
     history,
     import_folder,
+    is_url,
+    open_database,
     read_steps,
     rebuild,
     verify,
 )
 
 __all__ = [
-    "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified", "check",
-    "evaluate", "events_of", "history", "import_folder", "read_steps",
-    "rebuild", "verify",
+    "DECISION_COLUMNS", "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified",
+    "check", "decision_blocks", "evaluate", "events_of", "history", "import_folder", "is_url",
+    "open_database", "read_steps", "rebuild", "verify",
 ]  # fmt: skip

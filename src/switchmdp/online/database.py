@@ -1,9 +1,13 @@
-"""The database of a decision service: models, events and snapshots in one SQLite file.
+"""The database of a decision service: models, events, snapshots and leases.
 
     settings    name, value                         `format`: the version of this schema
     models      name, created, key, checksum        `key` signs the ids of the model's decisions
+                agent, parameters, labels           how the model was created (JSON)
+                archived, summary                   since when; a short description (JSON)
     events      model, number, ...                  everything that happened, numbered from 1
     snapshots   model, number, created, content     the learner after that event; 0: at the start
+    leases      model, owner, address, since        which worker serves the model (PostgreSQL)
+    workers     name, address, expires              the workers that are alive (PostgreSQL)
 
 The columns of an event:
 
@@ -12,133 +16,95 @@ The columns of an event:
     event       decide, feedback, history, ... (see `learner`)
     session, decision, state, action, reward, next_state
     details     everything else, as JSON
-    checksum    the CRC-32 of the other columns, because SQLite has no checksums of its own
+    checksum    the CRC-32 of the other columns
 
 Events are only ever inserted. The primary key (model, number) keeps a second writer from adding to
-the same history. A file beside the database is locked by the process that writes, so that a second
-one is refused at once; anyone may read meanwhile. Only the owner has access to the files (mode
-0600), because whoever reads a key can forge ids.
+the same history. `Database` contains everything that SQLite (`sqlite`) and PostgreSQL (`postgres`)
+have in common. All values are bound parameters.
 
-`Writer` gathers events in memory. The first caller of `commit` writes for all that wait (group
-commit). If a transaction fails, on a full disk for example, its events stay in memory, and the next
-commit writes them. If a sync fails, it is unknown what is on disk, and the database must be
-reopened.
+`Writer` gathers the events of all models in memory. The first caller of `commit` writes for all
+that wait (group commit). If a transaction fails, on a full disk for example, its events stay in
+memory, and the next commit writes them. If another worker has written to the history of a model,
+the model is *overtaken*: its waiting events are dropped, and it must be loaded again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import stat
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain
-from pathlib import Path
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import Any
 
-from switchmdp.errors import DamagedFile, ForeignFolder, LogFailed
+from switchmdp.errors import DamagedFile, LeaseLost, LogFailed, UnknownModel
 
-try:
-    import fcntl
-except ImportError:  # on Windows only the primary key keeps a second process out
-    fcntl = None  # type: ignore[assignment]  # the module is missing
-
-NAME = "switchmdp.sqlite"  # in a folder
-SUFFIXES = (".sqlite", ".sqlite3", ".db")
 MODEL = "main"  # the name of a single model
-FORMAT = "1"
-APPLICATION = 0x53574D44  # "SWMD": marks the file as ours
-PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+FORMAT = "2"
 GENERATIONS = 2  # of snapshots, besides the initial one
-# Pages of the write-ahead log after which it is copied to the main file, and reused. Measured with
-# 12 rows in a transaction: a commit takes 4 ms while the log grows, and 0.2 ms once it is reused.
-PAGES = 1000
 BATCH = 5000  # events read at once
 INSERTED = 100  # events in one statement
-# Errors that are not damage. The last two: SQLite cannot create the file `-shm`, even to read.
-TEMPORARY = ("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")
-# Errors after which nothing more is written.
-FATAL = ("FSYNC", "CONSTRAINT", "CORRUPT", "NOTADB")
 
 Event = dict[str, Any]
 Row = tuple[Any, ...]
+Statement = Callable[..., Any]
 COLUMNS = (
     "model", "number", "time", "elapsed", "event", "session", "decision", "state", "action",
     "reward", "next_state", "details", "checksum",
 )  # fmt: skip
 FIELDS = COLUMNS[2:-2]  # the fields of an event that have a column
-SCHEMA = """
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE models (
-    name TEXT PRIMARY KEY, created REAL NOT NULL, key TEXT NOT NULL, checksum INTEGER NOT NULL
-) STRICT;
-CREATE TABLE events (
-    model TEXT NOT NULL REFERENCES models (name), number INTEGER NOT NULL, time REAL NOT NULL,
-    elapsed REAL NOT NULL, event TEXT NOT NULL, session TEXT, decision INTEGER, state INTEGER,
-    action INTEGER, reward REAL, next_state INTEGER, details TEXT, checksum INTEGER NOT NULL,
-    PRIMARY KEY (model, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE snapshots (
-    model TEXT NOT NULL REFERENCES models (name), number INTEGER NOT NULL, created REAL NOT NULL,
-    content BLOB NOT NULL, PRIMARY KEY (model, number)
-) STRICT;
-"""
+SETTINGS = "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+# {integer}, {real} and {blob} differ between databases.
+TABLES = (
+    """CREATE TABLE models (
+        name TEXT PRIMARY KEY, created {real} NOT NULL, key TEXT NOT NULL,
+        checksum {integer} NOT NULL, agent TEXT, parameters TEXT, labels TEXT, archived {real},
+        summary TEXT
+    )""",
+    """CREATE TABLE events (
+        model TEXT NOT NULL REFERENCES models (name), number {integer} NOT NULL,
+        time {real} NOT NULL, elapsed {real} NOT NULL, event TEXT NOT NULL, session TEXT,
+        decision {integer}, state {integer}, action {integer}, reward {real},
+        next_state {integer}, details TEXT, checksum {integer} NOT NULL,
+        PRIMARY KEY (model, number)
+    )""",
+    """CREATE TABLE snapshots (
+        model TEXT NOT NULL REFERENCES models (name), number {integer} NOT NULL,
+        created {real} NOT NULL, content {blob} NOT NULL, PRIMARY KEY (model, number)
+    )""",
+    """CREATE TABLE leases (
+        model TEXT PRIMARY KEY REFERENCES models (name), owner TEXT NOT NULL,
+        address TEXT NOT NULL, since {real} NOT NULL
+    )""",
+    "CREATE TABLE workers (name TEXT PRIMARY KEY, address TEXT NOT NULL, expires {real} NOT NULL)",
+)
 
 
-def database_in(path: str | os.PathLike[str]) -> Path:
-    """The file of a database, given as this file or as its folder.
+@dataclass(frozen=True)
+class ModelRow:
+    """The row of a model."""
 
-    >>> database_in("shop").as_posix(), database_in("shop.sqlite").as_posix()
-    ('shop/switchmdp.sqlite', 'shop.sqlite')
-    """
-    path = Path(path)
-    return path if path.suffix in SUFFIXES or path.is_file() else path / NAME
+    name: str
+    key: str
+    agent: str | None = None  # its name in the registry; None if it was passed as an object
+    parameters: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    created: float = 0.0
+    archived: float | None = None
+    summary: dict[str, Any] | None = None
 
 
-class Store(Protocol):
-    """What the decisions need of a database. Failed writes raise `LogFailed`."""
+@dataclass(frozen=True)
+class Lease:
+    """The worker that serves a model."""
 
-    @property
-    def name(self) -> str:
-        """The database, in messages."""
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether this process opened the database."""
-
-    def check(self) -> None:
-        """Raise `LogFailed` if this process must not write."""
-
-    def models(self) -> dict[str, str]:
-        """The models and the keys of their ids."""
-
-    def create(self, model: str, key: str, snapshot: bytes) -> None:
-        """Add a model with its initial snapshot."""
-
-    def append(self, rows: Sequence[Row], *, again: bool = False) -> None:
-        """Write rows in one transaction; `again`: skip those that are there already."""
-
-    def last(self, model: str) -> int:
-        """The number of the last event; 0 if there is none."""
-
-    def events(self, model: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """The events after number `after`. Damaged and missing ones raise `DamagedFile`."""
-
-    def save_snapshot(self, model: str, number: int, content: bytes) -> None:
-        """Add a snapshot, and delete outdated ones."""
-
-    def snapshots(self, model: str) -> dict[int, float]:
-        """The numbers of the snapshots, the newest first, and when they were written."""
-
-    def snapshot(self, model: str, number: int) -> bytes | None:
-        """The content of a snapshot; None if there is none."""
-
-    def close(self) -> None:
-        """Close the database."""
+    owner: str
+    address: str
 
 
 def row_of(model: str, number: int, event: Event) -> Row:
@@ -169,170 +135,166 @@ def checksum(values: Sequence[Any]) -> int:
     return zlib.crc32(json.dumps(values).encode())
 
 
-class SQLite:
-    """A `Store` in a file, for one process that writes, or read-only beside it."""
+class Overtaken(Exception):
+    """Another worker has written to the histories of these models. `Writer` handles it."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, sync: bool = True, read_only: bool = False
-    ) -> None:
-        self.path, self._process, self._lock = Path(path), os.getpid(), threading.RLock()
-        self._resources, self._failure = ExitStack(), ""
-        if read_only and not self.path.is_file():
-            raise ForeignFolder(f"there is no database {self.path}{_advice(self.path)}")
-        try:
-            if not read_only:
-                self._claim()
-            mode = "rw" if os.access(self.path, os.W_OK) else "ro"
-            self._connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None,
-                check_same_thread=False,
-            )  # fmt: skip
-            self._resources.callback(self._connection.close)
-            self._prepare(sync, read_only)
-        except sqlite3.Error as error:
-            self._resources.close()
-            raise self._failed("opened", error) from None
-        except BaseException:
-            self._resources.close()
-            raise
-        self._opened = [] if read_only else self._files()
+    def __init__(self, models: Collection[str]) -> None:
+        super().__init__(models)
+        self.models = frozenset(models)
+
+
+class Database(ABC):
+    """What the service needs of a database. Failed writes raise `LogFailed`."""
+
+    secret = ""  # known only to the workers that share the database
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """The path of the file."""
-        return str(self.path)
-
-    def _claim(self) -> None:
-        """Lock the database, and create its file if there is none."""
-        self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        self._resources.enter_context(locked(Path(f"{self.path}-lock"), self.path))
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
-
-    def _prepare(self, sync: bool, read_only: bool) -> None:
-        execute = self._connection.execute
-        new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0] and not read_only
-        if not new and execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise ForeignFolder(f"{self.path} is not a database of switchmdp")
-        if not read_only:
-            for end in ("", "-wal", "-shm", "-lock"):  # only now: files of others are not changed
-                _make_private(Path(f"{self.path}{end}"))
-            if execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-                raise sqlite3.OperationalError("its file system does not support the WAL mode")
-        if new:
-            self._connection.executescript(
-                f"BEGIN; PRAGMA application_id = {APPLICATION}; {SCHEMA}"
-                f"INSERT INTO settings VALUES ('format', '{FORMAT}'); COMMIT"
-            )
-        stored = execute("SELECT value FROM settings WHERE name = 'format'").fetchone()
-        if stored != (FORMAT,):
-            raise DamagedFile(f"{self.path} has format {stored}, known is {FORMAT}")
-        execute("PRAGMA foreign_keys = ON")
-        execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
-        execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
-        execute(f"PRAGMA query_only = {'ON' if read_only else 'OFF'}")
-
-    def _files(self) -> list[tuple[int, int]]:
-        status = [os.stat(path) for path in (self.path, f"{self.path}-wal")]
-        return [(file.st_dev, file.st_ino) for file in status]
+        """The database, in messages. It contains no password."""
 
     @property
+    @abstractmethod
     def is_mine(self) -> bool:
         """Whether this process opened the database. A fork did not."""
-        return os.getpid() == self._process
 
+    @abstractmethod
     def check(self) -> None:
-        """Raise an error in a forked process."""
-        if not self.is_mine:
-            raise LogFailed(f"{self.path} is open in the parent of this forked process")
+        """Raise `LogFailed` if this process must not write."""
 
-    def _check_files(self) -> None:
-        with suppress(OSError):
-            if self._files() == self._opened:
-                return
-        raise LogFailed(f"{self.path} was moved, replaced or deleted")
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Statement]:
         """A transaction that is durable when the block ends, or undone if it raises an error."""
-        with self._lock:
-            if self._connection.in_transaction:  # part of the outer one
-                yield self._connection
-                return
-            if self._failure:
-                raise LogFailed(f"{self.path}: {self._failure}; it must be reopened")
-            self.check()
-            self._check_files()
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException as error:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                if not isinstance(error, sqlite3.Error):
-                    raise
-                code = getattr(error, "sqlite_errorname", "")
-                if any(reason in code for reason in FATAL):
-                    self._failure = f"it cannot be written ({error}, {code})"
-                raise LogFailed(f"{self.path} cannot be written: {error} ({code})") from error
+
+    @abstractmethod
+    def read(self, query: str, *values: Any) -> list[Row]:
+        """The rows of a query."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the database. In a forked process nothing happens: it belongs to the parent."""
+
+    @abstractmethod
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its tables."""
+
+    def join(  # noqa: B027  # SQLite has no leases
+        self, address: str, kept: Callable[[Collection[str]], None]
+    ) -> None:
+        """Register this process as a worker with this address, and keep its leases alive.
+
+        `kept` is called with the models that it still serves, after it could not renew them.
+        """
+
+    def claim(self, model: str) -> Lease | None:
+        """Take the lease of a model. Returns the lease of another worker if that one has it."""
+        return None
+
+    def release(self, models: Collection[str]) -> None:  # noqa: B027  # SQLite has no leases
+        """Give leases back."""
+
+    # Models.
+
+    def models(self) -> list[str]:
+        """The names of all models."""
+        return [name for (name,) in self.read("SELECT name FROM models ORDER BY name")]
+
+    def key_of(self, model: str) -> str | None:
+        """The key of a model's ids; None if there is no such model."""
+        query = "SELECT name, created, key, checksum FROM models WHERE name = ?"
+        for *row, expected in self.read(query, model):
+            if checksum(row) != expected:
+                raise DamagedFile(f"{self.name}: the row of the model {model!r} is damaged")
+            return str(row[2])
+        return None
+
+    def model(self, name: str) -> ModelRow:
+        """The row of a model, or an error that names it."""
+        found = self._rows("WHERE name = ?", name)
+        if not found:
+            raise UnknownModel(f"there is no model {name!r}")
+        return found[0]
+
+    def find_models(
+        self, after: str = "", limit: int = 100, search: str = "", archived: bool | None = None
+    ) -> list[ModelRow]:
+        """Models in the order of their names, from the first one after `after`.
+
+        `search`: a part of the name. `archived`: only archived ones, or only others; None: all.
+        """
+        where, values = "WHERE name > ?", [after]
+        if search:
+            pattern = "".join(f"\\{c}" if c in "\\%_" else c for c in search.lower())
+            where, values = f"{where} AND lower(name) LIKE ? ESCAPE '\\'", [after, f"%{pattern}%"]
+        if archived is not None:
+            where += f" AND archived IS {'NOT ' if archived else ''}NULL"
+        return self._rows(f"{where} ORDER BY name LIMIT ?", *values, limit)
+
+    def _rows(self, where: str, *values: Any) -> list[ModelRow]:
+        query = "SELECT name, key, agent, parameters, labels, created, archived, summary"
+        return [
+            ModelRow(
+                name, key, agent, json.loads(parameters or "{}"), json.loads(labels or "{}"),
+                created, archived, None if summary is None else json.loads(summary),
+            )
+            for name, key, agent, parameters, labels, created, archived, summary in self.read(
+                f"{query} FROM models {where}", *values
+            )
+        ]  # fmt: skip
+
+    def create(self, model: ModelRow, snapshot: bytes) -> None:
+        """Add a model with its initial snapshot."""
+        row = (model.name, round(time.time(), 3), model.key)
+        more = (model.agent, json.dumps(model.parameters), json.dumps(model.labels))
+        summary = None if model.summary is None else json.dumps(model.summary)
+        with self.transaction() as execute:
+            execute(
+                "INSERT INTO models (name, created, key, checksum, agent, parameters, labels, "
+                "summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, checksum(row), *more, summary),
+            )
+            self._insert_snapshot(execute, model.name, 0, snapshot)
+
+    def archive(self, model: str, archived: bool) -> None:
+        """Archive a model, or undo it."""
+        since = round(time.time(), 3) if archived else None
+        with self.transaction() as execute:
+            execute("UPDATE models SET archived = ? WHERE name = ?", (since, model))
+
+    def delete(self, model: str) -> None:
+        """Delete a model with its events and snapshots."""
+        with self.transaction() as execute:
+            for table in ("leases", "snapshots", "events"):
+                execute(f"DELETE FROM {table} WHERE model = ?", (model,))
+            execute("DELETE FROM models WHERE name = ?", (model,))
+
+    # Events.
 
     def append(self, rows: Sequence[Row], *, again: bool = False) -> None:
         """Write rows in one transaction; `again`: skip those that are there already."""
-        with self.transaction() as connection:
+        with self.transaction() as execute:
             if again:
-                written = {model: self.last(model) for model in {row[0] for row in rows}}
-                rows = [row for row in rows if row[1] > written[row[0]]]
+                rows = self.missing(rows)
             marks = f"({', '.join('?' * len(COLUMNS))})"
             for first in range(0, len(rows), INSERTED):  # few calls: each one waits for the GIL
                 part = rows[first : first + INSERTED]
                 values = ", ".join([marks] * len(part))
-                connection.execute(f"INSERT INTO events VALUES {values}", list(chain(*part)))
+                execute(f"INSERT INTO events VALUES {values}", list(chain(*part)))
 
-    def create(self, model: str, key: str, snapshot: bytes) -> None:
-        """Add a model with its initial snapshot."""
-        row = (model, round(time.time(), 3), key)
-        with self.transaction() as connection:
-            connection.execute("INSERT INTO models VALUES (?, ?, ?, ?)", (*row, checksum(row)))
-            self._insert_snapshot(model, 0, snapshot)
-
-    def _insert_snapshot(self, model: str, number: int, content: bytes) -> None:
-        row = (model, number, round(time.time(), 3), content)
-        self._connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", row)
-
-    def save_snapshot(self, model: str, number: int, content: bytes) -> None:
-        """Add a snapshot, and delete outdated ones."""
-        with self.transaction() as connection:
-            self._insert_snapshot(model, number, content)
-            for old in list(self.snapshots(model))[GENERATIONS:]:
-                if old:
-                    connection.execute(
-                        "DELETE FROM snapshots WHERE model = ? AND number = ?", (model, old)
-                    )
-
-    def read(self, query: str, *values: Any) -> list[Row]:
-        """The rows of a query."""
-        with self._lock:
-            try:
-                return self._connection.execute(query, values).fetchall()
-            except sqlite3.Error as error:
-                raise self._failed("read", error) from None
-
-    def _failed(self, verb: str, error: sqlite3.Error) -> LogFailed | DamagedFile:
-        """The typed error for a database that cannot be opened or read."""
-        code, message = getattr(error, "sqlite_errorname", ""), f"{self.path} cannot be {verb}"
-        if not code.startswith(TEMPORARY):
-            return DamagedFile(f"{message}: {error}")
-        if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
-            message += " (this needs write access to its folder, or a copy in another one)"
-        return LogFailed(f"{message}: {error}")
-
-    def models(self) -> dict[str, str]:
-        """The models and the keys of their ids."""
-        rows = self.read("SELECT name, created, key, checksum FROM models ORDER BY name")
-        for *row, expected in rows:
-            if checksum(row) != expected:
-                raise DamagedFile(f"{self.path}: the row of the model {row[0]!r} is damaged")
-        return {name: key for name, _, key, _ in rows}
+    def missing(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that are not stored. Raises `Overtaken` if others have their numbers."""
+        missing: list[Row] = []
+        overtaken: set[str] = set()
+        for model, mine in groupby(sorted(rows, key=lambda row: row[0]), lambda row: row[0]):
+            own = sorted(mine, key=lambda row: row[1])
+            query = "SELECT number, checksum FROM events WHERE model = ? AND number >= ?"
+            stored: dict[int, int] = dict(self.read(query, model, own[0][1]))
+            if any(stored.get(row[1], row[-1]) != row[-1] for row in own):
+                overtaken.add(model)
+            missing += [row for row in own if row[1] not in stored]
+        if overtaken:
+            raise Overtaken(overtaken)
+        return missing
 
     def last(self, model: str) -> int:
         """The number of the last event; 0 if there is none."""
@@ -340,16 +302,17 @@ class SQLite:
         return int(number or 0)
 
     def events(self, model: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """The events after number `after`. Damaged and missing ones raise an error."""
+        """The events after number `after`. Damaged and missing ones raise `DamagedFile`."""
         for row, problem in self.scan(model, after):
             if problem:
-                raise DamagedFile(f"{self.path}, model {model!r}: {problem}")
+                raise DamagedFile(f"{self.name}, model {model!r}: {problem}")
             yield row[1], event_of(row)
 
     def scan(self, model: str, after: int = 0) -> Iterator[tuple[Row, str]]:
         """The rows after number `after`, and the problem of each; empty if there is none."""
-        query = "SELECT * FROM events WHERE model = ? AND number > ? ORDER BY number LIMIT ?"
-        while rows := self.read(query, model, after, BATCH):
+        columns = ", ".join(COLUMNS)
+        query = f"SELECT {columns} FROM events WHERE model = ? AND number > ? ORDER BY number"
+        while rows := self.read(f"{query} LIMIT ?", model, after, BATCH):
             for row in rows:
                 problem, number = "", row[1]
                 if number != after + 1:
@@ -358,13 +321,34 @@ class SQLite:
                     problem = f"event {number} is damaged: it does not match its checksum"
                 after = number
                 yield row, problem
+            if len(rows) < BATCH:
+                return
 
-    def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file and its tables."""
-        lines = [line for (line,) in self.read("PRAGMA integrity_check") if line != "ok"]
-        for table, _, parent, _ in self.read("PRAGMA foreign_key_check"):
-            lines.append(f"a row of {table} refers to a row of {parent} that does not exist")
-        return lines
+    # Snapshots.
+
+    def save_snapshot(
+        self, model: str, number: int, content: bytes, summary: dict[str, Any] | None = None
+    ) -> None:
+        """Add a snapshot and the summary of the model, and delete outdated snapshots."""
+        with self.transaction() as execute:
+            self._insert_snapshot(execute, model, number, content)
+            if summary is not None:
+                execute(
+                    "UPDATE models SET summary = ? WHERE name = ?", (json.dumps(summary), model)
+                )
+            execute(
+                "DELETE FROM snapshots WHERE model = ? AND number > 0 AND number NOT IN (SELECT "
+                f"number FROM snapshots WHERE model = ? ORDER BY number DESC LIMIT {GENERATIONS})",
+                (model, model),
+            )
+
+    def _insert_snapshot(self, execute: Statement, model: str, number: int, content: bytes) -> None:
+        execute(
+            "INSERT INTO snapshots (model, number, created, content) VALUES (?, ?, ?, ?) ON "
+            "CONFLICT (model, number) DO UPDATE SET created = excluded.created, "
+            "content = excluded.content",
+            (model, number, round(time.time(), 3), content),
+        )
 
     def snapshots(self, model: str) -> dict[int, float]:
         """The numbers of the snapshots, the newest first, and when they were written."""
@@ -374,76 +358,51 @@ class SQLite:
     def snapshot(self, model: str, number: int) -> bytes | None:
         """The content of a snapshot; None if there is none."""
         query = "SELECT content FROM snapshots WHERE model = ? AND number = ?"
-        return next((content for (content,) in self.read(query, model, number)), None)
-
-    def close(self) -> None:
-        """Close the database. In a forked process nothing happens: it belongs to the parent."""
-        if self.is_mine:
-            with self._lock:
-                self._resources.close()
-
-
-@contextmanager
-def locked(file: Path, what: Path) -> Iterator[None]:
-    """Hold a lock that only one process can have. It ends with the process."""
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
-    try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ForeignFolder(f"{what} is in use by another process") from None
-        yield
-    finally:
-        os.close(handle)
-
-
-def is_new(place: str | os.PathLike[str]) -> bool:
-    """Whether there is no database yet. A folder with other files raises an error."""
-    database, folder = database_in(place), Path(place)
-    if database.exists():
-        return False
-    for other in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if not other.name.startswith((NAME, ".")):
-            advice = _advice(database)
-            raise ForeignFolder(f"{folder} contains {other.name!r}, but no {NAME}{advice}")
-    return True
-
-
-def _make_private(path: Path) -> None:
-    """Remove permissions of others, which a restored backup may have set."""
-    if os.name == "posix" and path.exists():
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & ~PRIVATE:
-            with suppress(PermissionError):  # another user is the owner
-                path.chmod(mode & PRIVATE)
-
-
-def _advice(path: Path) -> str:
-    """How to convert a folder of an earlier version, if it is one."""
-    if not (path.parent / "decisions.json").exists():
-        return ""
-    return f"; convert it with: switchmdp import {path.parent} --database {path}"
+        return next((bytes(content) for (content,) in self.read(query, model, number)), None)
 
 
 class Writer:
-    """Events that wait for their transaction, of all models of a database."""
+    """Events that wait for their transaction, of all models of a database.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    `overtaken` is called with the name of a model that another worker has written to.
+    """
+
+    def __init__(
+        self, store: Database, overtaken: Callable[[str], None] = lambda model: None,
+        committed: Callable[[float], None] = lambda seconds: None,
+    ) -> None:  # fmt: skip
+        self.store, self.overtaken, self.committed = store, overtaken, committed
         self.stuck = False  # the last commit failed: unacknowledged events wait
         self._appended = self._committed = 0
         self._waiting: list[tuple[int, Row]] = []
         self._unsure = False  # whether the last transaction was completed
+        self._turns: Counter[str] = Counter()  # how often each model was overtaken
         self._appending, self._writing = threading.Lock(), threading.Lock()
 
-    def append(self, model: str, number: int, event: Event) -> int:
-        """Add an event. It is durable once `commit` was called with the returned ticket."""
+    def turn_of(self, model: str) -> int:
+        """How often the model was overtaken, for `append`."""
+        return self._turns[model]
+
+    def append(self, model: str, number: int, event: Event, turn: int = 0) -> int:
+        """Add an event. It is durable once `commit` was called with the returned ticket.
+
+        An event that follows on a history before the model was overtaken (`turn`) is refused.
+        """
         row = row_of(model, number, event)
         with self._appending:
+            if turn != self._turns[model]:
+                raise lost(model)
             self._waiting.append((self._appended + 1, row))
             self._appended += 1
             return self._appended
+
+    def abandon(self, models: Collection[str]) -> None:
+        """Drop the waiting events of models that another worker serves now."""
+        with self._appending:
+            self._turns.update(models)
+            self._waiting = [one for one in self._waiting if one[1][0] not in models]
+        for model in models:
+            self.overtaken(model)
 
     def commit(self, ticket: int | None = None) -> None:
         """Write the events up to this ticket (None: all)."""
@@ -452,15 +411,39 @@ class Writer:
             if self._committed >= wanted:
                 return
             with self._appending:
-                self._waiting = [one for one in self._waiting if one[0] > self._committed]
-                waiting = list(self._waiting)
-            again, self._unsure = self._unsure, True
+                waiting, self._waiting = self._waiting, []
+            if not waiting:  # they were dropped
+                self._committed = wanted
+                return
+            began = time.perf_counter()
             try:
-                self.store.append([row for _, row in waiting], again=again)
+                self._write([row for _, row in waiting])
             except BaseException as error:
+                with self._appending:
+                    self._waiting = waiting + self._waiting
                 self.stuck = True
                 if isinstance(error, DamagedFile):  # found when the last events were looked up
                     raise LogFailed(str(error)) from None
                 raise
             self._committed = waiting[-1][0]
-            self._unsure = self.stuck = False
+            self.stuck = False
+            self.committed(time.perf_counter() - began)
+
+    def _write(self, rows: list[Row]) -> None:
+        """Write rows, without those of models that were overtaken."""
+        while True:
+            again, self._unsure = self._unsure, True
+            try:
+                if rows:
+                    self.store.append(rows, again=again)
+            except Overtaken as error:
+                rows = [row for row in rows if row[0] not in error.models]
+                self.abandon(error.models)
+                continue
+            self._unsure = False
+            return
+
+
+def lost(model: str) -> LeaseLost:
+    """The error for the requests of a model that was overtaken."""
+    return LeaseLost(f"another worker serves the model {model!r} now; send the request again")

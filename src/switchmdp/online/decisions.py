@@ -26,7 +26,6 @@ share a transaction.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import secrets
@@ -41,31 +40,44 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.agents import Agent
+from switchmdp.agents import AGENTS, Agent
 from switchmdp.agents.policy_agent import PolicyAgent
 from switchmdp.agents.saving import described
 from switchmdp.compiled import fields_of
-from switchmdp.errors import DamagedFile, InvalidParameter, LogFailed, Mismatch, UnknownDecision
-from switchmdp.online.database import MODEL, Event, SQLite, Writer, database_in, is_new
+from switchmdp.errors import (
+    DamagedFile,
+    InvalidParameter,
+    LeaseLost,
+    LogFailed,
+    Mismatch,
+    UnknownDecision,
+)
+from switchmdp.online.arms import MAIN
+from switchmdp.online.database import MODEL, Database, Event, ModelRow, Writer, lost
 from switchmdp.online.learner import (
     REJECTIONS,
     REPEATED,
     Learner,
+    Names,
     Outcome,
     Settings,
     Step,
+    checked_key,
     checked_settings,
 )
-from switchmdp.online.monitoring import Signal
-from switchmdp.online.recovery import initial, recover
+from switchmdp.online.monitoring import Signal, merged
+from switchmdp.online.recovery import decision_id, initial, recover
 from switchmdp.online.snapshots import alike, packed, parts_of
+from switchmdp.online.sqlite import SQLite, database_in, is_new
 from switchmdp.storage import Arrays
 from switchmdp.validation import check_integer
 
 BATCH = 1000  # rows of history in an event
 KEY_SIZE, EPOCH_SIZE = 16, 8  # bytes
+MOST_SHOWN = 40  # buckets of rewards in the summary of a model
 DEFAULT_SIGNAL, LONGEST_SIGNAL = 10_000, 100_000
-CLOSED = "is closed"
+SAME_STATE: Any = object()  # the next state is the state of the decision
+CLOSED, OVERTAKEN = "is closed", "is served by another worker now"
 
 
 def compute_plan(agent: PolicyAgent) -> None:
@@ -75,13 +87,18 @@ def compute_plan(agent: PolicyAgent) -> None:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision. `would` is the agent's own choice if the action was not chosen by it."""
+    """A decision. `would` is the agent's own choice if the action was not chosen by it.
+
+    `arm` is the arm of a split test, and `probability` the share of sessions that it has.
+    """
 
     id: str
     action: int
     state: int
     session: str
     would: int | None
+    arm: str = MAIN
+    probability: float = 1.0  # of the arm
 
     def __repr__(self) -> str:
         session = repr(self.session)
@@ -109,7 +126,7 @@ class Decisions:
     """
 
     def __init__(
-        self, agent: Any, place: str | os.PathLike[str], *, model: str = MODEL,
+        self, agent: Any, place: str | os.PathLike[str] | Writer, *, model: str = MODEL,
         expiry: float | None = None, most_pending: int | None = None,
         most_sessions: int | None = None, replan: str | None = None,
         signal_window: int | None = None, signal_delta: float | None = None,
@@ -119,7 +136,8 @@ class Decisions:
     ) -> None:  # fmt: skip
         """`place` is the file of the database (`.sqlite` or `.db`), or its folder.
 
-        `agent` may be None if the model exists.
+        Several models share a database that is open already: pass its `Writer`, which the caller
+        closes. `agent` may be None if the model exists.
 
         `clock` is the wall clock, which is only shown. `timer` measures how long a decision has
         waited: it must not jump.
@@ -142,31 +160,35 @@ class Decisions:
         self._saver: threading.Thread | None = None
         self._over: str | None = None  # why no further event is accepted
         self.snapshot_failure: str | None = None  # why the last snapshot could not be written
-        self.database = database_in(place)
         checked_settings(Settings(**given))
-        if is_new(place):
-            check_new(agent)
-        self._store = SQLite(self.database, sync=sync)
+        self._shared = isinstance(place, Writer)
+        if isinstance(place, Writer):
+            self._writer = place
+        else:
+            if is_new(place):
+                check_new(agent)
+            self._writer = Writer(SQLite(database_in(place), sync=sync), self.overtaken)
+        self._store = self._writer.store
+        self._turn_of_writer = self._writer.turn_of(model)
         try:
             wanted = self._load(agent, given, {*classes, *classes_in(agent)})
-            self._writer = Writer(self._store)
             if wanted != self.learner.settings:
                 self._happen({"event": "settings", "settings": asdict(wanted)})
             if self.learner.planning is not None:  # the process that planned has ended: plan again
                 self._happen({"event": "swap"})
         except BaseException:
-            self._store.close()
+            if not self._shared:
+                self._store.close()
             raise
 
     def _load(self, agent: Any, given: dict[str, Any], classes: set[type]) -> Settings:
         """Create or recover the model. Returns its wanted settings."""
         store, model = self._store, self.model
-        if model not in store.models():
+        if store.key_of(model) is None:
+            if store.snapshots(model):
+                raise DamagedFile(f"{store.name}: the row of the model {model!r} is missing")
             check_new(agent)
-            window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
-            given = {"signal_window": min(window, LONGEST_SIGNAL)} | given
-            new = Learner(agent, checked_settings(Settings(**given)))
-            store.create(model, secrets.token_hex(KEY_SIZE), packed(*parts_of(new)))
+            create_model(store, ModelRow(model, new_key(), name_of(agent)), agent, given)
         elif agent is not None:
             first = initial(store, model, classes).agent
             if not alike(described(agent), described(first)):
@@ -175,50 +197,74 @@ class Decisions:
                     f"{first.n_states} states, {first.n_actions} actions); pass that agent with "
                     "its parameters, or None, or use another database"
                 )
-        self._key = bytes.fromhex(store.models()[model])
+        self._key = bytes.fromhex(store.key_of(model) or "")
         self.learner, self.records = recover(store, model, classes)
         self._saved, self.snapshot_time = next(iter(store.snapshots(model).items()))
         return checked_settings(replace(self.learner.settings, **given))
 
     def decide(
-        self, state: int | None = None, *, session: str = "",
-        available: Collection[int] | None = None, taken: int | None = None,
+        self, state: int | str | None = None, *, session: str = "",
+        available: Collection[int | str] | None = None, taken: int | str | None = None,
+        key: str | None = None,
     ) -> Decision:  # fmt: skip
         """Choose an action for a state, by default for the current state of the session.
 
+        States and actions are numbers or names.
+
         `available`: the actions that can be taken now. If the agent's choice is not among them, the
         best available action is taken. `taken`: an action that was chosen elsewhere; the agent only
-        learns from it.
+        learns from it. `key`: an idempotency key; a call with the same key and the same arguments
+        returns the same decision.
         """
         decision, ticket = self.enter_decision(
-            state, session=session, available=available, taken=taken
+            state, session=session, available=available, taken=taken, key=key
         )
         self.commit(ticket)
         return decision
 
-    def feedback(self, decision: str, reward: float, next_state: int) -> bool:
-        """Report the outcome of a decision. False if the same feedback was reported before."""
+    def feedback(self, decision: str, reward: float, next_state: int | str = SAME_STATE) -> bool:
+        """Report the outcome of a decision. False if the same feedback was reported before.
+
+        By default the next state is the state of the decision.
+        """
         counted, ticket = self.enter_feedback(decision, reward, next_state)
         self.commit(ticket)
         return counted
 
     def enter_decision(
-        self, state: Any = None, *, session: Any = "", available: Any = None, taken: Any = None
-    ) -> tuple[Decision, int]:
+        self, state: Any = None, *, session: Any = "", available: Any = None, taken: Any = None,
+        key: str | None = None,
+    ) -> tuple[Decision, int]:  # fmt: skip
         """`decide` without the commit. Acknowledge the decision only after `commit`."""
         event: Event = {"event": "decide", "session": session}
-        for name, value in (("state", state), ("available", available), ("taken", taken)):
-            if value is not None:
-                event[name] = as_plain(value)
+        actions = self.learner.actions
+        if state is not None:
+            event["state"] = as_plain(self.learner.states.number(state))
+        if available is not None:
+            event["available"] = as_plain(available)
+            if actions.numbers and isinstance(event["available"], list):
+                event["available"] = [actions.number(action) for action in event["available"]]
+        if taken is not None:
+            event["taken"] = as_plain(actions.number(taken))
+        if key is not None:
+            event["key"] = checked_key(key)
         outcome, ticket = self._enter(event)
         name = self._id(outcome.decision)
-        return Decision(name, outcome.action, outcome.state, session, outcome.would), ticket
+        return Decision(
+            name, outcome.action, outcome.state, session, outcome.would,
+            outcome.arm or MAIN, 1.0 if outcome.probability is None else outcome.probability,
+        ), ticket  # fmt: skip
 
-    def enter_feedback(self, decision: Any, reward: Any, next_state: Any) -> tuple[bool, int]:
+    def enter_feedback(
+        self, decision: Any, reward: Any, next_state: Any = SAME_STATE
+    ) -> tuple[bool, int]:
         """`feedback` without the commit."""
+        number = self._number(decision)
+        if next_state is SAME_STATE:
+            next_state = self.learner.state_of(number)
         event = {
-            "event": "feedback", "decision": self._number(decision),
-            "reward": as_plain(reward), "next_state": as_plain(next_state),
+            "event": "feedback", "decision": number, "reward": as_plain(reward),
+            "next_state": as_plain(self.learner.states.number(next_state)),
         }  # fmt: skip
         (counted, alert), ticket = self._enter(event)
         if alert is not None and self._on_alert is not None:
@@ -227,10 +273,7 @@ class Decisions:
 
     def _id(self, number: int) -> str:
         """The id of a decision: it cannot be forged, and is never used twice."""
-        epoch = self.learner.epoch_of(number)
-        named = f"{number} {epoch}" if epoch else f"{number}"
-        tag = hashlib.blake2b(named.encode(), digest_size=6, key=self._key).hexdigest()
-        return f"{number}-{tag}"
+        return decision_id(self._key, number, self.learner.epoch_of(number))
 
     def _number(self, decision: Any) -> int:
         if isinstance(decision, str) and decision.isascii():
@@ -261,21 +304,59 @@ class Decisions:
     def set_mode(self, mode: str, policy: Any = None) -> None:
         """Set who chooses: "agent"; "fixed", a policy, while the agent learns and does not plan; or
         "shadow", a policy, while the agent's own choices are recorded."""
-        self._happen({"event": "mode", "mode": mode, "policy": as_plain(policy)})
+        self._happen({"event": "mode", "mode": mode, "policy": self._policy(policy)})
 
-    def add_state(self, available: Collection[int] | None = None) -> int:
-        """Add a state with these actions (None: all), and return its number."""
-        new: int = self._happen({"event": "add_state", "available": as_plain(available)})
-        return new
+    def set_arms(self, arms: Any) -> None:
+        """Set the arms of a split test: [{"name", "share", "policy" or "agent"}, ...]."""
+        arms = [
+            {**arm, "policy": self._policy(arm["policy"])} if "policy" in arm else arm
+            for arm in arms
+        ]
+        self._happen({"event": "arms", "arms": arms, "salt": secrets.token_hex(EPOCH_SIZE)})
 
-    def add_action(self, states: Collection[int] | None = None) -> int:
-        """Add an action in these states (None: all), and return its number."""
-        new: int = self._happen({"event": "add_action", "states": as_plain(states)})
+    def _policy(self, policy: Any) -> Any:
+        """A policy with numbers instead of names."""
+        policy = as_plain(policy)
+        if not isinstance(policy, list):
+            return policy
+        return [self.learner.actions.number(action) for action in policy]
+
+    def add_state(
+        self, available: Collection[int] | None = None, *, count: int = 1,
+        names: list[str] | None = None, key: str | None = None,
+    ) -> int:  # fmt: skip
+        """Add states with these actions (None: all), and return the number of the first."""
+        return self._add("add_state", {"available": as_plain(available)}, count, names, key)
+
+    def add_action(
+        self, states: Collection[int] | None = None, *, count: int = 1,
+        names: list[str] | None = None, key: str | None = None,
+    ) -> int:  # fmt: skip
+        """Add actions in these states (None: all), and return the number of the first."""
+        return self._add("add_action", {"states": as_plain(states)}, count, names, key)
+
+    def _add(
+        self, kind: str, event: Event, count: int, names: list[str] | None, key: str | None
+    ) -> int:
+        event |= {"event": kind, "names": names, "count": None if count == 1 else count}
+        if key is not None:
+            event["key"] = checked_key(key)
+        new: int = self._happen({name: value for name, value in event.items() if value is not None})
         return new
 
     def start_over(self) -> None:
         """Forget everything learned, after a known change."""
         self._happen({"event": "restart"})
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the events."""
+        return self._writer
+
+    @property
+    def database(self) -> Path:
+        """The file of the database."""
+        return Path(self._store.name)
 
     @property
     def folder(self) -> Path:
@@ -291,6 +372,16 @@ class Decisions:
     def commit(self, ticket: int | None = None) -> None:
         """Wait until all events up to this ticket (None: all) are on disk."""
         self._writer.commit(ticket)
+        self.check_owned()
+
+    def check_owned(self) -> None:
+        """Raise `LeaseLost` if another worker has written to the model's history."""
+        if self._over == OVERTAKEN:
+            raise lost(self.model)
+
+    def overtaken(self, model: str = "") -> None:
+        """Accept no further event: another worker continues the model's history."""
+        self._over = OVERTAKEN
 
     def _happen(self, event: Event) -> Any:
         outcome, ticket = self._enter(event)
@@ -301,10 +392,14 @@ class Decisions:
         """Apply an event. Returns its outcome, and the ticket to `commit` before the answer."""
         with self._turn:
             if self._over is not None:
-                raise LogFailed(f"{self.database} {self._over}")
+                self.check_owned()
+                raise LogFailed(f"{self._store.name} {self._over}")
             self._store.check()
             if self._writer.stuck:
                 self._writer.commit()
+            known = self.learner.outcome_of(event) if "key" in event else None
+            if known is not None:
+                return known, self._ticket
             outcome, ticket = self._apply(event)
             if self.learner.wants_plan:
                 self._plan()
@@ -326,11 +421,16 @@ class Decisions:
                 return outcome, self._ticket
             if isinstance(outcome, Outcome):
                 event |= outcome._asdict()
-            self._ticket = self._writer.append(self.model, self.records + 1, event)
+            self._ticket = self._writer.append(
+                self.model, self.records + 1, event, self._turn_of_writer
+            )
             self.records += 1
             self._elapsed = elapsed  # only stored time has passed for the learner
             return outcome, self._ticket
         except REJECTIONS:
+            raise
+        except LeaseLost:
+            self._over = OVERTAKEN
             raise
         except BaseException:
             self._over = "was interrupted during an event, and must be reopened"
@@ -359,41 +459,58 @@ class Decisions:
             return
         fields, arrays = parts_of(self.learner)
         copies = {name: array.copy() for name, array in arrays.items()}
-        self._saver = threading.Thread(
-            target=self._save, args=(self.records, self._ticket, fields, copies), name="snapshot"
-        )
+        given = self.records, self._ticket, fields, copies, summary_of(self.learner)
+        self._saver = threading.Thread(target=self._save, args=given, name="snapshot")
         self._saved = self.records
         self._saver.start()
 
-    def _save(self, number: int, ticket: int, fields: dict[str, Any], arrays: Arrays) -> None:
+    def _save(
+        self, number: int, ticket: int, fields: dict[str, Any], arrays: Arrays,
+        summary: dict[str, Any],
+    ) -> None:  # fmt: skip
         try:
             self._writer.commit(ticket)  # a snapshot must not be ahead of the events
-            self._store.save_snapshot(self.model, number, packed(fields, arrays))
+            if self._over != OVERTAKEN:
+                self._store.save_snapshot(self.model, number, packed(fields, arrays), summary)
             self.snapshot_failure, self.snapshot_time = None, time.time()
         except (LogFailed, DamagedFile) as error:  # no event is lost; the next may succeed
             self.snapshot_failure = str(error)
 
     def close(self) -> None:
-        """Commit everything, write a snapshot, and close the database."""
+        """Commit everything, write a snapshot, and close the database unless it is shared.
+
+        If the events of a shared database cannot be committed, the decisions stay open.
+        """
         with self._turn:
             if self._over == CLOSED:
                 return
-            sound = self._over is None and self._store.is_mine
+            before, sound = self._over, self._over is None and self._store.is_mine
             if sound and self.learner.planning is not None:
                 self._apply({"event": "cancel"})
             self._over = self._over or CLOSED
         if self._saver is not None:
             self._saver.join()
         try:
-            if self._store.is_mine:
+            if self._store.is_mine and self._over != OVERTAKEN:
                 self._writer.commit()
             if sound and self.records > self._saved:
-                self._save(self.records, self._ticket, *parts_of(self.learner))
+                parts, summary = parts_of(self.learner), summary_of(self.learner)
+                self._save(self.records, self._ticket, *parts, summary)
+        except LogFailed:
+            if self._shared:
+                self._over = before
+            raise
         finally:
-            self._store.close()
+            if not self._shared:
+                self._store.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further event is accepted: the model must be loaded again."""
+        return self._over is not None
 
     def __repr__(self) -> str:
-        place = str(self.database)
+        place = self._store.name
         shown = place if len(place) <= 60 else f"...{place[-57:]}"
         return f"Decisions({shown!r}, {self.learner!r})"
 
@@ -405,6 +522,46 @@ class Decisions:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
+
+
+def name_of(agent: Any) -> str | None:
+    """The name of the agent in the registry; None if it is not registered.
+
+    >>> from switchmdp.agents import UCRL2
+    >>> name_of(UCRL2(2, 2))
+    'ucrl2'
+    """
+    return next((name for name, kind in AGENTS.items() if kind is type(agent)), None)
+
+
+def new_key() -> str:
+    """A key that signs the ids of a new model."""
+    return secrets.token_hex(KEY_SIZE)
+
+
+def create_model(
+    store: Database, row: ModelRow, agent: Any, settings: dict[str, Any],
+    states: list[str] | None = None, actions: list[str] | None = None,
+) -> None:  # fmt: skip
+    """Add a model to a database, with names for its states and actions."""
+    window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
+    settings = {"signal_window": min(window, LONGEST_SIGNAL)} | settings
+    learner = Learner(agent, checked_settings(Settings(**settings)))
+    learner.states, learner.actions = Names("state", states or ()), Names("action", actions or ())
+    store.create(replace(row, summary=summary_of(learner)), packed(*parts_of(learner)))
+
+
+def summary_of(learner: Learner) -> dict[str, Any]:
+    """A short description of a learner, stored in the row of its model."""
+    buckets = learner.rewards.buckets
+    feedback = sum(bucket[2] for bucket in buckets)
+    return {
+        "states": int(learner.agent.n_states), "actions": int(learner.agent.n_actions),
+        "decisions": learner.decided, "feedback": feedback, "pending": len(learner.pending),
+        "mean_reward": sum(bucket[3] for bucket in buckets) / feedback if feedback else None,
+        "last_event": learner.at or None, "changes": learner.changes,
+        "rewards": merged(buckets, MOST_SHOWN),
+    }  # fmt: skip
 
 
 def check_new(agent: Any) -> None:

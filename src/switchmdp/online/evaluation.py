@@ -21,7 +21,6 @@ Agreement with the log is not an advantage in itself.
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,10 +32,10 @@ from numpy.typing import NDArray
 from switchmdp.agents import AGENTS, UCRL2, Agent, Episodic
 from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.agents.protocol import check_observe
-from switchmdp.agents.registry import servable_agents, unavailable_information
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs, find_pair
 from switchmdp.memory import Counts
+from switchmdp.online.arms import check_parameters, parameters_of
 from switchmdp.online.learner import Step, choose, credit
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never
@@ -241,36 +240,6 @@ def default_windows(steps: int) -> list[int]:
 
 
 VARIED = ("window", "period")  # required parameters for which several values are tried
-SIZE = ("n_states", "n_actions", "available")  # set by options of their own, or stored
-
-
-def parameters_of(name: str) -> dict[str, inspect.Parameter]:
-    """The parameters of a servable agent that its user can set.
-
-    >>> list(parameters_of("sw-ucrl"))
-    ['window', 'delta']
-    """
-    known = servable_agents()
-    if name not in known:
-        allowed = f"one of {', '.join(known)}"
-        if name in AGENTS:
-            needs = unavailable_information(AGENTS[name])
-            allowed += f" ({name} needs {needs}, so it can only be simulated)"
-        raise InvalidParameter("--agent", name, allowed)
-    takes = inspect.signature(known[name]).parameters
-    return {parameter: kind for parameter, kind in takes.items() if parameter not in SIZE}
-
-
-def check_parameters(name: str, given: Collection[str]) -> None:
-    """Raise an error unless the agent takes these parameters and needs no others."""
-    takes = parameters_of(name)
-    for parameter in given:
-        if parameter not in takes:
-            raise InvalidParameter(f"parameter of {name}", parameter, f"one of {', '.join(takes)}")
-    for parameter, kind in takes.items():
-        if kind.default is kind.empty and parameter not in given:
-            allowed = f"set, because {name} requires it (--set {parameter}=VALUE)"
-            raise InvalidParameter(parameter, None, allowed)
 
 
 def varied_parameter(
@@ -297,17 +266,6 @@ def varied_parameter(
     varied = next(iter([*given, *(key for key in required if key not in fixed)]), "")
     check_parameters(name, [*fixed, *([varied] if varied else [])])
     return varied
-
-
-def create(name: str, n_states: int, n_actions: int, parameters: Mapping[str, Any]) -> Any:
-    """A new agent of this size.
-
-    >>> create("sw-ucrl", 2, 2, {"window": 10}).memory.window
-    10
-    """
-    check_parameters(name, parameters)
-    kind: Any = AGENTS[name]
-    return kind(n_states, n_actions, **parameters)
 
 
 def candidates(

@@ -11,6 +11,7 @@ changes nothing.
     mode       who chooses: the agent, a fixed policy, or both (a shadow run)
     add_state  one more state, and its actions
     add_action one more action, and the states that have it
+    arms       the arms of a split test (see `arms`)
     restart    forget everything
     settings   new limits
     plan       planning starts in the background, from what is known now
@@ -28,14 +29,20 @@ A decision expires when it has waited for feedback longer than `expiry` seconds,
 oldest of more than `most_pending`. Its feedback is then rejected. Feedback may arrive in any order,
 and is learned from in order of arrival. The state of a session is that of its latest decision, or
 the next state of its feedback; late feedback for an earlier decision does not change it.
+
+States and actions are numbers here, also in events. They may have names, which callers can use
+instead (`Names`). An event may have an idempotency key: the outcome of the latest such events is
+remembered, so that a repeated request gets the same answer.
 """
 
 from __future__ import annotations
 
 import copy
+import json
+import zlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,18 +59,22 @@ from switchmdp.errors import (
     InvalidMDP,
     InvalidParameter,
     InvalidState,
+    RepeatedKey,
     UnknownDecision,
 )
 from switchmdp.mdp.pairs import find_pair
+from switchmdp.online.arms import DECISIONS, MAIN, Arm, assigned, new_arms
 from switchmdp.online.monitoring import THRESHOLD, ChangeSignal, RewardHistory, Signal
 from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
 MOST_ANSWERED = 20_000  # decisions for which repeated feedback is recognised
+MOST_KEYS = 20_000  # idempotency keys that are remembered
 REPEATED = (False, None)  # the outcome of repeated feedback, which changes nothing
 REJECTIONS = (  # errors that leave the learner unchanged
     InvalidParameter, InvalidMDP, UnknownDecision, ForgottenDecision, ConflictingFeedback,
+    RepeatedKey,
 )  # fmt: skip
 
 Step = tuple[int, int, float, int]  # state, action, reward, next state
@@ -76,6 +87,8 @@ class Outcome(NamedTuple):
     state: int
     action: int
     would: int | None
+    arm: str | None = None  # None: there is no split test
+    probability: float | None = None  # of this arm
 
 
 class Pending(NamedTuple):
@@ -86,6 +99,48 @@ class Pending(NamedTuple):
     state: int
     action: int
     would: int | None  # the agent's own choice, if the action was not chosen by it
+    arm: str = MAIN
+
+
+class Names:
+    """The names of the states, or of the actions; not all of them need to have one."""
+
+    def __init__(self, what: str, names: Sequence[str | None] = ()) -> None:
+        self.what, self.all = what, list(names)
+        self.numbers = {name: number for number, name in enumerate(names) if name is not None}
+
+    def add(self, names: Sequence[str | None]) -> None:
+        """Add names for the next numbers."""
+        self.numbers |= {n: i for i, n in enumerate(names, len(self.all)) if n is not None}
+        self.all += names
+
+    def of(self, number: int) -> str | None:
+        """The name of a state or action."""
+        return self.all[number] if number < len(self.all) else None
+
+    def number(self, value: Any) -> Any:
+        """The number of a named state or action; other values are returned as they are."""
+        if not isinstance(value, str):
+            return value
+        if value not in self.numbers:
+            raise NAME_ERRORS[self.what](self.what, value, self._allowed())
+        return self.numbers[value]
+
+    def _allowed(self) -> str:
+        some = ", ".join(repr(name) for name in list(self.numbers)[:5])
+        if not some:
+            return f"a number, because this model has no names for {self.what}s"
+        more = f"one of {some}{', ...' if len(self.numbers) > 5 else ''}"
+        if self.what == "action":
+            return more
+        return f"{more}; {DISCRETISE}"
+
+
+NAME_ERRORS: dict[str, type[InvalidParameter]] = {"state": InvalidState, "action": InvalidAction}
+DISCRETISE = (
+    "map your context to a few dozen states first (for example the page type times new or "
+    "returning visitor), or add the state with POST .../states"
+)
 
 
 def choose(agent: Any, state: int, available: Sequence[int] | None, *, replan: bool) -> Choice:
@@ -121,6 +176,11 @@ class Learner:
         self.pending: OrderedDict[int, Pending] = OrderedDict()
         self.answered: OrderedDict[int, tuple[float, int]] = OrderedDict()
         self.sessions: OrderedDict[str, tuple[int, int]] = OrderedDict()  # state, decision
+        self.keys: OrderedDict[str, tuple[int, Any]] = OrderedDict()  # checksum, outcome
+        self.states, self.actions = Names("state"), Names("action")
+        self.arms = {MAIN: Arm(MAIN, 1.0, agent.n_actions)}
+        self.salt = ""  # of the hash that assigns sessions to arms
+        self.has_totals = True  # snapshots of format 1 have no totals of arms
         self.mode = "agent"
         self.policy: list[int] | None = None
         self.planning: Any = None  # the copy that plans in the background
@@ -128,6 +188,7 @@ class Learner:
         self.signal = ChangeSignal(settings.signal_window, settings.signal_delta)
         self.alarmed = False
         self.alerts: list[Signal] = []
+        self.changes = 0  # detected so far
         self.rewards = RewardHistory()
         self.last_step = np.zeros((agent.n_states, agent.n_actions), np.int64)
         self.last_at = np.zeros((agent.n_states, agent.n_actions))
@@ -144,6 +205,22 @@ class Learner:
         outcome = getattr(self, f"_{event['event']}")(event)
         if outcome != REPEATED:
             self._advance(event)
+            if "key" in event:
+                self.keys[event["key"]] = request_checksum(event), outcome
+                while len(self.keys) > MOST_KEYS:
+                    self.keys.popitem(last=False)
+        return outcome
+
+    def outcome_of(self, event: Mapping[str, Any]) -> Any:
+        """The outcome of an earlier event with the same key; None if there is none."""
+        if event.get("key") not in self.keys:
+            return None
+        before, outcome = self.keys[event["key"]]
+        other_state = isinstance(outcome, Outcome) and event.get("state") not in (
+            None, outcome.state,
+        )  # fmt: skip
+        if before != request_checksum(event) or other_state:
+            raise RepeatedKey(f"the idempotency key {event['key']!r} belongs to another request")
         return outcome
 
     def _time(self, event: Mapping[str, Any]) -> float:
@@ -157,6 +234,13 @@ class Learner:
         if decision is not None:
             until = bisect_right(epochs, decision, key=lambda epoch: epoch[0])
         return epochs[until - 1][1] if until else ""
+
+    def state_of(self, decision: int) -> int:
+        """The state of a decision that waits, or the next state that was reported for it."""
+        if decision in self.answered:
+            return self.answered[decision][1]
+        entry = self.pending.get(decision)
+        return 0 if entry is None else entry.state  # its feedback is rejected anyway
 
     def _advance(self, event: Mapping[str, Any]) -> None:
         """Advance time, and expire decisions that have waited too long."""
@@ -176,29 +260,59 @@ class Learner:
         taken = event.get("taken")
         if taken is not None:
             taken = checked_action(agent, state, taken, "taken")
-        elif self.mode != "agent" and self.policy is not None:
-            taken = self.policy[state]
-            if available is not None and taken not in available:
-                taken = min(available)
-        would, due = None, False
-        if taken is None or self.mode == "shadow" or event.get("taken") is not None:
-            inline = self.settings.replan == "inline"
-            would, due, replaced = choose(agent, state, available, replan=inline)
-            if replaced:
-                self.planning = None
-        self.wants_plan = due and self.planning is None
+        arm = self._arm(event, session)
+        if arm.name == MAIN:
+            action, would = self._main_choice(state, available, taken)
+        else:
+            action, would = self._choice_of(arm, state, available), None
         self.decided += 1
         if "epoch" in event:
             self.epochs.append((self.decided, event["epoch"]))
-        action = would if taken is None else taken
-        would = None if taken is None else would
-        assert action is not None
-        if follows_policy(agent):
-            agent.spend_visit(state, action)
-        entry = Pending(self._time(event), session, state, action, would)
+        arm.totals[action, DECISIONS] += 1
+        deciding = agent if arm.name == MAIN else arm.agent
+        if deciding is not None and follows_policy(deciding):
+            deciding.spend_visit(state, action)
+        entry = Pending(self._time(event), session, state, action, would, arm.name)
         self.pending[self.decided] = entry
         self._keep_session(session, state, self.decided)
-        return Outcome(self.decided, state, action, would)
+        if len(self.arms) == 1:
+            return Outcome(self.decided, state, action, would)
+        probability = 1.0 if event.get("taken") is not None else arm.share
+        return Outcome(self.decided, state, action, would, arm.name, probability)
+
+    def _arm(self, event: Mapping[str, Any], session: str) -> Arm:
+        """The arm that decides: the stored one in a replay."""
+        if len(self.arms) == 1 or event.get("taken") is not None:
+            return self.arms[MAIN]
+        if "arm" in event:
+            return self.arms[event["arm"]]
+        return assigned(self.arms.values(), self.salt, session or f"#{self.decided + 1}")
+
+    def _choice_of(self, arm: Arm, state: int, available: list[int] | None) -> int:
+        """The action of an arm other than `main`."""
+        if arm.agent is not None:
+            return choose(arm.agent, state, available, replan=True).action
+        assert arm.policy is not None
+        return _allowed(arm.policy[state], available)
+
+    def _main_choice(
+        self, state: int, available: list[int] | None, taken: int | None
+    ) -> tuple[int, int | None]:
+        """The action, and the agent's own choice if the action was not chosen by it."""
+        elsewhere = taken is not None
+        if taken is None and self.mode != "agent" and self.policy is not None:
+            taken = _allowed(self.policy[state], available)
+        would, due = None, False
+        if taken is None or self.mode == "shadow" or elsewhere:
+            inline = self.settings.replan == "inline"
+            would, due, replaced = choose(self.agent, state, available, replan=inline)
+            if replaced:
+                self.planning = None
+        self.wants_plan = due and self.planning is None
+        if taken is not None:
+            return taken, would
+        assert would is not None
+        return would, None
 
     def _state(self, state: Any, session: str) -> int:
         if state is None:
@@ -235,7 +349,11 @@ class Learner:
         if self._is_known(number, reward, next_state, self._time(event)):
             return REPEATED
         entry, reward = self.pending.pop(number), float(reward)
-        alert = self._learn(entry.state, entry.action, reward, next_state, float(event["time"]))
+        arm = self.arms.get(entry.arm)
+        step = entry.state, entry.action, reward, next_state
+        alert = self._learn(step, float(event["time"]), arm)
+        if arm is not None:
+            arm.add_reward(entry.action, reward)
         self.answered[number] = (reward, next_state)
         while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
@@ -245,13 +363,15 @@ class Learner:
         self._keep_session(entry.session, next_state, number)
         return True, alert
 
-    def _learn(
-        self, state: int, action: int, reward: float, next_state: int, at: float
-    ) -> Signal | None:
-        """Teach the agent a step, and update the change signal."""
+    def _learn(self, step: Step, at: float, arm: Arm | None) -> Signal | None:
+        """Teach the agent of an arm a step, and update the change signal."""
+        state, action, reward, next_state = step
         agent = self.agent
-        if credit(agent, state, action, reward, next_state):
-            self.planning = None
+        if arm is not None and arm.name == MAIN:
+            if credit(agent, *step):
+                self.planning = None
+        elif arm is not None and arm.agent is not None:
+            credit(arm.agent, *step)
         self.counted += 1
         self.rewards.add(reward, at)
         self.last_step[state, action], self.last_at[state, action] = self.counted, at
@@ -262,13 +382,14 @@ class Learner:
         if signal is None or before or not self.alarmed:
             return None
         self.alerts = [*self.alerts[1 - MOST_ALERTS :], signal]
+        self.changes += 1
         return signal
 
     def _history(self, event: Mapping[str, Any]) -> int:
         """Returns the number of steps learned from."""
         rows = checked_rows(self.agent, event["rows"])
         for row in rows:
-            self._learn(*row, float(event["time"]))
+            self._learn(row, float(event["time"]), self.arms[MAIN])
         return len(rows)
 
     def _mode(self, event: Mapping[str, Any]) -> None:
@@ -279,38 +400,70 @@ class Learner:
         self.mode, self.policy = mode, fixed
 
     def _add_state(self, event: Mapping[str, Any]) -> int:
-        """Returns the number of the new state."""
-        agent = self.agent
+        """Returns the number of the (first) new state."""
+        agent, count = self.agent, self._checked_names(event, self.states)
         row = checked_mask("available", event.get("available"), agent.n_actions, InvalidAction)
-        return self._grow(np.vstack([agent.pairs.available, row[None, :]]), agent.n_states)
+        new = agent.n_states
+        self._grow(np.vstack([agent.pairs.available, *[row[None, :]] * count]))
+        self._add_names(self.states, event, new)
+        return int(new)
 
     def _add_action(self, event: Mapping[str, Any]) -> int:
-        """Returns the number of the new action."""
-        agent = self.agent
+        """Returns the number of the (first) new action."""
+        agent, count = self.agent, self._checked_names(event, self.actions)
         column = checked_mask("states", event.get("states"), agent.n_states, InvalidState)
-        return self._grow(np.hstack([agent.pairs.available, column[:, None]]), agent.n_actions)
+        new = agent.n_actions
+        self._grow(np.hstack([agent.pairs.available, *[column[:, None]] * count]))
+        self._add_names(self.actions, event, new)
+        return int(new)
 
-    def _grow(self, available: NDArray[np.bool_], new: int) -> int:
+    def _checked_names(self, event: Mapping[str, Any], known: Names) -> int:
+        """The number of new states or actions, after their names were checked."""
+        count = check_integer("count", event.get("count", 1), 1, MOST_ADDED)
+        names = event.get("names")
+        if names is not None:
+            checked_names("names", names)
+            if len(names) != count or len(set(names)) != count or known.numbers.keys() & {*names}:
+                raise InvalidParameter("names", names, f"{count} new names, all different")
+        return count
+
+    def _add_names(self, known: Names, event: Mapping[str, Any], new: int) -> None:
+        if event.get("names") is not None:
+            known.add([None] * (new - len(known.all)) + event["names"])
+
+    def _grow(self, available: NDArray[np.bool_]) -> None:
         agent, before = self.agent, (self.agent.n_states, self.agent.n_actions)
-        if not hasattr(agent, "grow"):
-            raise InvalidParameter("agent", agent, "an agent that can grow")
-        agent.grow(*available.shape, available)
+        learning = [agent, *(arm.agent for arm in self.arms.values() if arm.agent is not None)]
+        for one in learning:
+            if not hasattr(one, "grow"):
+                raise InvalidParameter("agent", one, "an agent that can grow")
+        for one in learning:
+            one.grow(*available.shape, available)
         self.planning = None
         for name in ("last_step", "last_at"):
             old = getattr(self, name)
             grown = np.zeros(available.shape, old.dtype)
             grown[: before[0], : before[1]] = old
             setattr(self, name, grown)
+        first = [agent.pairs.at(s)[0] for s in range(before[0], agent.n_states)]
         if self.policy is not None:
-            first = [agent.pairs.at(s)[0] for s in range(before[0], agent.n_states)]
             self.policy = self.policy + first
-        return int(new)
+        for arm in self.arms.values():
+            arm.add_actions(agent.n_actions)
+            arm.policy = None if arm.policy is None else arm.policy + first
+
+    def _arms(self, event: Mapping[str, Any]) -> None:
+        self.arms = new_arms(event["arms"], self.arms, self.agent)
+        self.salt = self.salt or event["salt"]
 
     def _restart(self, event: Mapping[str, Any]) -> None:
         if not isinstance(self.agent, PolicyAgent):
             raise InvalidParameter("agent", self.agent, "an agent that learns in episodes")
         self.agent.start_over()
         self.planning = None
+        for arm in self.arms.values():
+            if isinstance(arm.agent, PolicyAgent):
+                arm.agent.start_over()
 
     def _settings(self, event: Mapping[str, Any]) -> None:
         settings, signal = Settings(**event["settings"]), self.signal
@@ -371,7 +524,42 @@ def checked_settings(settings: Settings) -> Settings:
     )
 
 
-LONGEST_SESSION = 200
+def request_checksum(event: Mapping[str, Any]) -> int:
+    """The checksum of what the caller of an event has asked for, without the state.
+
+    A stored decision always has its state, whether or not the caller has sent it.
+    """
+    asked = {key: event[key] for key in REQUESTED if event.get(key) is not None}
+    return zlib.crc32(json.dumps(asked, sort_keys=True).encode())
+
+
+REQUESTED = ("event", "session", "available", "taken", "count", "names", "states")
+LONGEST_SESSION = LONGEST_KEY = LONGEST_NAME = 200
+MOST_ADDED = 10_000  # states or actions in one event
+
+
+def _allowed(action: int, available: Collection[int] | None) -> int:
+    """The action, or the lowest available one."""
+    return action if available is None or action in available else min(available)
+
+
+def checked_names(field: str, names: Any) -> list[str]:
+    """Check names of states or actions."""
+    if not isinstance(names, list):
+        raise InvalidParameter(field, names, "a list of names")
+    for name in names:
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            allowed = f"a list of strings of 1 to {LONGEST_NAME} characters"
+            raise InvalidParameter(field, name, allowed)
+    return names
+
+
+def checked_key(key: Any) -> str:
+    """Check an idempotency key."""
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY:
+        allowed = f"a string of 1 to {LONGEST_KEY} characters"
+        raise InvalidParameter("Idempotency-Key", key, allowed)
+    return key
 
 
 def checked_session(session: Any) -> str:

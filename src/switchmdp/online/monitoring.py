@@ -184,3 +184,17 @@ class RewardHistory:
             self.buckets = [[a[0], b[1], a[2] + b[2], a[3] + b[3]] for a, b in joined]
             self.size *= 2
         self.buckets.append([at, at, 1, reward])
+
+
+def merged(buckets: list[list[Any]], most: int) -> list[list[Any]]:
+    """At most this many buckets: neighbours are merged.
+
+    >>> merged([[0.0, 1.0, 2, 1.5], [2.0, 3.0, 1, 0.5], [4.0, 4.0, 1, 1.0]], 2)
+    [[0.0, 3.0, 3, 2.0], [4.0, 4.0, 1, 1.0]]
+    """
+    size = -(-len(buckets) // most) or 1
+    groups = (buckets[first : first + size] for first in range(0, len(buckets), size))
+    return [
+        [some[0][0], some[-1][1], sum(b[2] for b in some), math.fsum(b[3] for b in some)]
+        for some in groups
+    ]

@@ -28,30 +28,29 @@ import numpy as np
 
 from switchmdp.agents.protocol import check_observe
 from switchmdp.agents.saving import NotKnown
-from switchmdp.errors import DamagedFile, ForeignFolder, InvalidParameter, Mismatch
-from switchmdp.online.database import (
-    BATCH,
-    MODEL,
-    SUFFIXES,
-    Event,
-    Row,
-    SQLite,
-    Store,
-    database_in,
-    locked,
-    row_of,
+from switchmdp.errors import (
+    DamagedFile,
+    ForeignFolder,
+    InvalidParameter,
+    Mismatch,
+    ModelExists,
+    UnknownModel,
 )
+from switchmdp.online.arms import MAIN
+from switchmdp.online.database import BATCH, MODEL, Database, Event, ModelRow, Row, row_of
 from switchmdp.online.learner import Learner, Step
-from switchmdp.online.snapshots import alike, load, packed, parts_of, restored
+from switchmdp.online.snapshots import load, packed, parts_of, restored, same_learner
+from switchmdp.online.sqlite import SUFFIXES, SQLite, database_in, locked
 from switchmdp.storage import load_arrays
 
 Tell = Callable[[int], None]
 Place = str | os.PathLike[str]
 COLUMNS = ["state", "action", "reward", "next_state"]  # of a CSV file
+URLS = ("postgresql://", "postgres://")
 
 
 def load_snapshot(
-    store: Store, model: str, number: int, classes: Iterable[type] = ()
+    store: Database, model: str, number: int, classes: Iterable[type] = ()
 ) -> Learner | None:
     """The learner in a snapshot; None if there is none with this number."""
     content = store.snapshot(model, number)
@@ -59,17 +58,17 @@ def load_snapshot(
     return None if content is None else load(content, name, classes)
 
 
-def initial(store: Store, model: str, classes: Iterable[type] = ()) -> Learner:
+def initial(store: Database, model: str, classes: Iterable[type] = ()) -> Learner:
     """The learner before the first event."""
-    if model not in store.models():
-        raise ForeignFolder(f"{store.name} has no model {model!r}")
+    if store.key_of(model) is None:
+        raise UnknownModel(f"{store.name} has no model {model!r}")
     learner = load_snapshot(store, model, 0, classes)
     if learner is None:
         raise DamagedFile(f"{store.name}: the model {model!r} has no initial snapshot")
     return learner
 
 
-def recover(store: Store, model: str, classes: Iterable[type] = ()) -> tuple[Learner, int]:
+def recover(store: Database, model: str, classes: Iterable[type] = ()) -> tuple[Learner, int]:
     """The learner after the last event, and the number of that event."""
     classes, reasons = tuple(classes), []
     for number in store.snapshots(model):
@@ -80,6 +79,8 @@ def recover(store: Store, model: str, classes: Iterable[type] = ()) -> tuple[Lea
             raise
         except DamagedFile as error:
             reasons.append(str(error))
+            continue
+        if number > 0 and not learner.has_totals:  # of format 1: replay all events instead
             continue
         for reason in reasons:
             warnings.warn(f"{reason}; using an older snapshot", stacklevel=3)
@@ -114,8 +115,26 @@ def replay(learner: Learner, events: Iterable[tuple[int, Event]]) -> Iterator[tu
         yield number, differs
 
 
-def _open(place: Place) -> closing[SQLite]:
-    return closing(SQLite(database_in(place), read_only=True))
+def is_url(place: Place) -> bool:
+    """Whether a place is a PostgreSQL database, not a file or folder.
+
+    >>> is_url("postgresql://localhost/shop"), is_url("shop.sqlite")
+    (True, False)
+    """
+    return str(place).startswith(URLS)
+
+
+def open_database(place: Place, *, sync: bool = True, read_only: bool = False) -> Database:
+    """The database at a place: a file, its folder, or postgresql://..."""
+    if is_url(place):
+        from switchmdp.online.postgres import PostgreSQL
+
+        return PostgreSQL(str(place), sync=sync, read_only=read_only)
+    return SQLite(database_in(place), sync=sync, read_only=read_only)
+
+
+def _open(place: Place) -> closing[Database]:
+    return closing(open_database(place, read_only=True))
 
 
 def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> Learner:
@@ -132,8 +151,8 @@ def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> L
 def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
     """The numbered events of a model."""
     with _open(place) as store:
-        if model not in store.models():
-            raise ForeignFolder(f"{store.name} has no model {model!r}")
+        if store.key_of(model) is None:
+            raise UnknownModel(f"{store.name} has no model {model!r}")
         yield from store.events(model)
 
 
@@ -154,6 +173,52 @@ def history(place: Place, model: str = MODEL) -> Iterator[Step]:
                 yield state, action, float(reward), next_state
 
 
+def decision_id(key: bytes, number: int, epoch: str) -> str:
+    """The id of a decision: its number and a signature."""
+    named = f"{number} {epoch}" if epoch else f"{number}"
+    tag = hashlib.blake2b(named.encode(), digest_size=6, key=key).hexdigest()
+    return f"{number}-{tag}"
+
+
+# The columns of exported decisions, and their types (see `reports.export`).
+DECISION_COLUMNS = {
+    "time": "number", "session": "text", "decision": "text", "state": "count", "action": "count",
+    "arm": "name", "probability": "number", "reward": "number", "next_state": "count",
+}  # fmt: skip
+
+
+def decision_blocks(
+    place: Place, model: str = MODEL, size: int = BATCH
+) -> Iterator[tuple[list[Any], ...]]:
+    """All decisions of a model with their outcomes, in blocks of columns (`DECISION_COLUMNS`).
+
+    Decisions are in the order of their feedback; those without feedback are at the end, with the
+    reward NaN and the next state -1. `time` is that of the decision.
+    """
+    with _open(place) as store:
+        key, epoch = bytes.fromhex(store.key_of(model) or ""), ""
+        rows: list[tuple[Any, ...]] = []
+        waiting: dict[int, tuple[Any, ...]] = {}
+        if not key:
+            raise UnknownModel(f"{store.name} has no model {model!r}")
+        for _, event in store.events(model):
+            if event["event"] == "decide":
+                epoch, number = event.get("epoch", epoch), event["decision"]
+                waiting[number] = (
+                    event["time"], event.get("session", ""), decision_id(key, number, epoch),
+                    event["state"], event["action"], event.get("arm", MAIN),
+                    event.get("probability", 1.0),
+                )  # fmt: skip
+            elif event["event"] == "feedback":
+                rows.append((*waiting.pop(event["decision"]), event["reward"], event["next_state"]))
+            if len(rows) >= size:
+                yield tuple(map(list, zip(*rows, strict=True)))
+                rows.clear()
+        rows += [(*decided, float("nan"), -1) for decided in waiting.values()]
+        if rows:
+            yield tuple(map(list, zip(*rows, strict=True)))
+
+
 def read_steps(source: Place, agent: Any) -> Iterator[Step]:
     """Steps for a warm start of the agent, from a CSV file or from a database or its folder.
 
@@ -161,8 +226,8 @@ def read_steps(source: Place, agent: Any) -> Iterator[Step]:
     that the agent cannot learn from raises `InvalidParameter`, any other line `DamagedFile`.
     """
     path = Path(source)
-    is_database = path.is_dir() or path.suffix in SUFFIXES
-    for number, step in enumerate(history(path) if is_database else _csv_steps(path), 1):
+    is_database = is_url(source) or path.is_dir() or path.suffix in SUFFIXES
+    for number, step in enumerate(history(source) if is_database else _csv_steps(path), 1):
         try:
             yield check_observe(agent, *step)
         except InvalidParameter as error:
@@ -224,7 +289,7 @@ def verify(
         return _verified(store, model, tuple(classes), tell)
 
 
-def _verified(store: Store, model: str, classes: tuple[type, ...], tell: Tell) -> Verified:
+def _verified(store: Database, model: str, classes: tuple[type, ...], tell: Tell) -> Verified:
     learner = initial(store, model, classes)
     numbers = set(store.snapshots(model))
     last = compared = differing = 0
@@ -239,7 +304,7 @@ def _verified(store: Store, model: str, classes: tuple[type, ...], tell: Tell) -
                 kept = None
             if kept is not None:  # a live process may have deleted it
                 compared = last
-                if not alike(parts_of(learner), parts_of(kept)):
+                if not same_learner(learner, kept):
                     same = False
                     damage.append(f"snapshot {last} of the model {model!r} differs from the replay")
         tell(last)
@@ -270,6 +335,8 @@ def check(place: Place, classes: Iterable[type] = (), tell: Tell = lambda record
         try:
             of_file += store.damage()
             names = store.models()
+            for model in names:
+                store.key_of(model)  # an altered row raises an error
         except DamagedFile as error:
             of_file.append(str(error))
             return report
@@ -278,7 +345,7 @@ def check(place: Place, classes: Iterable[type] = (), tell: Tell = lambda record
     return report
 
 
-def _damage_of(store: SQLite, model: str, classes: tuple[type, ...], tell: Tell) -> list[str]:
+def _damage_of(store: Database, model: str, classes: tuple[type, ...], tell: Tell) -> list[str]:
     try:
         damaged = [problem for _, problem in store.scan(model) if problem]
         if damaged:
@@ -308,12 +375,12 @@ def import_folder(
     learner = _old_snapshot(old, 0, classes)
     newest = max(int(path.stem[9:]) for path in old.glob("snapshot-*.npz"))
     with (
-        locked(old / "lock", old), closing(SQLite(database_in(database))) as store,
+        locked(old / "lock", old), closing(open_database(database)) as store,
         store.transaction(),
     ):  # fmt: skip
-        if model in store.models():
-            raise ForeignFolder(f"{store.name} already has a model {model!r}")
-        store.create(model, key, packed(*parts_of(learner)))
+        if store.key_of(model) is not None:
+            raise ModelExists(f"{store.name} already has a model {model!r}")
+        store.create(ModelRow(model, key), packed(*parts_of(learner)))
         rows: list[Row] = []
 
         def converted() -> Iterator[tuple[int, Event]]:
@@ -326,7 +393,7 @@ def import_folder(
         for last, _ in replay(learner, converted()):
             if last == newest:
                 kept = _old_snapshot(old, newest, classes)
-                if not alike(parts_of(learner), parts_of(kept)):
+                if not same_learner(learner, kept):
                     raise Mismatch(f"{old}: the log gives another learner than snapshot {newest}")
             if len(rows) >= BATCH:
                 store.append(rows)
@@ -336,7 +403,7 @@ def import_folder(
         if last < newest:
             raise DamagedFile(f"{old}: the log ends with record {last}, but {newest} were written")
         verified = _verified(store, model, classes, tell)
-        if not alike(parts_of(verified.learner), parts_of(learner)):
+        if not same_learner(verified.learner, learner):
             raise Mismatch(f"{store.name} gives another learner than {old}")
         if learner.planning is None:
             store.save_snapshot(model, last, packed(*parts_of(learner)))

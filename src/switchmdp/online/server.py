@@ -1,8 +1,7 @@
-"""A process that serves: it compiles before it listens, and stops without losing anything.
+"""Between the network and the service: addresses, connections, tokens and rates.
 
-    with Decisions(agent, folder) as decisions:
-        compile_agent(decisions)
-        serve(application(decisions), listen("127.0.0.1", 8000), ready=print)
+    with Models(SQLite("shop.sqlite")) as models:
+        serve(application(models), listen("127.0.0.1", 8000), ready=print)
 
 **HTTP limits.** Uvicorn closes a connection that is idle between two requests, but waits without
 limit for a request that has started, and buffers a head of any size. `LimitedProtocol` has one
@@ -13,22 +12,33 @@ token. The number of unauthenticated connections is limited, in total and per ad
 replaces the unauthenticated connection that has been idle longest, so a caller with the token gets
 in however many others wait. The number of all connections is limited as well, in total and per
 address: one too many replaces the connection that has been idle longest.
+
+**Access.** `AccessControl` authenticates, counts and times every request. Without a token the
+service listens on the loopback only. There any web page in a browser on the same machine could
+reach it. Such a page is recognised by its Origin header, or, if it has pointed a host name of its
+own at the loopback, by the Host header.
+
+A token may be restricted to models by patterns, or to reading metrics (`Tokens`). Requests that
+another worker forwards have been authenticated there; they carry the secret of the database.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
+import hmac
 import ipaddress
 import itertools
-import json
+import math
+import re
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.online.decisions import Decisions
 
@@ -38,23 +48,34 @@ try:
 except ImportError as error:
     raise MissingExtra("the service needs uvicorn: pip install 'switchmdp[serve]'") from error
 
-from switchmdp.online.service import TOKEN_ACCEPTED
+try:
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as error:
+    raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
+
+from switchmdp.online.database import MODEL
+from switchmdp.online.metrics import Metrics
+from switchmdp.online.models import Models
+from switchmdp.online.schemas import PROBLEM, ROUTES
+from switchmdp.online.service import (
+    ALLOWED,
+    FORWARDED,
+    MAX_BODY,
+    ROUTE,
+    Service,
+    error_response,
+    starlette_app,
+)
 
 IDLE = 75  # seconds that a connection may wait between two requests
 LAST_ANSWERS = 10  # seconds for open requests when the server stops
 
 
-def compile_agent(decisions: Decisions) -> None:
-    """Compile the agent: a copy of it plans once."""
-    agent = decisions.look(lambda learner: copy.deepcopy(learner.agent))
-    if follows_policy(agent):
-        agent.plan()
-
-
-def listen(host: str, port: int, token: str | None = None) -> socket.socket:
+def listen(host: str, port: int, *, has_token: bool = False) -> socket.socket:
     """A socket bound to an address. Without a token it must be a loopback address."""
     family, _, _, _, address = _resolved(host, port)
-    if token is None and not ipaddress.ip_address(address[0]).is_loopback:
+    if not has_token and not ipaddress.ip_address(address[0]).is_loopback:
         allowed = "a loopback address, unless a token is set"
         raise InvalidParameter("host", host, allowed)
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -82,6 +103,15 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def reachable(bound: socket.socket) -> str:
+    """The URL at which other workers reach the service: with the host's name, if it listens on all
+    addresses."""
+    host, port = bound.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        return f"http://{socket.gethostname()}:{port}"
+    return address_of(bound)
+
+
 class Server(uvicorn.Server):
     """Calls `ready` once it listens, and stores the signal that stopped it."""
 
@@ -98,6 +128,13 @@ class Server(uvicorn.Server):
         """Start to listen."""
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, and close the connections to other workers."""
+        await super().shutdown(sockets)
+        app = self.config.app
+        if isinstance(app, AccessControl):
+            await app.close()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -259,7 +296,192 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer invalid HTTP with a JSON error, and close the connection."""
-        body = json.dumps({"error": "BadRequest", "message": self._fault or msg}).encode()
-        head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-        self.transport.write(STATUS_LINE[400] + head.encode() + b"connection: close\r\n\r\n" + body)
+        body = error_response(400, self._fault or msg).body
+        head = f"content-type: {PROBLEM}\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(
+            STATUS_LINE[400] + head.encode() + b"connection: close\r\n\r\n" + bytes(body)
+        )
         self.transport.close()
+
+
+# Access.
+
+RATE = 5000.0
+SHORTEST_TOKEN = 16
+MOST_CLIENTS = 10_000
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+LOCAL = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
+TOKEN_ACCEPTED = "switchmdp.token_accepted"  # in the scope: a callback of the server
+PUBLIC = frozenset(route.path for route in ROUTES if route.public)
+METRICS = "/metrics"
+METRICS_ONLY = "@metrics"  # instead of patterns, in a file of tokens
+
+
+def application(
+    models: Models | Decisions, *, token: str | Tokens | None = None, rate: float = RATE,
+    max_body: int = MAX_BODY, single: str = MODEL,
+) -> AccessControl:  # fmt: skip
+    """The ASGI application. The caller closes the models.
+
+    `token`: required of every client; without one, only this machine has access. `rate`: requests
+    per second and client. `max_body`: bytes; batches may be larger. `single`: the model of the
+    routes without /models/{name}.
+    """
+    if isinstance(models, Decisions):
+        single = models.model
+        models = Models.around(models)
+    metrics = Metrics(models)
+    service = Service(models, metrics)
+    app = starlette_app(service, single=single, max_body=max_body)
+    tokens = Tokens([token]) if isinstance(token, str) else token
+    return AccessControl(app, service, metrics, tokens=tokens, rate=rate)
+
+
+def checked_token(token: str) -> str:
+    """Check that a token fits in a header and is hard to guess. The error does not show it."""
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        allowed = f"at least {SHORTEST_TOKEN} ASCII characters without spaces"
+        raise InvalidParameter("token", f"{len(token)} characters", allowed)
+    return token
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a token allows: models whose names match a pattern (None: all), or only metrics."""
+
+    models: tuple[str, ...] | None = None
+    metrics_only: bool = False
+
+
+class Tokens:
+    """Tokens and what they allow, from lines `TOKEN [PATTERN ...]`.
+
+    A token without patterns allows everything. Patterns are names of models with `*` for any text.
+    `@metrics` instead of patterns allows only GET /metrics.
+
+    >>> tokens = Tokens(["0123456789abcdef", "fedcba9876543210 shop-* ads"])
+    >>> tokens.access("fedcba9876543210").models, tokens.access("another")
+    (('shop-*', 'ads'), None)
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._all: dict[bytes, Access] = {}
+        for line in lines:
+            token, *patterns = line.split() or [""]
+            only = patterns == [METRICS_ONLY]
+            access = Access(None if only or not patterns else tuple(patterns), only)
+            self._all[checked_token(token).encode()] = access
+
+    def access(self, token: str | bytes) -> Access | None:
+        """What a token allows; None if it is unknown. The time does not depend on the token."""
+        given = token.encode() if isinstance(token, str) else token
+        found = None
+        for known, access in self._all.items():
+            if hmac.compare_digest(known, given):
+                found = access
+        return found
+
+
+class RateLimit:
+    """A token bucket per client: `rate` requests per second, and as many at once.
+
+    >>> limit = RateLimit(2, clock=lambda: 0.0)
+    >>> limit.wait("a"), limit.wait("a"), limit.wait("a"), limit.wait("b")
+    (0.0, 0.0, 0.5, 0.0)
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self._clock = rate, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """The seconds that a client has to wait; 0 if its request is accepted."""
+        now, most = self._clock(), max(1.0, self.rate)
+        left, at = self._buckets.pop(client, (most, now))
+        left = min(most, left + (now - at) * self.rate)
+        enough = left >= 1.0
+        self._buckets[client] = (left - enough, now)
+        if len(self._buckets) > MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if enough else (1.0 - left) / self.rate
+
+
+class AccessControl:
+    """An ASGI application that wraps another one."""
+
+    def __init__(
+        self, app: ASGIApp, service: Service, metrics: Metrics, *, tokens: Tokens | None,
+        rate: float,
+    ) -> None:  # fmt: skip
+        self._app, self._service = app, service
+        self._metrics, self._rate = metrics, RateLimit(rate)
+        self._tokens, self._secret = tokens, service.models.store.secret.encode()
+        self.needs_token = tokens is not None
+
+    async def close(self) -> None:
+        """Close the connections to other workers."""
+        await self._service.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject the request, or pass it to the application."""
+        began, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        rejection = self._rejection(scope)
+        try:
+            await (rejection or self._app)(scope, receive, sending)
+        finally:
+            if status:  # otherwise the client has disconnected
+                self._metrics.count(scope.get(ROUTE, "other"), status, time.perf_counter() - began)
+
+    def _rejection(self, scope: Scope) -> Response | None:
+        headers = dict(scope["headers"])
+        if FORWARDED.encode() in headers:
+            if self._secret and hmac.compare_digest(headers[FORWARDED.encode()], self._secret):
+                return None
+            return error_response(403, "this header is for workers of the service only")
+        client = scope["client"]
+        wait = self._rate.wait(client[0] if client else "")
+        if wait > 0:
+            again = {"Retry-After": str(math.ceil(wait))}
+            message = f"at most {self._rate.rate:g} requests per second are allowed"
+            return error_response(429, message, again)
+        if self._tokens is None:
+            if not _is_local(headers):
+                return error_response(403, "without a token, only this machine may send requests")
+            return None
+        access = self._access(headers.get(b"authorization", b""))
+        if access is not None:
+            scope.get(TOKEN_ACCEPTED, lambda: None)()
+            scope[ALLOWED] = access.models
+            restricted = access.metrics_only or access.models is not None
+            if access.metrics_only and scope["path"] not in PUBLIC | {METRICS}:
+                return error_response(403, "this token only allows GET /metrics")
+            if restricted and not access.metrics_only and scope["path"] == METRICS:
+                return error_response(403, "this token is restricted to certain models")
+        elif scope["path"] not in PUBLIC:
+            message = "missing or wrong header `Authorization: Bearer TOKEN`"
+            return error_response(401, message, {"WWW-Authenticate": "Bearer"})
+        return None
+
+    def _access(self, authorization: bytes) -> Access | None:
+        assert self._tokens is not None
+        scheme, _, token = authorization.partition(b" ")
+        return self._tokens.access(token.strip()) if scheme.lower() == b"bearer" else None
+
+
+def _is_local(headers: dict[bytes, bytes]) -> bool:
+    host, origin = headers.get(b"host"), headers.get(b"origin")
+    if host is not None and not LOCAL.fullmatch(host):
+        return False
+    return origin is None or origin == b"http://" + (host or b"")

@@ -1,15 +1,24 @@
-"""What operators see: the agent's policy and estimates, the live page, and metrics.
+"""What operators see: the agent's policy and estimates, arms, reward over time, and the pages.
 
 `beliefs` is the content of `GET /agent` and of the live page. Reading must not change anything, but
 an agent absorbs its log when its counts are read. So it is copied while no event is applied, and
 the copy is read. Values that an agent does not have are None: not every agent has episodes, a
 policy or estimates.
 
+`explanation` works for every agent. If the agent does not expose its memory, the steps that the
+change signal has stored are used instead. With N visits to a pair, R the sum of their rewards and n
+the visits that led to s', the estimates are
+
+    r̂ = R / N (1/2 if N = 0),   p̂(s') = (n + 1/S) / (N + 1),
+
+and with the gain g and the bias h of the policy in this MDP, the value of an action is its
+advantage r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The
+interval of the mean reward is the agent's own confidence interval, or else the central 95 % of the
+posterior Beta(1 + R, 1 + N - R).
+
 The live page is one HTML file, assembled from the files in the folder `page`. It loads nothing
 else. Its content security policy allows only that script and that style, identified by their
 hashes, and requests to its own server.
-
-Metrics are in the text format of Prometheus.
 """
 
 from __future__ import annotations
@@ -17,12 +26,10 @@ from __future__ import annotations
 import base64
 import copy
 import hashlib
+import html
 import inspect
 import math
-import time
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from importlib import resources
@@ -30,15 +37,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
+from switchmdp.errors import InvalidState
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.memory import Window
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
-from switchmdp.online.monitoring import THRESHOLD, Signal
-from switchmdp.validation import check_integer, is_number
+from switchmdp.online.monitoring import THRESHOLD, Signal, merged
+from switchmdp.online.schemas import ROUTES, problems_of
+from switchmdp.validation import check_index, check_integer, is_number
 
 Data = dict[str, Any]
 
@@ -64,7 +73,7 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
     ...         data = beliefs(decisions)
     >>> data["agent"]["class"], data["agent"]["parameters"], data["memory"]
-    ('SWUCRL', {'window': 100, 'delta': 0.05}, {'window': 100, 'remembered': 0})
+    ('SWUCRL', {'window': 100, 'delta': 0.05, 'width': 1.0}, {'window': 100, 'remembered': 0})
     """
     limit = check_integer("limit", limit, 1)
     seen: Copied = decisions.look(_copied)
@@ -183,7 +192,14 @@ def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list
         n = None if visits is None else _visits(visits[s, a])
         mean, radius = reward_of(s, a)
         mean = None if n == 0 else mean
-        low, high = (None, None) if radius is None else _interval(mean, radius)
+        low: float | None
+        high: float | None
+        if radius is not None:
+            low, high = _interval(mean, radius)
+        elif isinstance(agent, Episodic) and n and mean is not None:
+            low, high = _credible(n, n * mean)
+        else:
+            low, high = None, None
         step = int(seen.last_step[s, a])
         return {
             "action": a, "visits": n, "estimate": mean, "low": low, "high": high,
@@ -227,7 +243,200 @@ def _interval(mean: float | None, radius: float) -> tuple[float, float]:
     return (0.0, 1.0) if mean is None else (max(0.0, mean - radius), min(1.0, mean + radius))
 
 
-SCRIPTS = ("basics.js", "curve.js", "policy.js", "page.js")
+def _credible(n: float, total: float) -> tuple[float, float]:
+    """The credible interval of the mean of `n` rewards with this sum."""
+    a, b, tail = 1.0 + total, 1.0 + max(0.0, n - total), (1.0 - CREDIBLE) / 2
+    return float(betaincinv(a, b, tail)), float(betaincinv(a, b, 1.0 - tail))
+
+
+# Explanations.
+
+MOST_SOLVED = 1500  # states up to which values are computed
+MOST_SUCCESSORS = 5
+CREDIBLE = 0.95
+
+
+class _Estimates:
+    """Visits, mean rewards and successors of pairs, from the agent's memory or recent steps."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.agent = copy.deepcopy(learner.agent)
+        self.n_states = int(self.agent.n_states)
+        self.own = isinstance(self.agent, Episodic)
+        if self.own:
+            self.agent.update_memory()
+            self.counts = self.agent.memory.counts
+            return
+        signal = learner.signal
+        kept = min(signal.steps, signal.rewards.size)
+        self.steps = signal.ring[:, :kept].astype(np.int64)
+        self.rewards = signal.rewards[:kept].copy()
+
+    def of(self, s: int, a: int) -> tuple[float, float, dict[int, float]]:
+        """Visits with known rewards, the sum of their rewards, and the visits to each successor."""
+        if self.own:
+            pair = find_pair(self.agent.starts, self.agent.actions, s, a)
+            n = (
+                float(self.counts.reward_visits(pair))
+                if hasattr(self.counts, "reward_visits")
+                else float(self.counts.visits[pair])
+            )
+            led = {int(k): float(v) for k, v in self.agent.transition_counts(s, a).items() if v > 0}
+            return n, n * float(self.counts.mean(pair)), led
+        states, actions, nexts = self.steps
+        mine = np.flatnonzero((states == s) & (actions == a))
+        where, led_to = np.unique(nexts[mine], return_counts=True)
+        successors = dict(zip(where.tolist(), led_to.astype(float).tolist(), strict=True))
+        return float(mine.size), float(self.rewards[mine].sum()), successors
+
+    def row(self, led: dict[int, float]) -> NDArray[np.float64]:
+        """The estimated transition probabilities."""
+        total, row = sum(led.values()) + 1.0, np.full(self.n_states, 1.0 / self.n_states)
+        for state, n in led.items():
+            row[state] += n
+        return row / total
+
+    def interval(self, s: int, a: int, n: float, total: float) -> tuple[float, float, str]:
+        """An interval for the mean reward, and its kind."""
+        radius_of = getattr(getattr(self.agent, "plausible", None), "reward_radius", None)
+        if self.own and radius_of is not None:
+            t = self.agent.clock - self.agent.since + 1
+            radius = float(radius_of(int(n), t))
+            low, high = _interval(total / n if n else None, radius)
+            return low, high, "confidence"
+        return *_credible(n, total), "credible"
+
+    def policy(self) -> NDArray[np.float64]:
+        """The probabilities of the actions in each state; uniform if there is no policy."""
+        agent, pairs = self.agent, self.agent.pairs
+        table: NDArray[np.float64] = pairs.available / pairs.available.sum(axis=1, keepdims=True)
+        policy = getattr(agent, "policy", None)
+        if policy is not None and getattr(agent, "episode", 1) != 0:
+            table = np.zeros(table.shape)
+            table[np.arange(self.n_states), np.asarray(policy)] = 1.0
+        return table
+
+    def solved(self, policy: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]] | None:
+        """The gain and the bias of a policy in the estimated MDP."""
+        size = self.n_states
+        if size > MOST_SOLVED:
+            return None
+        rewards, rows = np.zeros(size), np.zeros((size, size))
+        for s, a in zip(*np.nonzero(policy), strict=True):
+            n, total, led = self.of(int(s), int(a))
+            rewards[s] += policy[s, a] * (total / n if n else 0.5)
+            rows[s] += policy[s, a] * self.row(led)
+        system = np.eye(size) - rows
+        system[:, 0] = 1.0  # the bias of state 0 is 0; this unknown is the gain
+        found: NDArray[np.float64] = np.linalg.solve(system, rewards).astype(np.float64)
+        gain, found[0] = float(found[0]), 0.0
+        return gain, found
+
+
+def explanation(decisions: Decisions, state: str) -> Data:
+    """What is known about every action of a state, given as its number or its name."""
+
+    def look(learner: Learner) -> tuple[Any, ...]:
+        number = learner.states.number(
+            state if not state.isdecimal() or state in learner.states.numbers else int(state)
+        )
+        s = check_index(number, learner.agent.n_states, "state", InvalidState)
+        changes = {(one.state, one.action): one for one in learner.alerts}
+        seen = {a: float(learner.last_at[s, a]) for a in learner.agent.pairs.at(s)
+                if learner.last_step[s, a]}  # fmt: skip
+        return s, _Estimates(learner), changes, seen, learner.rewards.buckets[:]
+
+    s, estimates, changes, seen, buckets = decisions.look(look)
+    states, actions = decisions.learner.states, decisions.learner.actions
+    policy = estimates.policy()
+    solved = estimates.solved(policy)
+
+    def action(a: int) -> Data:
+        n, total, led = estimates.of(s, a)
+        row = estimates.row(led)
+        low, high, kind = estimates.interval(s, a, n, total)
+        value, mean = None, total / n if n else None
+        if solved is not None:
+            gain, bias = solved
+            value = (0.5 if mean is None else mean) + float(row @ bias) - gain - float(bias[s])
+        likely = sorted(led, key=lambda to: (-led[to], to))[:MOST_SUCCESSORS]
+        change = changes.get((s, a))
+        return {
+            "action": a, "name": actions.of(a), "chosen": bool(policy[s, a] == 1.0),
+            "visits": _visits(sum(led.values())), "estimate": mean, "low": low, "high": high,
+            "interval": kind, "value": value, "last_seen": seen.get(a),
+            "successors": [
+                {"state": to, "name": states.of(to), "probability": float(row[to])} for to in likely
+            ],
+            "last_change": None if change is None else _change(change, buckets, decisions.learner),
+        }  # fmt: skip
+
+    return {
+        "state": s, "name": states.of(s),
+        "source": "the agent's memory" if estimates.own else "recent feedback",
+        "gain": None if solved is None else solved[0],
+        "actions": [action(a) for a in estimates.agent.pairs.at(s)],
+    }  # fmt: skip
+
+
+def _change(change: Signal, buckets: list[list[Any]], learner: Learner) -> Data:
+    """A detected change for JSON."""
+    return {
+        "time": _time_of(change.step, buckets), "step": change.step,
+        "state": change.state, "state_name": learner.states.of(change.state),
+        "action": change.action, "action_name": learner.actions.of(change.action),
+        "next_state": change.next_state, "before": change.before, "now": change.now,
+        "strength": change.strength,
+    }  # fmt: skip
+
+
+def _time_of(step: int, buckets: list[list[Any]]) -> float | None:
+    """The approximate time of the feedback with this number."""
+    before = 0
+    for first, last, n, _ in buckets:
+        if before + n >= step:
+            return float(first + (last - first) * (step - before) / n)
+        before += n
+    return None
+
+
+def buckets_of(buckets: list[list[Any]]) -> list[Data]:
+    """Buckets of rewards for JSON.
+
+    >>> buckets_of([[0.0, 5.0, 4, 1.0]])
+    [{'from': 0.0, 'to': 5.0, 'n': 4, 'mean': 0.25}]
+    """
+    return [{"from": a, "to": b, "n": n, "mean": total / n} for a, b, n, total in buckets]
+
+
+def history_of(learner: Learner, most: int) -> Data:
+    """Reward over time, and detected changes."""
+    buckets = learner.rewards.buckets
+    return {
+        "rewards": buckets_of(merged(buckets, most)),
+        "changes": [_change(alert, buckets, learner) for alert in learner.alerts],
+    }
+
+
+def arms_of(learner: Learner) -> list[Data]:
+    """The arms of a split test with their results; the first one is `main`."""
+    answers = []
+    for arm in learner.arms.values():
+        low, high = arm.interval()
+        answers.append({
+            "name": arm.name, "share": arm.share, "policy": arm.policy, "agent": arm.definition,
+            "decisions": int(arm.totals[:, 0].sum()), "feedback": arm.count,
+            "mean_reward": arm.mean if arm.count else None, "low": low, "high": high,
+        })  # fmt: skip
+    return answers
+
+
+# Pages.
+
+SCRIPTS = (
+    "basics.js", "connection.js", "curve.js", "policy.js", "explain.js", "models.js", "model.js",
+    "page.js",
+)  # fmt: skip
 
 
 @cache
@@ -271,121 +480,41 @@ def _hashed(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, math.inf)
-Sample = tuple[Mapping[str, str], float]
+DOCS_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "code{background:#8882;padding:0 .2em}td,th{text-align:left;padding:.1em 1em .1em 0;"
+    "vertical-align:top}h2{margin-top:2em;font-size:1.1rem}"
+)
 
 
-class Metrics:
-    """Counters of the running service; the other metrics are read from the decisions."""
-
-    def __init__(self) -> None:
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._buckets: dict[str, list[int]] = {}
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._feedback: Counter[tuple[str, str]] = Counter()
-
-    def count(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self._requests[route, status] += 1
-        self._buckets.setdefault(route, [0] * len(BUCKETS))[bisect_left(BUCKETS, seconds)] += 1
-        self._seconds[route] += seconds
-
-    def feedback(self, outcome: str, reason: str = "") -> None:
-        """Count feedback: counted, duplicate or refused."""
-        self._feedback[outcome, reason] += 1
-
-    def text(self, decisions: Decisions, log_failed: bool) -> str:
-        """All metrics.
-
-        >>> print(family("switchmdp_x", "gauge", "Some x.", [({"a": "b"}, 1.5)]), end="")
-        # HELP switchmdp_x Some x.
-        # TYPE switchmdp_x gauge
-        switchmdp_x{a="b"} 1.5
-        """
-        learned: list[tuple[str, str, str, float]] = decisions.look(_of_the_learner)
-        gauges = [*learned, *_of_the_log(decisions, log_failed)]
-        return self._of_requests() + "".join(
-            family(f"switchmdp_{name}", kind, text, [({}, value)])
-            for name, kind, text, value in gauges
-        )
-
-    def _of_requests(self) -> str:
-        requests = [
-            ({"route": r, "status": str(s)}, n) for (r, s), n in list(self._requests.items())
-        ]
-        feedback = [({"outcome": o, "reason": r}, n) for (o, r), n in list(self._feedback.items())]
-        return (
-            family("switchmdp_requests_total", "counter", "Requests answered.", requests)
-            + family("switchmdp_request_seconds", "histogram", "Time to answer.", self._times())
-            + family("switchmdp_feedback_total", "counter", "Feedback, by outcome.", feedback)
-        )
-
-    def _times(self) -> Iterable[Sample]:
-        for route, buckets in list(self._buckets.items()):
-            total = 0
-            for edge, n in zip(BUCKETS, buckets, strict=True):
-                total += n
-                yield {"": "_bucket", "route": route, "le": shown(edge)}, total
-            yield {"": "_sum", "route": route}, self._seconds[route]
-            yield {"": "_count", "route": route}, total
+@cache
+def page_of_routes() -> tuple[str, str]:
+    """A page that lists all routes, and its content security policy. It loads nothing else."""
+    parts = []
+    for route in ROUTES:
+        parts.append(f"<h2><code>{route.method} {html.escape(route.path)}</code></h2>")
+        parts.append(f"<p>{html.escape(route.summary)}</p>")
+        for title, model in (("Query", route.query), ("Body", route.body)):
+            if model is not None and getattr(model, "model_fields", None):
+                parts.append(_table(title, model))
+        errors = ", ".join(map(str, problems_of(route)))
+        parts.append(f"<p>Success: {route.status}. Problems: {errors}.</p>")
+    text = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>switchmdp: routes</title>'
+        f"<style>{DOCS_STYLE}</style><h1>switchmdp: routes</h1><p>The same as JSON: "
+        f'<a href="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>{"".join(parts)}</html>'
+    )
+    policy = f"default-src 'none'; style-src {_hashed(DOCS_STYLE)}; base-uri 'none'; "
+    return text, policy + "form-action 'none'; frame-ancestors 'none'"
 
 
-def _of_the_learner(learner: Learner) -> list[tuple[str, str, str, float]]:
-    agent, latest = learner.agent, learner.signal.latest
-    memory, window = getattr(agent, "memory", None), []
-    if isinstance(memory, Window):
-        fill = min(1.0, (memory.size + agent.logged) / memory.window)
-        window = [
-            ("window_steps", "gauge", "The agent's window.", float(memory.window)),
-            ("window_fill", "gauge", "Share of the window that is filled.", fill),
-        ]
-    return [
-        *window,
-        ("decisions_total", "counter", "Decisions made.", learner.decided),
-        ("feedback_learned_total", "counter", "Steps learned from.", learner.counted),
-        ("decisions_expired_total", "counter", "Decisions without feedback.", learner.expired),
-        ("decisions_pending", "gauge", "Decisions that wait for feedback.", len(learner.pending)),
-        ("sessions", "gauge", "Sessions whose state is known.", len(learner.sessions)),
-        ("states", "gauge", "States.", agent.n_states),
-        ("actions", "gauge", "Actions.", agent.n_actions),
-        ("episodes_total", "counter", "Episodes.",
-         getattr(agent, "episode_count", 0)),
-        ("signal_strength", "gauge", "The change signal; it fires at 1.",
-         0.0 if latest is None else latest.strength),
-        ("alarmed", "gauge", "1 while the change signal fires.", learner.alarmed),
-        ("alerts", "gauge", "Stored alerts, at most 100.", len(learner.alerts)),
-    ]  # fmt: skip
-
-
-def _of_the_log(decisions: Decisions, failed: bool) -> list[tuple[str, str, str, float]]:
-    return [
-        ("log_records_total", "counter", "Events in the database.", decisions.records),
-        ("log_failed", "gauge", "1 while the database cannot be written.", failed),
-        ("snapshot_age_seconds", "gauge", "Age of the newest snapshot.",
-         max(0.0, time.time() - decisions.snapshot_time)),
-        ("snapshot_failed", "gauge", "1 if the last snapshot could not be written.",
-         decisions.snapshot_failure is not None),
-    ]  # fmt: skip
-
-
-def family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
-    """One metric and its samples. A label with an empty name is a suffix of the metric's name."""
-    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    for labels, value in samples:
-        inner = ",".join(f'{key}="{label}"' for key, label in labels.items() if key)
-        labelled = f"{{{inner}}}" if inner else ""
-        lines.append(f"{name}{labels.get('', '')}{labelled} {shown(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def shown(value: float) -> str:
-    """A number in the format of Prometheus.
-
-    >>> shown(3), shown(0.5), shown(math.inf), shown(math.nan), shown(True)
-    ('3', '0.5', '+Inf', 'NaN', '1')
-    """
-    if value != value:
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(float(value)) if isinstance(value, float) else str(int(value))
+def _table(title: str, model: Any) -> str:
+    """The fields of a request as a table."""
+    rows = []
+    for name, kind in model.model_json_schema().get("properties", {}).items():
+        options = kind.get("anyOf", [kind])
+        types = " or ".join(one.get("type", one.get("$ref", "").rpartition("/")[2] or "value")
+                            for one in options)  # fmt: skip
+        text = html.escape(kind.get("description", ""))
+        rows.append(f"<tr><td><code>{html.escape(name)}</code><td>{types}<td>{text}")
+    return f"<table><tr><th>{title}<th>Type<th>Meaning{''.join(rows)}</table>"

@@ -1,22 +1,19 @@
 """Exact planning: gains, diameters, optimism, hardness, finite horizons.
 
-Start with `gain`, `diameter` and `optimism`, which have the public functions.
+Start with `gain`, `hardness` and `optimism`, which have the public functions.
 
 - `gain`: `optimal_gain` and `policy_gain`, which choose a method and check its result, and the best
   expected reward in T steps if all changes are known
-- `iteration`: policy and value iteration in doubles, and the certificate of a gain
-- `evaluation`: gain and bias of one policy by state reduction, for policy iteration
-- `large_values`: value iteration, and policy iteration on trees, for many states
-- `large`: policy iteration with sparse factorisation, for many states where those fail
-- `wide_iteration`: policy iteration where the bias exceeds what doubles can certify, with `wide`:
-  arithmetic that neither overflows nor underflows, and evaluation of a policy with it
-- `diameter`: expected hitting times and the diameter, with `large_diameter` for many states
+- `hardness`: the diameter, and spans, gaps and variations of a problem
 - `optimism`: extended value iteration, for optimistic agents
 - `inner_maximum`: its inner step, the best row in an L1 ball, in intervals or in a KL ball
-- `hardness`: diameters, spans, gaps and variations of a problem
+- `iteration`: policy and value iteration in doubles, and the certificate of a gain
+- `large`: the same for many states, where a dense matrix is too large
+- `wide_iteration`: policy iteration where the bias exceeds what doubles can certify, with `wide`:
+  arithmetic that neither overflows nor underflows, and evaluation of a policy with it
+- `hitting_times`: least expected hitting times, certified
 """
 
-from switchmdp.planning.diameter import Diameter, diameter, is_communicating
 from switchmdp.planning.gain import (
     Plan,
     clairvoyant_reward,
@@ -26,7 +23,15 @@ from switchmdp.planning.gain import (
     optimal_policies,
     policy_gain,
 )
-from switchmdp.planning.hardness import Hardness, action_gaps, hardness, variations
+from switchmdp.planning.hardness import (
+    Diameter,
+    Hardness,
+    action_gaps,
+    diameter,
+    hardness,
+    is_communicating,
+    variations,
+)
 from switchmdp.planning.inner_maximum import optimistic_row
 from switchmdp.planning.optimism import OptimisticPlan, extended_value_iteration
 

@@ -10,13 +10,13 @@ bracket that it reached.
                       again in numbers with more range (`wide_iteration`)
     up to 2000        value iteration (`iteration`), as long as that costs less than O(S³);
                       then the same as for 64 states
-    more              value iteration, 64 rounds: enough if the MDP mixes fast (`large_values`);
-                      policy iteration by components, for rings and long cycles (`large_values`);
-                      value iteration, 20,000 rounds (`large_values`);
-                      policy iteration with sparse factors, for long chains (`large`)
+    more (`large`)    value iteration, 64 rounds: enough if the MDP mixes fast;
+                      policy iteration by components, for rings and long cycles;
+                      value iteration, 20,000 rounds;
+                      policy iteration with sparse factors, for long chains
 
 Doubles fail if the span of the bias times 2⁻⁵² exceeds the tolerance, or if an intermediate policy
-has a bias beyond 1e300. `policy_gain` evaluates with `evaluation`, or with `large` for more than
+has a bias beyond 1e300. `policy_gain` uses state reduction (`iteration`), or `large` for more than
 2000 states.
 
 **Clairvoyant reward**: the best expected reward in T steps if all changes are known in advance,
@@ -41,19 +41,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
+from switchmdp.display import few, html_table, present
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.planning.evaluation import gains_of_policy
 from switchmdp.planning.iteration import (
     DONE,
     LIMIT,
     ROUNDING,
+    gains_of_policy,
     iterate_policies,
     iterate_values,
     solve_configurations,
 )
-from switchmdp.planning.large import gains_of_large_chain, iterate_large_policies
-from switchmdp.planning.large_values import QUICK, iterate_by_components, iterate_large_values
+from switchmdp.planning.large import (
+    QUICK,
+    gains_of_large_chain,
+    iterate_by_components,
+    iterate_large_policies,
+    iterate_large_values,
+)
 from switchmdp.planning.wide_iteration import iterate_wide_policies
 from switchmdp.validation import check_integer, check_positive
 
@@ -68,6 +74,19 @@ class Plan:
     """An optimal policy with lower <= ρ* <= upper; `gain` is the midpoint.
 
     The smallest entry of the bias is 0. Entries beyond 1.8e308 are set to that.
+
+    Parameters
+    ----------
+    gain
+        The midpoint of the bracket.
+    bias
+        The bias of each state.
+    policy
+        The action of each state.
+    lower
+        The certified lower bound of the optimal gain.
+    upper
+        The certified upper bound of the optimal gain.
     """
 
     gain: float
@@ -83,6 +102,29 @@ class Plan:
             f"Plan(gain={self.gain:.10g}, certified to {width:.1e}, span={self.span:.6g}, {states})"
         )
 
+    def _repr_html_(self) -> str:
+        rows = {
+            "gain": f"{self.gain:.10g}", "certified to": f"{self.upper - self.lower:.1e}",
+            "span of the bias": f"{self.span:.6g}", "policy": few(self.policy.tolist()),
+        }  # fmt: skip
+        return html_table("Plan", rows)
+
+    def plot(self) -> Any:
+        """Draw the bias of each state, coloured by its action (extra `plot`).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure. A notebook shows it; `reports.save_figure` writes it to a file.
+
+        Examples
+        --------
+        >>> plan = optimal_gain(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
+        >>> plan.plot().axes[0].get_ylabel()
+        'bias'
+        """
+        return present("plot", self)
+
     @property
     def span(self) -> float:
         """max bias - min bias."""
@@ -92,6 +134,31 @@ class Plan:
 def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None = None) -> Plan:
     """The optimal average reward, an optimal policy and its bias; `start` is an initial guess.
 
+    Parameters
+    ----------
+    mdp
+        The MDP.
+    tolerance
+        The largest width of the certified bracket.
+    start
+        The plan of a similar MDP, as an initial guess.
+
+    Returns
+    -------
+    Plan
+        The gain with its bracket, a policy that attains it, and its bias.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
+
+    Examples
+    --------
     >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> plan = optimal_gain(two_cycle)
     >>> plan.gain, plan.lower <= 0.5 <= plan.upper
@@ -180,6 +247,27 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     They are solved on first use and cached. The numbers do not depend on how many are requested at
     a time: each configuration of a small problem is solved on its own, each one of a large problem
     from the plan of the one before.
+
+    Parameters
+    ----------
+    problem
+        A switching MDP.
+    last
+        The last configuration; by default all are used.
+
+    Returns
+    -------
+    numpy.ndarray
+        Lower and upper bound, one row for each configuration.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
     """
     if not isinstance(problem, SwitchingMDP):
         raise InvalidParameter("problem", problem, "a SwitchingMDP")
@@ -242,6 +330,27 @@ def _solve_small(problem: SwitchingMDP, first: int, last: int, choices: Any) -> 
 def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
     """An optimal policy of each configuration: a (configurations, S) array of actions.
 
+    Parameters
+    ----------
+    problem
+        An MDP or a switching MDP.
+
+    Returns
+    -------
+    numpy.ndarray
+        One row of actions for each configuration.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
+
+    Examples
+    --------
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> optimal_policies(SwitchingMDP([stay])).tolist()
     [[1, 0]]
@@ -258,6 +367,29 @@ def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
 def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
     """ρ* of configurations 0..last (of all, if not given).
 
+    Parameters
+    ----------
+    problem
+        A switching MDP.
+    last
+        The last configuration; by default all are used.
+
+    Returns
+    -------
+    numpy.ndarray
+        The gain of each configuration.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
+
+    Examples
+    --------
     >>> m = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> optimal_gains(SwitchingMDP(m, [10])).tolist()
     [0.5, 0.25]
@@ -273,6 +405,31 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     absolute error of 1e-9; raises `PrecisionNotReached` if that can't be ensured.
     Where the policy's chain has one closed class, all entries are equal.
 
+    Parameters
+    ----------
+    mdp
+        The MDP.
+    policy
+        An action for each state.
+
+    Returns
+    -------
+    numpy.ndarray
+        The gain from each state.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    InvalidAction
+        If the policy is not a list of available actions.
+    PrecisionNotReached
+        If the precision cannot be ensured.
+    MissingExtra
+        With more than 2000 states, if SciPy is not installed.
+
+    Examples
+    --------
     >>> stay = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> policy_gain(stay, [0, 0]).tolist(), policy_gain(stay, [1, 0]).tolist()
     ([0.2, 0.8], [0.8, 0.8])
@@ -300,6 +457,25 @@ def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.
 
     Below, staying pays in state 0 up to step 5 and in state 1 from then on; to go takes a step.
 
+    Parameters
+    ----------
+    problem
+        An MDP or a switching MDP.
+    horizon
+        The number of steps of a run.
+
+    Returns
+    -------
+    numpy.ndarray
+        The expected reward from each initial state.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> stay_or_go = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     >>> first, second = MDP(stay_or_go, [[1, 0], [0, 0]]), MDP(stay_or_go, [[0, 0], [1, 0]])
     >>> clairvoyant_reward(SwitchingMDP([first, second], [6]), horizon=10).tolist()

@@ -1,5 +1,8 @@
 """How hard a problem is: the quantities that regret bounds depend on.
 
+The diameter D = max_{s ≠ s'} min_π E[steps from s to s'] comes with a certified bracket
+(`hitting_times`).
+
 Per configuration M_i: the diameter D_i, the optimal gain ρ*_i, the span of the optimal bias h_i,
 and the smallest positive gap  ρ* + h(s) - r̄(s,a) - Σ p h  of an action. Over the changes: the
 variations
@@ -16,18 +19,152 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import jit, patient
-from switchmdp.errors import PrecisionNotReached
+from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
-from switchmdp.planning.diameter import diameter
 from switchmdp.planning.gain import Plan, check_plan, optimal_gain
-from switchmdp.planning.wide import UNIT
+from switchmdp.planning.hitting_times import largest_hitting_times
+from switchmdp.planning.wide import LARGEST, UNIT
+from switchmdp.validation import check_probability
 
 GAP_ERROR = 1e-5
 
 
+class Diameter(float):
+    """A diameter with its certified bracket: lower <= D <= upper.
+
+    Parameters
+    ----------
+    value
+        The estimate.
+    lower
+        The certified lower bound.
+    upper
+        The certified upper bound.
+
+    Examples
+    --------
+    >>> d = Diameter(2.0, 1.5, 2.5)
+    >>> d, d.lower, d.upper, d + 1
+    (2.0, 1.5, 2.5, 3.0)
+    """
+
+    __slots__ = ("lower", "upper")
+
+    lower: float
+    upper: float
+
+    def __new__(cls, value: float, lower: float, upper: float) -> Diameter:
+        """The estimate and the bracket that it is in."""
+        made = super().__new__(cls, value)
+        made.lower, made.upper = float(lower), float(upper)
+        return made
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
+        """What copies and pickles are made from."""
+        return float(self), self.lower, self.upper
+
+
+def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
+    """The diameter, to this relative tolerance; `inf` if some state can't be reached.
+
+    The result is a float that carries a bracket [lower, upper], which holds in exact arithmetic and
+    is no wider than `tolerance` times lower. Where that can't be certified, for example because the
+    diameter is beyond 1.8e308, raises `PrecisionNotReached` with the bracket that was reached.
+
+    Parameters
+    ----------
+    mdp
+        The MDP.
+    tolerance
+        The largest width of the bracket, relative to the diameter.
+
+    Returns
+    -------
+    Diameter
+        A float with the attributes `lower` and `upper`.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
+
+    Examples
+    --------
+    >>> diameter(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
+    1.0
+    >>> d = diameter(MDP([[[0.9, 0.1]], [[0.1, 0.9]]], [[1], [0]]))
+    >>> d.lower <= 10.0 <= d.upper <= d.lower * (1 + 1e-9)
+    True
+    >>> diameter(MDP([[[1, 0]], [[0, 1]]], [[1], [0]]))
+    inf
+    """
+    if not isinstance(mdp, MDP):
+        raise InvalidParameter("mdp", mdp, "an MDP")
+    tolerance = check_probability("tolerance", tolerance)
+    if mdp.n_states == 1:
+        return Diameter(0.0, 0.0, 0.0)
+    if not is_communicating(mdp):
+        return Diameter(np.inf, np.inf, np.inf)
+    value, lower, upper = largest_hitting_times(mdp.model, tolerance).max(axis=0).tolist()
+    if not upper - lower <= tolerance * lower:
+        reason = f"the diameter of {mdp.n_states} states "
+        if lower == LARGEST:
+            reason += "is larger than every double"
+        else:
+            reason += f"could not be certified to {tolerance} relative"
+        raise PrecisionNotReached(reason, lower, upper)
+    return Diameter(value, lower, upper)
+
+
+def is_communicating(mdp: MDP) -> bool:
+    """Whether every state can be reached from every other under some policy.
+
+    Parameters
+    ----------
+    mdp
+        The MDP.
+
+    Returns
+    -------
+    bool
+        Whether the diameter is finite.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> is_communicating(MDP([[[0, 1]], [[1, 0]]], [[1], [0]]))
+    True
+    """
+    if not isinstance(mdp, MDP):
+        raise InvalidParameter("mdp", mdp, "an MDP")
+    return mdp.unconnected is None
+
+
 @dataclass(frozen=True, repr=False)
 class Hardness:
-    """How hard a problem is: one entry per configuration, and the variations over all changes."""
+    """How hard a problem is: one entry per configuration, and the variations over all changes.
+
+    Parameters
+    ----------
+    diameters
+        The diameter of each configuration.
+    gains
+        The optimal gain of each configuration.
+    spans
+        The span of the optimal bias of each configuration.
+    gaps
+        The smallest positive gap of each configuration; infinite if there is none.
+    reward_variation
+        B_r.
+    transition_variation
+        B_p.
+    """
 
     diameters: NDArray[np.float64]
     gains: NDArray[np.float64]
@@ -63,6 +200,29 @@ class Hardness:
 def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardness:
     """Diameters, gains, spans, gaps and variations of a problem (diameters to this tolerance).
 
+    Parameters
+    ----------
+    problem
+        An MDP or a switching MDP.
+    tolerance
+        The relative precision of the diameters.
+
+    Returns
+    -------
+    Hardness
+        The quantities; `print` shows them.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If the tolerance cannot be certified; it has the best certified bounds.
+
+    Examples
+    --------
     >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> print(hardness(SwitchingMDP(cycle, [10])))
     configurations        2
@@ -95,6 +255,29 @@ def action_gaps(mdp: MDP, plan: Plan | None = None) -> NDArray[np.float64]:
 
     Raises `PrecisionNotReached` if the bias is so large that rounding hides an action's gap.
 
+    Parameters
+    ----------
+    mdp
+        The MDP.
+    plan
+        The plan of `optimal_gain`; computed if it is not given.
+
+    Returns
+    -------
+    numpy.ndarray
+        The (S, A) array of gaps.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+    PrecisionNotReached
+        If rounding hides the gap of an action.
+
+    Examples
+    --------
     >>> stay_or_go = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     >>> action_gaps(stay_or_go).round(6).tolist()
     [[0.6, 0.0], [0.0, 1.6]]
@@ -139,6 +322,23 @@ def _action_values(model: Any, bias: Any) -> Any:
 def variations(problem: SwitchingMDP | MDP) -> tuple[float, float]:
     """B_r and B_p.
 
+    Parameters
+    ----------
+    problem
+        An MDP or a switching MDP.
+
+    Returns
+    -------
+    tuple of float
+        B_r and B_p.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> variations(SwitchingMDP(cycle, [10]))
     (0.5, 0.0)

@@ -150,6 +150,31 @@ def sort_by_value(order: Any, values: Any) -> None:
 def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.float64]:
     """The distribution in the L1 ball around `estimate` that maximises Σ p(s) values(s).
 
+    Parameters
+    ----------
+    estimate
+        The estimated probabilities.
+    radius
+        The radius of the ball.
+    values
+        The value of each state.
+
+    Returns
+    -------
+    numpy.ndarray
+        The best distribution.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> optimistic_row([0.5, 0.5], 0.2, [0.0, 1.0]).tolist()
     [0.4, 0.6]
     """

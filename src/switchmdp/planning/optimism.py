@@ -185,7 +185,19 @@ class Optimism:
 
 @dataclass(frozen=True, repr=False)
 class OptimisticPlan:
-    """The result of extended value iteration."""
+    """The result of extended value iteration.
+
+    Parameters
+    ----------
+    gain
+        The optimistic gain.
+    policy
+        The action of each state.
+    values
+        The values of the last sweep, the least of which is 0.
+    sweeps
+        The number of sweeps.
+    """
 
     gain: float
     policy: NDArray[np.int64]
@@ -204,6 +216,35 @@ def extended_value_iteration(
 
     Radii are numbers or (S, A) arrays.
 
+    Parameters
+    ----------
+    estimate
+        The estimated MDP.
+    reward_radius
+        The confidence radius of the mean rewards: a number or an (S, A) array.
+    transition_radius
+        The confidence radius of the rows in L1 distance: a number or an (S, A) array.
+    precision
+        The span of the last change at which the iteration stops.
+
+    Returns
+    -------
+    OptimisticPlan
+        The optimistic gain and its policy.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    PrecisionNotReached
+        If the sweeps run out.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> half = MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [[0.0], [1.0]])
     >>> plan = extended_value_iteration(
     ...     half, reward_radius=0, transition_radius=0.2, precision=1e-9)

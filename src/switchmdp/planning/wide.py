@@ -10,7 +10,7 @@ scaling by 2⁵¹² is exact. Of two positive numbers, the one with the larger (
 Products of transition probabilities leave the range of doubles as soon as a few of them are tiny.
 A product that underflows to 0 looks like a transition that does not exist.
 
-**State reduction** is that of `evaluation`, in wide numbers: products of tiny probabilities do not
+**State reduction** is that of `iteration`, in wide numbers: products of tiny probabilities do not
 vanish, so an entry is 0 exactly where the chain's graph has no path. It has no subtraction, so its
 results have a small relative error.
 
@@ -236,7 +236,7 @@ def wide_chain(model: Any, choice: Any, order: Any) -> Any:
 
 @jit
 def reduce_wide(p: Any, r: Any, time: Any, out: Any) -> int:
-    """`evaluation.reduce_chain` in wide numbers; returns how many closed classes there are."""
+    """`iteration.reduce_chain` in wide numbers; returns how many closed classes there are."""
     n_states = out.m.size
     classes = 0
     absorbing = np.zeros(n_states, np.bool_)

@@ -1,4 +1,4 @@
-"""Policy iteration in wide numbers, where `iteration` and `diameter` can't certify doubles.
+"""Policy iteration in wide numbers, where `iteration` and `hitting_times` can't certify doubles.
 
 These are the same policy iterations, evaluated and certified as `wide` describes: nothing overflows
 or underflows, and rounding causes a relative error of the order of n · 2⁻⁵³ in the gain or the
@@ -31,9 +31,8 @@ from typing import Any
 import numpy as np
 
 from switchmdp.compiled import entry, jit
-from switchmdp.mdp.graph import lead_to, predecessors
-from switchmdp.planning.evaluation import route_to_class
-from switchmdp.planning.iteration import DONE, LIMIT, ROUNDING
+from switchmdp.mdp.model import lead_to, predecessors
+from switchmdp.planning.iteration import DONE, LIMIT, ROUNDING, route_to_class
 from switchmdp.planning.wide import (
     LARGEST,
     UNIT,
@@ -160,7 +159,7 @@ def reduced(model: Any, choice: Any, order: Any, goal: int) -> Any:
 
 @jit
 def most_visited(p: Any, out: Any) -> int:
-    """As `evaluation.often_visited`."""
+    """As `iteration.often_visited`."""
     n_states, heaviest = out.m.size, 0
     weight = zeros(n_states)
     put(weight, 0, wide(1.0))

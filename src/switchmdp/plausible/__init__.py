@@ -4,13 +4,11 @@ Each has `allocate` (room for the pairs of an agent), `plan` (a policy from coun
 `sweeps` (of the last plan).
 """
 
-from switchmdp.plausible.intervals import Bernstein
+from switchmdp.plausible.intervals import Bernstein, BernsteinLaplace
 from switchmdp.plausible.kl_ball import KLBall
-from switchmdp.plausible.l1 import L1Ball
-from switchmdp.plausible.laplace import BernsteinLaplace
+from switchmdp.plausible.l1 import L1Ball, SpanBall, Varied, Widened
 from switchmdp.plausible.posterior import Posterior
 from switchmdp.plausible.sparse_posterior import SparsePosterior, posterior_for
-from switchmdp.plausible.widened import SpanBall, Varied, Widened
 
 __all__ = [
     "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall",

@@ -1,15 +1,71 @@
-"""Sets of rows given by an interval for each entry, and UCRL2B's.
+"""Sets of rows given by an interval for each entry: UCRL2B's and UCRL3's.
 
 `Bernstein`: an empirical Bernstein bound for each entry of p̂ and for r̂, with n visits
 
     |p̃(s') - p̂(s')| <= sqrt( 2 p̂(s') (1 - p̂(s')) b / n ) + 3 b / n,
-    |r̃ - r̂| <= sqrt( 2 r̂ (1 - r̂) b / n ) + 3 b / n,          b = log( 3 S A (S+1) n (n+1) / δ ).
+    |r̃ - r̂| <= sqrt( 2 V̂ b / n ) + 3 b / n,                     b = log( 3 S A (S+1) n (n+1) / δ ),
+
+where V̂ is the empirical variance of the rewards (`memory.variance`; a memory that does not store it
+returns r̂(1 - r̂), which is no less). The variance of an entry is p̂(1 - p̂).
 
 Audibert, Munos and Szepesvári (2009) have it for one mean, of numbers in [0, 1] whose empirical
 variance is V: it is off by at most sqrt(2 V log(3/δ')/n) + 3 log(3/δ')/n with probability 1 - δ'.
 Here δ' = δ / (S A (S+1) n (n+1)): pairs times entries and the reward, and Σ 1/(n(n+1)) = 1 over n.
-The variance of an entry is p̂(1 - p̂); r̂(1 - r̂) is no less than that of the rewards.
-(Fruit, Pirotta and Lazaric's UCRL2B prints another constant; the form is theirs.)
+
+Fruit, Pirotta and Lazaric (2020) print 2 sqrt(V x / n) + 6 x / n with x = log(6 S A n / δ). The
+form is theirs, but this set is smaller: 2x >= b, as 36 S² A² n² >= 3 S A (S+1) n (n+1).
+
+`BernsteinLaplace`: UCRL3's confidence set (Bourel, Maillard and Talebi 2020, Section 3.1), on a
+support kept small.
+
+With n visits, δ₀ = δ / (3 + 3S), d = δ₀ / (S A) and η = 1.12 let
+
+    ℓ = η log( log(n) log(ηn) / (log²(η) d) ),          β² = 2 (1 + 1/n) log( sqrt(n+1) / d ) / n.
+
+An entry q of a row is plausible if it meets *both* of
+
+    |p̂ - q| <= sqrt( 2 q (1-q) ℓ / n ) + ℓ / (3n)                        (Bernstein, peeled)
+    -β sqrt(g(q)) <= p̂ - q <= β sqrt(g'(q))                              (Laplace, Corollary 1)
+
+where g(q) = (1/2 - q) / log(1/q - 1), and g'(q) = g(q) if q < 1/2, q(1-q) otherwise (Lemma 6). A
+mean reward may be at most this far from r̂, with the empirical variance V̂ of the rewards:
+
+    max{ β/2,  sqrt( 2 V̂ ℓ / n ) + 7ℓ / (3n) }.
+
+**Lemma 1.** With probability 1 - δ all this holds for all pairs and at all times.
+
+*The count of events.* The paper states the lemma without proof. Per pair, each with probability at
+most d: the Bernstein bound has two sides for each of S entries (Lemma 7). One mixture bounds both
+sides of the Laplace bound where q <= 1/2, because there g = g'; for q > 1/2, which at most one
+entry of a row can be, it takes two. And |r̂ - r| <= β/2 is one event (Lemma 5). In all 3S + 2, which
+is within the paper's 3S + 3.
+
+*How the maximum is read.* As printed. It is never below β/2, so that the variance can only make the
+interval wider: where rewards are noisy. The minimum of the two would use the variance as one would
+expect. But it needs both bounds to hold, 3S + 5 events, and the paper does not prove the second of
+them for all n at once (7/3 is the constant of Maurer and Pontil 2009 for one n). The maximum is
+proved by its first term.
+
+*One visit.* For n = 1, log(n) = 0 and ℓ is not defined: the slices of the peeling start at n = η.
+So only the Laplace bound holds there, and the reward may be 1.
+
+*Intervals.* Bounds of both kinds are intervals around p̂, because the right sides are concave in q.
+The ends of the first solve a quadratic equation. Those of the second are found by Newton's method,
+from the ends of the first.
+
+**Near-optimistic support** (Algorithms 2 and 3, NOSS). Many states that were never seen after a
+pair each get a little mass from their upper bounds. Instead only the m best of them may be given
+any, with the least m for which, where values count from their least,
+
+    F_out(m) <= min( κ, F_in(m) ),    κ = 10 |support of p̂| (max u - min u) / N_max^{2/3}   (Eq. 3)
+
+F_in is the best value on the seen states and those m, F_out the best on the others alone, N_max the
+visits of the pair visited most. (Algorithm 3 prints N_max^{3/2}; the text and the proof have 2/3.
+Algorithm 2 goes on while F_out >= min(κ, F_in), which never ends where both are 0.) The row that is
+best without the limit splits into two parts, one worth at most F_in and one at most F_out: so at
+most κ is lost (Lemma 2). Within one plan m never falls, and starts at 1. Then for each m the rows
+form one fixed set, all of which may give mass to the best state; m changes finitely often, and the
+sweeps converge.
 """
 
 from __future__ import annotations
@@ -20,7 +76,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Scratch, Shape, compiled
+from switchmdp.compiled import Scratch, Shape, compiled, jit
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.inner_maximum import Ranking
 from switchmdp.plausible.optimistic import Optimistic
@@ -28,7 +84,9 @@ from switchmdp.plausible.optimistic import Optimistic
 
 @compiled
 class Intervals(Optimistic):
-    """Base: a subclass has `terms`, numbers from n and δ alone, and with them `upper`, `lower`."""
+    """Base: a subclass has `terms`, numbers from n and δ alone, with which `upper`, `lower` and
+    `upper_reward` compute their bounds.
+    """
 
     ranking: Ranking
     # Bounds for each slot of the counts (`reserve` makes room), and for all states never seen.
@@ -54,6 +112,10 @@ class Intervals(Optimistic):
         """The smallest plausible mean of numbers in [0, 1] with average p."""
         raise NotImplementedError
 
+    def upper_reward(self, mean: float, variance: float, terms: tuple[float, float]) -> float:
+        """The largest plausible mean of rewards with this average and empirical variance."""
+        raise NotImplementedError
+
     def begin(self, counts: Any, t: int) -> None:
         """Pairs will be measured with these counts."""
         self.reserve(counts)
@@ -63,11 +125,19 @@ class Intervals(Optimistic):
         if self.low.size != counts.count.size:
             self.low, self.high = np.zeros(counts.count.size), np.zeros(counts.count.size)
 
+    def widened_terms(self, n: float) -> tuple[float, float]:
+        """The terms of a pair with n visits, with the confidence and the width of this plan."""
+        first, second = self.terms(n, self.confidence)
+        return self.width * self.width * first, self.width * self.width * second
+
     def measure(self, counts: Any, t: int, pair: int) -> None:
         """The bounds of a pair that was visited, and its optimistic reward."""
         low, high, count, n = self.low, self.high, counts.count, 1.0 * counts.visits[pair]
-        terms = self.terms(n, self.confidence(t))
-        self.reward[pair] = self.upper(counts.mean(pair), terms)
+        rewarded, terms = 1.0 * counts.reward_visits(pair), self.widened_terms(n)
+        if rewarded > 0.0:  # a memory may hold other numbers of rewards and of successors
+            of_rewards = terms if rewarded == n else self.widened_terms(rewarded)
+            mean, variance = counts.mean(pair), counts.variance(pair)
+            self.reward[pair] = self.upper_reward(mean, variance, of_rewards)
         self.beyond[pair] = self.upper(0.0, terms)
         left = 1.0
         for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
@@ -109,3 +179,136 @@ class Bernstein(Intervals):
     def lower(self, p: float, terms: tuple[float, float]) -> float:
         """The smallest plausible mean."""
         return max(0.0, p - (math.sqrt(p * (1.0 - p) * terms[0]) + terms[1]))
+
+    def upper_reward(self, mean: float, variance: float, terms: tuple[float, float]) -> float:
+        """The largest plausible mean reward."""
+        return min(1.0, mean + (math.sqrt(variance * terms[0]) + terms[1]))
+
+
+ETA = 1.12
+LOG_ETA = math.log(ETA)
+LOSS = 10.0  # γ, the factor in κ
+EDGE = 1e-6  # an end nearer than this to 0 or 1 is not looked for
+STEPS, CLOSE = 30, 1e-8  # the error left is of the order of the last step squared
+
+
+@jit
+def proxy(p: float) -> float:
+    """g(p) for 0 < p < 1: a variable in [0, 1] with mean p is sub-Gaussian with it.
+
+    >>> proxy(0.5), round(proxy(0.2), 6)
+    (0.25, 0.216404)
+    """
+    y = 1.0 - 2.0 * p
+    if abs(y) < 0.01:  # 0/0 at 1/2
+        return 0.25 / (1.0 + y * y * (1.0 / 3.0 + y * y / 5.0))
+    return y / 2.0 / math.log(1.0 / p - 1.0)
+
+
+@jit
+def slope(p: float) -> float:
+    """g'(p)."""
+    y = 1.0 - 2.0 * p
+    if abs(y) < 0.01:
+        series = 1.0 + y * y * (1.0 / 3.0 + y * y / 5.0)
+        return y * (1.0 / 3.0 + 0.4 * y * y) / (series * series)
+    log = math.log(1.0 / p - 1.0)
+    return (y / 2.0 / (log * p * (1.0 - p)) - 1.0) / log
+
+
+@jit
+def bernstein_end(p: float, x: float) -> float:
+    """The largest q <= 1 with q - p <= sqrt(2 q (1-q) x) + x/3.
+
+    With a = p + x/3 it solves (q - a)² = 2 x q (1-q).
+
+    >>> q = bernstein_end(0.2, 0.03)
+    >>> round(q, 6), round(0.2 + math.sqrt(2 * q * (1 - q) * 0.03) + 0.01, 6)
+    (0.326018, 0.326018)
+    """
+    a = p + x / 3.0
+    if a >= 1.0:
+        return 1.0
+    return min(1.0, (a + x + math.sqrt(x * (x + 2.0 * a * (1.0 - a)))) / (1.0 + 2.0 * x))
+
+
+@jit
+def interval_end(p: float, outside: float, scale: float) -> float:
+    """Where |x - p| = sqrt(scale g(x)) between p and `outside`, or `outside` if nowhere.
+
+    F(x) = |x - p| - sqrt(scale g(x)) is convex, so Newton's method from outside, where F > 0, never
+    steps over the end: stopped at any time it gives a valid, wider interval.
+    """
+    up = outside > p
+    if p >= 1.0 - EDGE if up else p <= EDGE:
+        return outside
+    sign = 1.0 if up else -1.0
+    x = min(max(outside, EDGE), 1.0 - EDGE)
+    for _ in range(STEPS):
+        half = not up and x >= 0.5
+        variance = x * (1.0 - x) if half else proxy(x)
+        excess = sign * (x - p) - math.sqrt(scale * variance)
+        if excess <= 0.0:
+            break
+        change = 1.0 - 2.0 * x if half else slope(x)
+        step = excess / (sign - 0.5 * math.sqrt(scale / variance) * change)
+        x -= step
+        if abs(step) < CLOSE:
+            break
+    return min(outside, x) if up else max(outside, x)
+
+
+@compiled
+class BernsteinLaplace(Intervals):
+    """The confidence set and the support of UCRL3."""
+
+    extra: Annotated[NDArray[np.int64], Shape("pairs"), Scratch(1)]  # unseen states allowed
+    loss: Annotated[float, Scratch(LOSS)]
+
+    def begin(self, counts: Any, t: int) -> None:
+        """The counts may have taken more room; supports start anew."""
+        self.reserve(counts)
+        most = 1.0
+        for pair in range(self.extra.size):
+            self.extra[pair] = 1
+            most = max(most, 1.0 * counts.visits[pair])
+        self.loss = LOSS / math.exp(math.log(most) * 2.0 / 3.0)
+
+    def terms(self, n: float, delta: float) -> tuple[float, float]:
+        """ℓ / n and β²."""
+        d = delta / (3.0 + 3.0 * self.n_states) / (self.n_states * self.n_actions)
+        beta_squared = 2.0 * (1.0 + 1.0 / n) * math.log(math.sqrt(n + 1.0) / d) / n
+        if n < ETA:  # the slices of the peeling start at n = η
+            return math.inf, beta_squared
+        slices = math.log(n) / LOG_ETA * (math.log(ETA * n) / LOG_ETA)
+        return ETA * math.log(slices / d) / n, beta_squared
+
+    def upper(self, p: float, terms: tuple[float, float]) -> float:
+        """The largest plausible mean."""
+        return interval_end(p, bernstein_end(p, terms[0]), terms[1])
+
+    def lower(self, p: float, terms: tuple[float, float]) -> float:
+        """The smallest plausible mean."""
+        return interval_end(p, 1.0 - bernstein_end(1.0 - p, terms[0]), terms[1])
+
+    def upper_reward(self, mean: float, variance: float, terms: tuple[float, float]) -> float:
+        """The largest plausible mean reward."""
+        if terms[0] == math.inf:
+            return 1.0
+        bernstein = math.sqrt(2.0 * variance * terms[0]) + 7.0 * terms[0] / 3.0
+        return min(1.0, mean + max(math.sqrt(terms[1]) / 2.0, bernstein))
+
+    def allowed(self, pair: int, n: int, total: float) -> int:
+        """m: the least from the last one on that loses no more than κ."""
+        few, many = int(self.extra[pair]), self.n_states - n
+        left, beyond = self.left[pair], self.beyond[pair]
+        kappa = self.loss * n * self.work.top
+        while few < many:
+            m = (few + many) // 2
+            inside = total + self.ranking.inside(n, left, beyond, m)
+            if self.ranking.outside(n, beyond, m) <= min(kappa, inside):
+                many = m
+            else:
+                few = m + 1
+        self.extra[pair] = max(few, self.extra[pair])
+        return int(self.extra[pair])

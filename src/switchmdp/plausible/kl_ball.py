@@ -42,11 +42,12 @@ class KLBall(Optimistic):
     def begin(self, counts: Any, t: int) -> None:
         """C_p, and the same for rewards."""
         n_states, log_t = 1.0 * self.n_states, math.log(max(2, t))
-        share = n_states * self.n_actions * log_t / self.confidence(t)
+        share = n_states * self.n_actions * log_t / self.confidence
+        square = self.width * self.width
         b = math.log(2.0 * math.e * n_states * share)
         c = b + 1.0 / log_t
-        self.row_scale = n_states * (b + math.log(c) * (1.0 + 1.0 / c))
-        self.mean_scale = math.log(4.0 * share) / 1.99
+        self.row_scale = square * (n_states * (b + math.log(c) * (1.0 + 1.0 / c)))
+        self.mean_scale = square * (math.log(4.0 * share) / 1.99)
 
     def measure(self, counts: Any, t: int, pair: int) -> None:
         """The bounds of a pair that was visited, and its optimistic reward."""

@@ -6,22 +6,34 @@ rest. Each set works with every memory and every restart rule.
 
 **Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
 did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
-possible starts: δ/(t(t+1)) at step t, which sums to at most δ. Use it if the memory is a Window.
+possible starts: a window that starts at step τ gets δ/(τ(τ+1)), which sums to at most δ. Use it if
+the memory is a Window.
+
+**Width.** `width` multiplies the radii (the logarithms in them by its square). The proofs need
+width 1. A smaller width usually has less regret, without a guarantee.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Equals, Probability, Scratch, Shape, compiled, make_scratch
+from switchmdp.compiled import (
+    Equals,
+    Probability,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    make_scratch,
+)
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.planning.optimism import Sweeps
-from switchmdp.validation import check_probability
+from switchmdp.validation import check_positive, check_probability
 
 
 @compiled
@@ -29,15 +41,20 @@ class Optimistic:
     """Base of the tighter sets; a subclass has `measure`, `arrange` and `highest`."""
 
     delta: Probability
+    width: Annotated[float, Range(above=0.0, below=math.inf)]
     windowed: bool
     n_states: Annotated[int, Equals("states")]
     n_actions: Annotated[int, Equals("actions")]
     work: Sweeps
     reward: Annotated[NDArray[np.float64], Shape("pairs"), Scratch(1.0)]
     free: Annotated[NDArray[np.bool_], Shape("pairs"), Scratch(True)]
+    confidence: Annotated[float, Scratch()]  # 1 - probability of the bounds of this plan
 
-    def __init__(self, delta: float, windowed: bool = False) -> None:
+    added_fields: ClassVar = {"width": 1.0}
+
+    def __init__(self, delta: float, windowed: bool = False, width: float = 1.0) -> None:
         self.delta = check_probability("delta", delta)
+        self.width = check_positive("width", width)
         if not isinstance(windowed, bool):
             raise InvalidParameter("windowed", windowed, "true or false")
         self.windowed = windowed
@@ -62,12 +79,16 @@ class Optimistic:
         """max Σ p u over the rows that are plausible for the pair; see `planning.optimism`."""
         raise NotImplementedError
 
-    def confidence(self, t: int) -> float:
-        """δ, or in a window that of one of its possible starts."""
-        return self.delta / (t * (t + 1.0)) if self.windowed else self.delta
+    def share_delta(self, counts: Any, t: int) -> None:
+        """Set δ/(τ(τ+1)) for the step τ at which the window starts, or δ without a window."""
+        start = 1.0 * t
+        for pair in range(counts.visits.size):
+            start -= counts.visits[pair]
+        self.confidence = self.delta / (start * (start + 1.0)) if self.windowed else self.delta
 
     def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
         """Write the optimistic policy, as a pair for each state, into `choice`."""
+        self.share_delta(counts, t)
         self.begin(counts, t)
         for pair in range(counts.visits.size):
             self.consider(counts, t, pair)
@@ -84,6 +105,7 @@ class Optimistic:
 
     def worth(self, counts: Any, t: int, pair: int) -> float:
         """r̃ + max p̃·u of a pair with these counts; u are the values of the last plan."""
+        self.share_delta(counts, t)
         self.begin(counts, t)
         self.consider(counts, t, pair)
         best = self.work.top

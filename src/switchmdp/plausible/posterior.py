@@ -8,6 +8,14 @@ Russo and Van Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017
 counts as r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at the last
 policy.
 
+Agents may draw from a *sharper* posterior: with sharpness κ, all counts are multiplied by κ before
+the draw, so that variances are about κ times smaller. In a bandit with horizon T that reduces the
+regret of trying worse actions by the factor 1/κ, and increases the probability that the best action
+is given up from about 1/T to T^(-1/κ). It suits agents that explore by other means as well.
+
+The memory may know that rewards vary less than rewards of 0 and 1 with the same mean
+(`reward_noise`, the ratio of variances). Rewards then count 1/ratio times as much.
+
 With a small α a drawn probability may be so small that it underflows. It is then raised to
 `LEAST`, so that every drawn MDP is communicating, as policy iteration requires.
 
@@ -57,7 +65,7 @@ class Draws:
     """Base of the posteriors: the random stream, and the mean rewards that were drawn."""
 
     added_fields: ClassVar[dict[str, Any]] = {
-        "learns": True, "concentration": 1.0, "learned_at": 0,
+        "learns": True, "concentration": 1.0, "learned_at": 0, "sharpness": 1.0,
     }  # fmt: skip
 
     words: RandomWords
@@ -66,8 +74,14 @@ class Draws:
     learns: bool
     concentration: Annotated[float, Range(LOWEST, HIGHEST)]
     learned_at: Annotated[int, Range(0, 2**53)]
+    sharpness: Annotated[float, Range(1.0, 1e3)]
 
-    def __init__(self, seed: int = 0, concentration: float | None = None) -> None:
+    def __init__(
+        self, seed: int = 0, concentration: float | None = None, sharpness: float = 1.0
+    ) -> None:
+        self.sharpness = check_positive("sharpness", sharpness)
+        if not 1.0 <= self.sharpness <= 1e3:
+            raise InvalidParameter("sharpness", sharpness, "a number from 1 to 1000")
         self.words = stream(check_integer("seed", seed, 0))
         self.learns = concentration is None
         self.concentration, self.learned_at = 1.0, 0
@@ -93,8 +107,9 @@ class Draws:
     def sum_rewards(self, counts: Any) -> None:
         """Write the sum of the rewards of each pair into `mean`, and their number."""
         mean, rewarded = self.mean, self.rewarded
+        weight = self.sharpness / counts.reward_noise()
         for pair in range(mean.size):
-            rewarded[pair] = counts.reward_visits(pair)
+            rewarded[pair] = weight * counts.reward_visits(pair)
             mean[pair] = counts.mean(pair) * rewarded[pair]
 
 
@@ -118,7 +133,7 @@ def _successors(names: Names) -> NDArray[np.uint32]:
 @jit
 def draw_full_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    rewarded: Any, alpha: float, mean: Any, probabilities: Any,
+    rewarded: Any, alpha: float, weight: float, mean: Any, probabilities: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first.
 
@@ -136,7 +151,7 @@ def draw_full_rows(
             probabilities[k] = alpha
         if n > 0:  # with decayed weights a pair may count as never visited
             for k in range(offset[index(pair)], offset[index(pair)] + used[index(pair)]):
-                probabilities[first + index(target[index(k)])] += count[index(k)]
+                probabilities[first + index(target[index(k)])] += weight * count[index(k)]
         total = 0.0
         for k in range(first, last):
             x, state = next_gamma(state, probabilities[k])
@@ -196,7 +211,8 @@ class Posterior(Draws):
         self.sum_rewards(counts)
         draw_full_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.rewarded, self.concentration, self.mean, self.probabilities,
+            self.bias.size, self.rewarded, self.concentration, self.sharpness, self.mean,
+            self.probabilities,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

@@ -13,66 +13,24 @@ little do not move it. The grid ends at S α = 0.1: there, one visit outweighs t
 α is a function of the counts alone. It is computed again when the time since the last restart has
 grown by half or has fallen, which takes O(observed transitions) for each α that is tried.
 
-Why rewards have no learned prior: where almost all rewards are 0, it would say that pairs which
-were never visited earn nothing either, and the agent would stop looking for those that do.
+The prior of mean rewards is not learned: where almost all rewards are 0, it would say that pairs
+which were never visited earn nothing either, and the agent would stop looking for those that do.
+Their noise is learned (`memory.Apart`).
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from switchmdp.compiled import index, jit
+from switchmdp.special_functions import log_gamma, log_rising_from
 
 # 1, 3, 10, … are half a power of ten apart, nearly.
 GRID = np.array([float(f"{digit}e{exponent}") for exponent in range(-8, 2) for digit in (1, 3)])
 AT_ONE = 16  # GRID[AT_ONE] is 1
 LEAST_TOTAL = 0.1  # of S α
-HALF_LOG_2PI = 0.9189385332046727
-SHORT = 12.0  # up to here, a product is faster than Stirling's series
-
-
-@jit
-def log_gamma(x: float) -> float:
-    """log Γ(x) for x > 0 by Stirling's series, from 9 on; to about 1e-11.
-
-    >>> round(log_gamma(5.0), 9), round(log_gamma(0.5), 9)
-    (3.17805383, 0.572364943)
-    """
-    below = 0.0
-    if x < 9.0:
-        product = 1.0
-        while x < 9.0:
-            product *= x
-            x += 1.0
-        below = math.log(product)
-    z = 1.0 / x
-    y = z * z
-    series = z * (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0))))
-    return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series - below
-
-
-@jit
-def log_rising_from(x: float, n: float, log_start: float) -> float:
-    """`log_rising` if log Γ(x) is known."""
-    if n <= SHORT and n == math.floor(n):
-        product = 1.0
-        for i in range(int(n)):
-            product *= x + i
-        return math.log(product)
-    return log_gamma(x + n) - log_start
-
-
-@jit
-def log_rising(x: float, n: float) -> float:
-    """log Γ(x + n) / Γ(x), the logarithm of x (x + 1) … (x + n - 1) if n is a whole number.
-
-    >>> round(log_rising(0.5, 3.0), 9), round(math.log(0.5 * 1.5 * 2.5), 9)
-    (0.628608659, 0.628608659)
-    """
-    return log_rising_from(x, n, log_gamma(x))
 
 
 @jit

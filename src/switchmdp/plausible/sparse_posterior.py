@@ -23,7 +23,7 @@ nothing is known; but a visit or two then make q small.
 α (S - m) / (α S + n) of a row is still elsewhere: with few successors per pair α S becomes about as
 small as their number, and a few visits to a pair outweigh the prior whatever S is.
 
-Planning costs O(pairs + observed transitions) per sweep (`planning.spread_rows`) and starts at the
+Planning costs O(pairs + observed transitions) per sweep (`planning.iteration`) and starts at the
 values of the last plan, which the next draw changes less and less. It stops at a gain within
 0.1 / √t of the best, which costs at most about Σ_t 0.1 / √t = 0.2 √T over T steps.
 
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import FINITE, Range, Scratch, Shape, compiled, index, jit, make_scratch
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.spread_rows import MOST_SWEEPS, iterate_spread_values
+from switchmdp.planning.iteration import MOST_SWEEPS, iterate_spread_values
 from switchmdp.plausible.posterior import Draws, Posterior
 from switchmdp.randomness import load_words, next_gamma, next_uniform, store_words
 
@@ -49,7 +49,7 @@ FULL_UP_TO = 32  # states
 PRECISION = 0.1  # divided by √t
 
 
-def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
+def posterior_for(n_states: Any, seed: int, sharpness: float = 1.0) -> Posterior | SparsePosterior:
     """The posterior for a problem with this many states.
 
     >>> type(posterior_for(5, 0)).__name__, type(posterior_for(500, 0)).__name__
@@ -57,13 +57,13 @@ def posterior_for(n_states: Any, seed: int) -> Posterior | SparsePosterior:
     """
     # If it is not an integer, the agent raises the error: it checks its sizes next.
     many = isinstance(n_states, (int, np.integer)) and n_states > FULL_UP_TO
-    return SparsePosterior(seed) if many else Posterior(seed)
+    return (SparsePosterior if many else Posterior)(seed, sharpness=sharpness)
 
 
 @jit
 def draw_sparse_rows(
     words: Any, visits: Any, offset: Any, used: Any, target: Any, count: Any, n_states: int,
-    rewarded: Any, alpha: float, mean: Any, first: Any, successors: Any, excess: Any,
+    rewarded: Any, alpha: float, weight: float, mean: Any, first: Any, successors: Any, excess: Any,
     elsewhere: Any,
 ) -> None:  # fmt: skip
     """Draw the rows and the mean rewards; `mean` holds the sums of rewards at first."""
@@ -83,7 +83,7 @@ def draw_sparse_rows(
         total = 0.0
         for k in range(offset[pair], offset[pair] + used[pair]):
             if count[index(k)] > 0:
-                x, state = next_gamma(state, alpha + count[index(k)])
+                x, state = next_gamma(state, alpha + weight * count[index(k)])
                 successors[index(last)], excess[index(last)] = target[index(k)], x
                 total += x
                 last += 1
@@ -155,9 +155,8 @@ class SparsePosterior(Draws):
         self.sum_rewards(counts)
         draw_sparse_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
-            self.bias.size, self.rewarded, self.concentration, self.mean, self.first,
-            self.successors, self.excess,
-            self.elsewhere,
+            self.bias.size, self.rewarded, self.concentration, self.sharpness, self.mean,
+            self.first, self.successors, self.excess, self.elsewhere,
         )  # fmt: skip
 
     def worth(self, counts: Any, t: int, pair: int) -> float:

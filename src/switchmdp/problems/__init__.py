@@ -1,9 +1,10 @@
 """Problems: functions that make MDPs and switching MDPs.
 
 - `random`: the random problems of the paper, Garnet, and sparse ones
-- `changing`: any MDP with a change operator and change points
-- `change_operators`: how an MDP changes (new rewards, one pair, small steps, …)
+- `changes`: change operators (new rewards, one pair, small steps, …), and any MDP with one of them
 - `drift`: gradual changes
+- `contextual`: independent contexts, and rows of any concentration
+- `navigation`: problems in which an agent has to travel
 - `structured`, `applications`: problems with a structure
 
 `PROBLEMS` has the names that configuration files, the command line and Gymnasium know. To add a
@@ -18,19 +19,24 @@ from typing import Any, TypeVar
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Bernoulli, Beta, Deterministic
 from switchmdp.problems.applications import ad_placement, inventory, inventory_mdp
-from switchmdp.problems.change_operators import (
+from switchmdp.problems.changes import (
     HiddenImprovement,
     SmallSteps,
+    changing,
     everything,
+    garnet,
     mirrored,
     new_rewards,
     new_transitions,
     one_pair,
     permuted_actions,
+    random_changes,
 )
-from switchmdp.problems.changing import changing, garnet, random_changes
+from switchmdp.problems.contextual import concentrated_rows, contextual_bandit
 from switchmdp.problems.drift import Sinusoidal, drifting, gradual_drift, linear, random_walk
+from switchmdp.problems.navigation import deterministic_graph, far_bank, grid
 from switchmdp.problems.random import (
+    bursts,
     dirichlet_rows,
     even_change_points,
     garnet_mdp,
@@ -52,13 +58,13 @@ from switchmdp.problems.structured import (
 
 __all__ = [
     "CHOICES", "PROBLEMS", "HiddenImprovement", "Sinusoidal", "SmallSteps", "ad_placement",
-    "changing", "combination_lock", "dirichlet_rows", "drifting", "even_change_points",
-    "everything", "garnet", "garnet_mdp", "gradual_drift", "inventory", "inventory_mdp",
-    "is_problem_factory", "linear",
-    "lower_bound", "mirrored", "new_rewards", "new_transitions", "one_pair", "paper_change_points",
-    "perilous_counts", "perils_of_drift", "permuted_actions", "problem_factory", "random_changes",
-    "random_mdp", "random_sparse_mdp", "random_switching", "random_walk", "ring_with_shortcuts",
-    "riverswim", "riverswim_flips", "uniform_rows",
+    "bursts", "changing", "combination_lock", "concentrated_rows", "contextual_bandit",
+    "deterministic_graph", "dirichlet_rows", "drifting", "even_change_points", "everything",
+    "far_bank", "garnet", "garnet_mdp", "gradual_drift", "grid", "inventory", "inventory_mdp",
+    "is_problem_factory", "linear", "lower_bound", "mirrored", "new_rewards", "new_transitions",
+    "one_pair", "paper_change_points", "perilous_counts", "perils_of_drift", "permuted_actions",
+    "problem_factory", "random_changes", "random_mdp", "random_sparse_mdp", "random_switching",
+    "random_walk", "ring_with_shortcuts", "riverswim", "riverswim_flips", "uniform_rows",
 ]  # fmt: skip
 
 PROBLEMS: dict[str, Callable[..., Any]] = {
@@ -77,13 +83,22 @@ PROBLEMS: dict[str, Callable[..., Any]] = {
     "combination-lock": combination_lock,
     "ad-placement": ad_placement,
     "inventory": inventory,
+    "contextual-bandit": contextual_bandit,
+    "concentrated-rows": concentrated_rows,
+    "far-bank": far_bank,
+    "grid": grid,
+    "deterministic-graph": deterministic_graph,
 }
 
 # What a configuration file may say, by name, for the parameters that are functions or laws.
 CHOICES: dict[str, dict[str, Any]] = {
     "rows": {"dirichlet": dirichlet_rows, "uniform": uniform_rows},
     "law": {"bernoulli": Bernoulli, "deterministic": Deterministic, "beta": Beta},
-    "change_points": {"paper": paper_change_points, "even": even_change_points},
+    "change_points": {
+        "paper": paper_change_points,
+        "even": even_change_points,
+        "bursts": bursts,
+    },
     "how": {
         "everything": everything,
         "rewards": new_rewards,
@@ -103,6 +118,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 def problem_factory(function: F) -> F:
     """Mark a function that returns an `MDP` or a `SwitchingMDP` for use in configurations.
 
+    Parameters
+    ----------
+    function
+        A function that returns a problem.
+
+    Returns
+    -------
+    function
+        The same function, marked.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> from switchmdp.mdp import MDP
     >>> @problem_factory
     ... def swap(mean=0.5):
@@ -117,5 +149,16 @@ def problem_factory(function: F) -> F:
 
 
 def is_problem_factory(value: Any) -> bool:
-    """Whether a value is a function that was marked."""
+    """Whether a value is a function that was marked.
+
+    Parameters
+    ----------
+    value
+        Any object.
+
+    Returns
+    -------
+    bool
+        Whether `problem_factory` marked it.
+    """
     return callable(value) and getattr(value, "makes_problems", None) is True

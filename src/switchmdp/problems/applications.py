@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
-from switchmdp.problems.change_operators import at_most_one, exchange
-from switchmdp.problems.changing import switching
+from switchmdp.problems.changes import at_most_one, exchange, switching
 from switchmdp.problems.drift import moves, stacked
 from switchmdp.problems.random import When, even_change_points, generator, must_fit
 from switchmdp.validation import check_integer, check_not_negative, check_positive, is_number
@@ -55,6 +54,39 @@ def ad_placement(
     Rates c(g, a) are drawn uniformly between 0 and `best_rate`; `step` is the standard deviation of
     what two groups exchange at a move.
 
+    Parameters
+    ----------
+    n_ads
+        The number of ads.
+    groups
+        The number of groups of the audience.
+    fatigue
+        The share of clicks that is lost if an ad is shown twice in a row.
+    best_rate
+        The largest click rate.
+    step
+        The standard deviation of what two entries exchange at a move.
+    horizon
+        The number of steps of a run.
+    every
+        The number of steps between two moves; by default a thousandth of the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> problem = ad_placement(5, horizon=1000, every=100)
     >>> problem.at(1).successors(0, 3), problem.changes
     (([3], [1.0]), 9)
@@ -92,6 +124,45 @@ def inventory(
 ) -> SwitchingMDP:  # fmt: skip
     """Choose how much to order; sales are lost, and each change draws a new mean demand.
 
+    Parameters
+    ----------
+    capacity
+        The most units in stock.
+    largest_order
+        The most units that can be ordered at a time.
+    demand
+        The smallest and the largest mean demand.
+    price
+        What a sold unit earns.
+    cost
+        What an ordered unit costs.
+    holding
+        What a unit in stock costs per step.
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+    cycle
+        After how many configurations the first one returns; by default it never does.
+    change_points
+        When: a list of change points, or a function of the number of changes and the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> problem = inventory(capacity=3, largest_order=2, changes=1, horizon=1000)
     >>> problem.n_states, problem.n_actions
     (4, 3)
@@ -116,6 +187,35 @@ def inventory_mdp(
 ) -> MDP:  # fmt: skip
     """The inventory with a fixed mean demand.
 
+    Parameters
+    ----------
+    capacity
+        The most units in stock.
+    largest_order
+        The most units that can be ordered at a time.
+    demand
+        The mean demand.
+    price
+        What a sold unit earns.
+    cost
+        What an ordered unit costs.
+    holding
+        What a unit in stock costs per step.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> inventory_mdp(1, 1, demand=math.log(2)).successors(1, 0)
     ([0, 1], [0.5, 0.5])
     """

@@ -8,7 +8,7 @@ Rows move every `every` steps (default: a thousandth of the horizon), before ste
 **Gradual drift** leads from M_0 to M_1, the result of a change operator. After a share x of the
 time the problem is (1 - path(x)) M_0 + path(x) M_1. The path is linear, or a sine wave.
 **Random walk**: every row performs a random walk on the simplex and every mean one in [0, 1], as in
-`change_operators.SmallSteps`. The walk preserves uniform laws, so at any time the problem looks
+`SmallSteps`. The walk preserves uniform laws, so at any time the problem looks
 like a random MDP.
 """
 
@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter, InvalidProblem
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
-from switchmdp.problems.change_operators import at_most_one, everything, exchange, step_within
-from switchmdp.problems.changing import How, changing
+from switchmdp.problems.changes import How, at_most_one, changing, everything, exchange, step_within
 from switchmdp.problems.random import MOST_CHANGES, must_fit, random_mdp
 from switchmdp.validation import check_integer, check_positive, is_number
 
@@ -36,6 +35,18 @@ Path = Callable[[float], float]
 def linear(share: float) -> float:
     """A linear path.
 
+    Parameters
+    ----------
+    share
+        The share of the time that has passed.
+
+    Returns
+    -------
+    float
+        The position on the path.
+
+    Examples
+    --------
     >>> linear(0.25)
     0.25
     """
@@ -46,6 +57,18 @@ def linear(share: float) -> float:
 class Sinusoidal:
     """A path that returns to its start `cycles` times: (1 - cos 2π·cycles·x)/2.
 
+    Parameters
+    ----------
+    cycles
+        How often the path returns to its start.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> Sinusoidal(cycles=2)(0.25)
     1.0
     """
@@ -65,6 +88,39 @@ def gradual_drift(
 ) -> SwitchingMDP:  # fmt: skip
     """A random MDP that gradually becomes another one, along a path.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    how
+        How: a change operator, such as `new_rewards` or `SmallSteps(0.1)`.
+    path
+        A function from [0, 1] to [0, 1], such as `linear` or `Sinusoidal(cycles=2)`.
+    horizon
+        The number of steps of a run.
+    every
+        The number of steps between two moves; by default a thousandth of the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    NotCommunicating
+        If some states cannot reach each other.
+
+    Examples
+    --------
     >>> from switchmdp.planning import variations
     >>> from switchmdp.problems import new_rewards
     >>> drift = gradual_drift(how=new_rewards, horizon=1000, every=100)
@@ -82,6 +138,35 @@ def drifting(
 ) -> SwitchingMDP:
     """One MDP that becomes another along a path, a function from [0, 1] to [0, 1].
 
+    Parameters
+    ----------
+    first
+        The MDP at the start.
+    last
+        The MDP at the end.
+    path
+        A function from [0, 1] to [0, 1], such as `linear` or `Sinusoidal(cycles=2)`.
+    horizon
+        The number of steps of a run.
+    every
+        The number of steps between two moves; by default a thousandth of the horizon.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    InvalidProblem
+        If the two differ in their states, actions or reward laws.
+    NotCommunicating
+        If some states cannot reach each other.
+
+    Examples
+    --------
     >>> from switchmdp.problems import riverswim
     >>> drifting(riverswim(), riverswim(), horizon=1000, every=250).changes
     3
@@ -113,6 +198,37 @@ def random_walk(
     `step` is the standard deviation of what two successors of a row exchange at a move,
     `reward_step` that of a mean's move.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    step
+        The standard deviation of what two entries exchange at a move.
+    reward_step
+        The standard deviation of the move of a mean reward.
+    horizon
+        The number of steps of a run.
+    every
+        The number of steps between two moves; by default a thousandth of the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> random_walk(step=0.0, horizon=10_000, every=1000, seed=1).changes
     9
     """

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
+from switchmdp.mdp.parse import Entries
 from switchmdp.validation import check_integer
 
 MOST_ENTRIES = 2 * 10**7  # probabilities of one problem: building it takes about a gigabyte
@@ -36,6 +37,22 @@ When = Callable[[int, int], list[int]] | list[int]
 def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
     """Rows uniform on the simplex.
 
+    Parameters
+    ----------
+    rng
+        The random generator.
+    n_rows
+        The number of rows.
+    width
+        The number of entries of a row.
+
+    Returns
+    -------
+    numpy.ndarray
+        One distribution per row.
+
+    Examples
+    --------
     >>> dirichlet_rows(np.random.default_rng(0), 2, 3).sum(axis=1).round(12).tolist()
     [1.0, 1.0]
     """
@@ -45,6 +62,22 @@ def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray
 def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
     """Rows of uniform numbers, normalised: nearer to the simplex's centre.
 
+    Parameters
+    ----------
+    rng
+        The random generator.
+    n_rows
+        The number of rows.
+    width
+        The number of entries of a row.
+
+    Returns
+    -------
+    numpy.ndarray
+        One distribution per row.
+
+    Examples
+    --------
     >>> uniform_rows(np.random.default_rng(0), 2, 3).sum(axis=1).round(12).tolist()
     [1.0, 1.0]
     """
@@ -56,6 +89,25 @@ def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[n
 def paper_change_points(changes: int, horizon: int) -> list[int]:
     """A change every ⌈T/l⌉ steps, as printed in the paper; the last one at T or later.
 
+    Parameters
+    ----------
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+
+    Returns
+    -------
+    list of int
+        The change points.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> paper_change_points(2, 100_000), paper_change_points(3, 100_000)
     ([50000, 100000], [33334, 66668, 100002])
     """
@@ -67,11 +119,64 @@ def paper_change_points(changes: int, horizon: int) -> list[int]:
 def even_change_points(changes: int, horizon: int) -> list[int]:
     """Changes that cut the horizon into l + 1 segments of nearly equal length.
 
+    Parameters
+    ----------
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+
+    Returns
+    -------
+    list of int
+        The change points.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> even_change_points(1, 100_000)
     [50001]
     """
     changes, horizon = check_integer("changes", changes, 0), check_integer("horizon", horizon, 1)
     return [1 + i * horizon // (changes + 1) for i in range(1, changes + 1)]
+
+
+def bursts(changes: int, horizon: int) -> list[int]:
+    """Changes in pairs: evenly spaced bursts, each of which ends after a fiftieth of the horizon.
+
+    With `cycle=2`, a problem leaves its usual configuration for a short time, again and again. If
+    the number of changes is odd, the last burst does not end.
+
+    Parameters
+    ----------
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+
+    Returns
+    -------
+    list of int
+        The change points.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> bursts(4, 1000)
+    [334, 354, 667, 687]
+    """
+    changes, horizon = check_integer("changes", changes, 0), check_integer("horizon", horizon, 1)
+    starts = even_change_points(-(-changes // 2), horizon)
+    length = max(1, min(horizon // 50, horizon // (2 * len(starts) + 1)))
+    return [start + shift for start in starts for shift in (0, length)][:changes]
 
 
 def random_mdp(
@@ -80,6 +185,31 @@ def random_mdp(
 ) -> MDP:  # fmt: skip
     """A dense random MDP: every transition is possible.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    seed
+        The seed of all that is drawn.
+    rows
+        The law of the transition rows: `dirichlet_rows`, `uniform_rows`, or a function like them.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> random_mdp(5, 3, seed=0)
     MDP(5 states, 3 actions, 75 transitions, Bernoulli())
     """
@@ -104,6 +234,42 @@ def random_switching(
 ) -> SwitchingMDP:  # fmt: skip
     """The paper's experiment: `changes` independent random MDPs after the first.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+    seed
+        The seed of all that is drawn.
+    rows
+        The law of the transition rows: `dirichlet_rows`, `uniform_rows`, or a function like them.
+    law
+        The reward law; Bernoulli by default.
+    change_points
+        When: a list of change points, or a function of the number of changes and the horizon.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Gajane, Ortner, Auer (2018): A sliding-window algorithm for Markov decision processes with
+    arbitrarily changing rewards and transitions.
+
+    Examples
+    --------
     >>> random_switching(changes=2, horizon=100_000, seed=0).change_points.tolist()
     [50000, 100000]
     """
@@ -121,6 +287,31 @@ def random_sparse_mdp(
 ) -> MDP:  # fmt: skip
     """Each pair has this many random successors, one of them on a ring, so that all connect.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    successors
+        The number of successors of each state-action pair.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> random_sparse_mdp(1000, 4, 10, seed=0).n_states
     1000
     """
@@ -139,6 +330,35 @@ def garnet_mdp(
 ) -> MDP:  # fmt: skip
     """One communicating Garnet(S, A, b).
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    n_actions
+        The number of actions of each state.
+    successors
+        The number of successors of each state-action pair.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Archibald, McKinnon, Thomas (1995): On the generation of Markov decision processes.
+
+    Examples
+    --------
     >>> garnet_mdp(10, 2, 3, seed=0)
     MDP(10 states, 2 actions, 60 transitions, Bernoulli())
     """
@@ -169,15 +389,10 @@ def _sparse_mdp(
     rng: np.random.Generator, targets: NDArray[np.int64], n_actions: int, law: RewardLaw | None
 ) -> MDP:
     """An MDP whose pairs have these successors; rows and mean rewards are drawn."""
-    from scipy.sparse import csr_array
-
     n_pairs, width = targets.shape
-    n_states = n_pairs // n_actions
     probabilities = rng.dirichlet(np.ones(width), n_pairs)
-    ends = np.arange(0, n_pairs * width + 1, width)
-    entries = (probabilities.ravel(), targets.ravel(), ends)
-    transitions = csr_array(entries, (n_pairs, n_states))
-    return MDP(transitions, rng.random((n_states, n_actions)), law=law)
+    entries = Entries(np.repeat(np.arange(n_pairs), width), targets.ravel(), probabilities.ravel())
+    return MDP(entries, rng.random((n_pairs // n_actions, n_actions)), law=law)
 
 
 def generator(seed: int | SeedSequence) -> np.random.Generator:

@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP, RewardLaw, SwitchingMDP
-from switchmdp.problems.change_operators import mirrored, permuted_actions
-from switchmdp.problems.changing import How, changing, switching
+from switchmdp.mdp.parse import Entries
+from switchmdp.problems.changes import How, changing, mirrored, permuted_actions, switching
 from switchmdp.problems.drift import moves
 from switchmdp.problems.random import When, even_change_points, generator, must_fit
 from switchmdp.validation import check_integer, check_probability, is_number
@@ -63,6 +63,30 @@ def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     .05 / .6 / .35 back, stay, forward inside, .4 back and .6 stay at the right end. Rewards: .005
     for left at the left end, 1 for right at the right end.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Strehl, Littman (2008): An analysis of model-based interval estimation for Markov decision
+    processes.
+
+    Examples
+    --------
     >>> from switchmdp.planning import optimal_gain
     >>> round(optimal_gain(riverswim()).gain, 4)
     0.4286
@@ -90,6 +114,37 @@ def riverswim_flips(
     With the reversed current the large reward is at the left end. The next change reverses it
     again.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    how
+        How: a change operator, such as `new_rewards` or `SmallSteps(0.1)`.
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+    cycle
+        After how many configurations the first one returns; by default it never does.
+    change_points
+        When: a list of change points, or a function of the number of changes and the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> problem = riverswim_flips(changes=1, horizon=1000)
     >>> problem.at(501).successors(5, 0), problem.at(501).successors(2, 1)
     (([4, 5], [0.6, 0.4]), ([3], [1.0]))
@@ -109,11 +164,32 @@ def ring_with_shortcuts(
     lead to random states, so that few steps suffice to reach any state. Mean rewards are uniform on
     [0, 1].
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    seed
+        The seed of all that is drawn.
+    slip
+        The probability that an action fails.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    MDP
+        The MDP.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> ring_with_shortcuts(1000).n_actions
     4
     """
-    from scipy.sparse import csr_array
-
     n = check_integer("n_states", n_states, 2, 10**6)
     slip = check_probability("slip", slip)
     rng = generator(seed)
@@ -123,9 +199,8 @@ def ring_with_shortcuts(
     rows = np.concatenate([pairs, pairs])
     columns = np.concatenate([targets.ravel(), np.repeat(here, 4)])
     values = np.concatenate([np.full(4 * n, 1.0 - slip), np.full(4 * n, slip)])
-    transitions = csr_array((values, (rows, columns)), (4 * n, n))
     names = ("on", "back", "jump", "leap")
-    return MDP(transitions, rng.random((n, 4)), law=law, action_labels=names)
+    return MDP(Entries(rows, columns, values), rng.random((n, 4)), law=law, action_labels=names)
 
 
 def combination_lock(
@@ -135,6 +210,39 @@ def combination_lock(
 ) -> SwitchingMDP:  # fmt: skip
     """A lock that opens after `length` correct actions in a row; a change sets a new combination.
 
+    Parameters
+    ----------
+    length
+        The number of correct actions that open the lock.
+    n_actions
+        The number of actions of each state.
+    slip
+        The probability that a correct action fails.
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+    cycle
+        After how many configurations the first one returns; by default it never does.
+    change_points
+        When: a list of change points, or a function of the number of changes and the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> from switchmdp.planning import optimal_gains
     >>> optimal_gains(combination_lock(4, slip=0.0, changes=1, horizon=1000)).round(9).tolist()
     [0.25, 0.25]
@@ -178,6 +286,43 @@ def lower_bound(
 ) -> SwitchingMDP:  # fmt: skip
     """The two-state lower-bound instance; `advantage` is ε; a change moves the good action.
 
+    Parameters
+    ----------
+    n_actions
+        The number of actions of each state.
+    diameter
+        The diameter D, above 1.
+    advantage
+        ε: by how much the good action is more likely to leave state 0.
+    changes
+        The number of changes.
+    horizon
+        The number of steps of a run.
+    cycle
+        After how many configurations the first one returns; by default it never does.
+    change_points
+        When: a list of change points, or a function of the number of changes and the horizon.
+    seed
+        The seed of all that is drawn.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> from switchmdp.planning import optimal_gains
     >>> optimal_gains(lower_bound(changes=1, horizon=1000)).round(9).tolist()
     [0.6, 0.6]
@@ -215,6 +360,32 @@ def perils_of_drift(
 ) -> SwitchingMDP:
     """Two states; the actions that stay and cross are swapped every quarter of a window.
 
+    Parameters
+    ----------
+    window
+        W: four times the number of steps between two changes.
+    horizon
+        The number of steps of a run.
+    law
+        The reward law; Bernoulli by default.
+
+    Returns
+    -------
+    SwitchingMDP
+        The problem.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Cheung, Simchi-Levi, Zhu (2020): Reinforcement learning for non-stationary Markov decision
+    processes: the blessing of (more) optimism.
+
+    Examples
+    --------
     >>> problem = perils_of_drift(window=8, horizon=8)
     >>> [mdp.successors(0, 0)[0] for mdp in problem.configurations()]
     [[0], [1], [0], [1]]
@@ -230,6 +401,28 @@ def perils_of_drift(
 def perilous_counts(window: int) -> NDArray[np.int64]:
     """The transitions N(s, a, s') in a window of the data described in the module's docstring.
 
+    Parameters
+    ----------
+    window
+        W: a multiple of 4.
+
+    Returns
+    -------
+    numpy.ndarray
+        The (2, 2, 2) array of counts.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Cheung, Simchi-Levi, Zhu (2020): Reinforcement learning for non-stationary Markov decision
+    processes: the blessing of (more) optimism.
+
+    Examples
+    --------
     >>> perilous_counts(1000).tolist()
     [[[250, 1], [249, 0]], [[1, 250], [0, 249]]]
     """

@@ -30,11 +30,10 @@ Means come with 95 % bootstrap intervals over problems. Figures and the page nee
 Parquet needs the extra `parquet`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from switchmdp.reports.claims import Verdict, judge_all
 from switchmdp.reports.curves import regret_by_parameter
-from switchmdp.reports.export import export_tables
 from switchmdp.reports.figures import (
     Panel,
     distribution_figure,
@@ -57,12 +56,21 @@ from switchmdp.reports.measures import (
     regret_band,
     segment_regret,
 )
+from switchmdp.reports.page import Table
 from switchmdp.reports.report import summary, write_report, write_tables
 from switchmdp.reports.resampling import Band, Interval
-from switchmdp.reports.tables import Table, summary_table
+from switchmdp.reports.tables import Verdict, judge_all, summary_table
 
 if TYPE_CHECKING:
+    from switchmdp.reports.export import export_tables
     from switchmdp.reports.leaderboard import Leaderboard, write_leaderboard
+
+# Imported when first used: a report does not need them.
+_LAZY = {
+    "export_tables": "export",
+    "Leaderboard": "leaderboard",
+    "write_leaderboard": "leaderboard",
+}
 
 __all__ = [
     "Adaptation", "Band", "Detection", "Interval", "Leaderboard", "Panel", "Table", "Verdict",
@@ -75,9 +83,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The leaderboard, which imports what runs experiments, and which a report does not need."""
-    if name in ("Leaderboard", "write_leaderboard"):
-        from switchmdp.reports import leaderboard
-
-        return getattr(leaderboard, name)
+    if name in _LAZY:
+        return getattr(import_module(f"switchmdp.reports.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,14 +25,17 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.layout import expand
+from switchmdp.experiments.parameters import accepts
 from switchmdp.experiments.plan import Entries, make_plan, problem_seed
-from switchmdp.experiments.spec import AgentSpec, ProblemSpec, accepts, parse
+from switchmdp.experiments.results import expand
+from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
 from switchmdp.reports.curves import regret_panel
+from switchmdp.reports.export import table_columns
+from switchmdp.reports.page import Table
+from switchmdp.reports.present import to_dataframe
 from switchmdp.reports.report import write_report
-from switchmdp.reports.tables import Table
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
@@ -53,6 +56,42 @@ class Comparison:
     def figure(self) -> Any:
         """Mean regret over time with 95 % bands over problems (extra `plot`)."""
         return figures.regret_figure([regret_panel(s) for s in self.results.settings.values()])
+
+    def plot(self) -> Any:
+        """Draw mean regret over time with 95 % bands over problems (extra `plot`).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure, one panel for each setting.
+        """
+        return self.figure
+
+    def to_dataframe(self, table: str = "runs", library: str | None = None) -> Any:
+        """The results as a data frame.
+
+        Parameters
+        ----------
+        table
+            `"runs"` has one row for each run, `"regret"` one for each run and point of the grid.
+        library
+            `"pandas"`, `"polars"` or `"pyarrow"`; by default the first of them that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Setting, agent, problem, and what was measured.
+
+        Raises
+        ------
+        InvalidParameter
+            If `table` is neither of the two.
+        MissingExtra
+            If the library is not installed.
+        """
+        if table not in ("runs", "regret"):
+            raise InvalidParameter("table", table, "'runs' or 'regret'")
+        return to_dataframe(table_columns(self.results, table), library=library)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write figures, tables and the page; returns the page."""

@@ -30,6 +30,7 @@ from switchmdp.reports.measures import (
     regret_band,
     regret_curves,
 )
+from switchmdp.reports.page import Chart
 from switchmdp.reports.resampling import (
     Band,
     Floats,
@@ -39,7 +40,6 @@ from switchmdp.reports.resampling import (
     intervals,
 )
 
-Chart = dict[str, Any]
 MOST_POINTS, FEWEST_POINTS = 240, 40  # per curve
 MOST_NUMBERS = 75_000  # in all regret charts of a page, which keeps it well below a megabyte
 MOST_CHANGES = 40  # change points that are marked

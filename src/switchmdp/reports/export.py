@@ -79,6 +79,64 @@ def export_tables(
     return paths
 
 
+def table_columns(results: Results, table: str) -> dict[str, NDArray[Any]]:
+    """A whole table in memory, as one array for each column.
+
+    Parameters
+    ----------
+    results
+        What `experiments.load_results` returns, or `sm.compare(...).results`.
+    table
+        `"regret"` or `"runs"`.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        The columns by name.
+
+    Examples
+    --------
+    >>> list(table_columns(Results("Nothing yet", 0.1, {}), "regret"))
+    ['setting', 'agent', 'problem', 't', 'regret', 'pseudo_regret']
+    """
+    kinds, blocks = TABLES[table]
+    parts: dict[str, list[Any]] = {name: [] for name in kinds}
+    for block in blocks(results):
+        size = next(len(column) for column in block if not isinstance(column, str))
+        for name, column in zip(kinds, block, strict=True):
+            parts[name].append([column] * size if isinstance(column, str) else column)
+    return {name: np.concatenate(columns or [[]]) for name, columns in parts.items()}
+
+
+def write_table(path: str | os.PathLike[str], kinds: Kinds, blocks: Iterable[Block]) -> None:
+    """Write one table atomically. The format is that of the file's name: .csv or .parquet.
+
+    Args:
+        path: the file.
+        kinds: the type of each column: name, text, number, count, counts or flag.
+        blocks: parts of the table, each with one value per column or one per row.
+
+    Raises:
+        InvalidParameter: the name of the file has another ending.
+        MissingExtra: Parquet is not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "table.csv")
+    ...     write_table(path, {"t": "count", "agent": "name"}, [([1, 2], "UCRL2")])
+    ...     path.read_text()
+    't,agent\\n1,UCRL2\\n2,UCRL2\\n'
+    """
+    ending = Path(path).suffix.removeprefix(".")
+    if ending not in _WRITERS:
+        allowed = f"a file that ends in .{' or .'.join(_WRITERS)}"
+        raise InvalidParameter("path", str(path), allowed)
+    if ending == "parquet":
+        _pyarrow()  # raise MissingExtra before anything is written
+    with replacing(path) as file:
+        _WRITERS[ending](file, kinds, blocks)
+
+
 # Tables ------------------------------------------------------------------------------------------
 
 

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.reports.page import UNKNOWN
 from switchmdp.reports.resampling import Band
-from switchmdp.reports.tables import UNKNOWN
 from switchmdp.storage import save_bytes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
     >>> figure.axes[0].get_title()
     'one'
     """
-    figure, axes = _panels([panel.title for panel in panels], ylabel, PANEL_HEIGHT)
+    figure, axes = make_panels([panel.title for panel in panels], ylabel, PANEL_HEIGHT)
     looks = _looks(panel.curves for panel in panels)
     lines: dict[str, Artist] = {}
     changes: list[Artist] = []
@@ -159,7 +159,7 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
         _begin_at_zero(axis, panel)
         _mark(axis, panel.marks)
     entries = [(name, lines[name]) for name in looks]
-    return _with_legend(figure, entries + [("change point", line) for line in changes[:1]])
+    return add_legend(figure, entries + [("change point", line) for line in changes[:1]])
 
 
 @own_style()
@@ -187,7 +187,7 @@ def parameter_figure(
     >>> figure.axes[0].get_xlabel()
     'window'
     """
-    figure, axes = _panels([panel.title for panel in panels], ylabel, PANEL_HEIGHT)
+    figure, axes = make_panels([panel.title for panel in panels], ylabel, PANEL_HEIGHT)
     looks = _looks(panel.curves for panel in panels)
     lines: dict[str, Artist] = {}
     for axis, panel in zip(axes, panels, strict=True):
@@ -202,7 +202,7 @@ def parameter_figure(
         axis.set_xlabel(xlabel)
         _begin_at_zero(axis, panel)
         _mark(axis, marked)
-    return _with_legend(figure, [(name, lines[name]) for name in looks])
+    return add_legend(figure, [(name, lines[name]) for name in looks])
 
 
 @own_style()
@@ -227,7 +227,7 @@ def distribution_figure(
         [0.0, *heights]
     )  # lower edges of the rows, in inches; a row is as high as its name
     rows = dict(zip(looks, feet[1:] - heights / 2, strict=True))
-    figure, axes = _panels([title for title, _ in panels], "", 0.7 + feet[-1])
+    figure, axes = make_panels([title for title, _ in panels], "", 0.7 + feet[-1])
     for axis, (_, quantiles) in zip(axes, panels, strict=True):
         for name, (lowest, low, middle, high, highest) in quantiles.items():
             colour = looks[name][0]
@@ -245,7 +245,7 @@ def distribution_figure(
     (dot,) = axes[0].plot([], [], "o", mfc="white", mec="0.4")
     (thick,) = axes[0].plot([], [], lw=6, color="0.4", solid_capstyle="butt")
     (thin,) = axes[0].plot([], [], lw=1.2, color="0.4")
-    return _with_legend(figure, [("median", dot), ("25–75 %", thick), ("5–95 %", thin)])
+    return add_legend(figure, [("median", dot), ("25–75 %", thick), ("5–95 %", thin)])
 
 
 @own_style()
@@ -266,7 +266,7 @@ def heat_map(columns: Sequence[str], rows: Mapping[str, Sequence[float]], *, lab
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
     low, high = min(low, 1.0), max(high, 10.0)
-    figure, (axis,) = _panels([""], "", 1.0)
+    figure, (axis,) = make_panels([""], "", 1.0)
     names = [_wrapped(name, 1.9, TEXT) for name in rows]
     heads = [_wrapped(name, 2.2, TEXT) for name in columns]
     figure.set_size_inches(3.2 + CELL_WIDTH * len(columns), 2.1 + CELL_HEIGHT * len(rows))
@@ -364,7 +364,7 @@ def _figure_class() -> type[Figure]:
     return NotebookFigure
 
 
-def _panels(titles: Sequence[str], ylabel: str, height: float) -> tuple[Figure, list[Axes]]:
+def make_panels(titles: Sequence[str], ylabel: str, height: float) -> tuple[Figure, list[Axes]]:
     """Create a figure with one panel per title, in rows of up to three panels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -420,7 +420,7 @@ def _mark(axis: Axes, marks: Mapping[str, float]) -> None:
     axis.set_title(axis.get_title(), pad=6 + LINE * len(taken))
 
 
-def _with_legend(figure: Figure, entries: Sequence[tuple[str, Artist]]) -> Figure:
+def add_legend(figure: Figure, entries: Sequence[tuple[str, Artist]]) -> Figure:
     """Add a legend below the panels, in as many columns as fit; panels keep their height."""
     n = len(entries)
     width, height = (float(inches) for inches in figure.get_size_inches())

@@ -20,7 +20,17 @@ from switchmdp.experiments.leaderboard import Standing, Suite
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import figures, ranking
 from switchmdp.reports.curves import regret_panel
-from switchmdp.reports.page import Block, Page, Picture, Section, write_page
+from switchmdp.reports.page import (
+    UNKNOWN,
+    Block,
+    Page,
+    Picture,
+    Section,
+    Table,
+    count,
+    number,
+    write_page,
+)
 from switchmdp.reports.ranking import Place, setting_of, yardstick
 from switchmdp.reports.report import (
     HOW_TO_READ,
@@ -29,7 +39,6 @@ from switchmdp.reports.report import (
     setting_section,
     write_markdown,
 )
-from switchmdp.reports.tables import UNKNOWN, Table, count, number
 
 BEST_SHOWN = 6  # agents whose curves are drawn in a row, besides ours and the yardstick
 LABEL = "regret relative to the yardstick"
@@ -149,7 +158,7 @@ def _method(leaderboard: Leaderboard) -> list[str]:
         suite.note,
         f"{len(suite.contenders)} agents, {rows} rows of problems"
         + (f", of which {complete} are complete." if complete < rows else "."),
-        "If an agent has a free parameter, its value is chosen separately for each row, by mean "
+        "If an agent has free parameters, their values are chosen separately for each row, by mean "
         f"pseudo-regret on {suite.tuning_problems} problems (seed {suite.tuning_seed}), and then "
         f"fixed. The reported regret is measured on {suite.problems} other problems (seed "
         f"{suite.seed}).",

@@ -1,35 +1,210 @@
-"""One HTML page made of sections: self-contained, interactive and printable.
+"""How a report is written: numbers as text, tables, and pages made of sections.
 
-A page is a list of sections, and a section a list of blocks: prose, facts, tables, charts, a
-picture, claims, code. The template has one macro per class of blocks; `report` and `leaderboard`
-decide what a page says.
+A cell of a table may hold any text, including names from a configuration file. Characters that
+cannot be printed (line breaks, control characters) become spaces, and characters with a meaning in
+Markdown or HTML are escaped.
 
-This is the only module that imports Jinja2 (extra `plot`). The template escapes all text. The data
-of the charts is embedded as JSON without any character that could end its element. The page's
-content security policy allows only the two embedded scripts, identified by their hashes, and no
-network access. The same content gives the same bytes.
+A page is self-contained, interactive and printable. It is a list of sections, and a section a list
+of blocks: prose, facts, tables, charts, a picture, claims, code. The template has one macro per
+class of blocks; `report` and `leaderboard` decide what a page says. This is the only module that
+imports Jinja2 (extra `plot`) and, besides the command line, rich. The template escapes all text.
+The data of the charts is embedded as JSON without any character that could end its element. The
+page's content security policy allows only the two embedded scripts, identified by their hashes, and
+no network access. The same content gives the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+from rich.box import Box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
 
 from switchmdp.errors import MissingExtra
-from switchmdp.reports.claims import Sentence
-from switchmdp.reports.curves import Chart
-from switchmdp.reports.tables import Table
+from switchmdp.reports.resampling import Interval
 from switchmdp.storage import save_bytes
 
+UNKNOWN = "–"
+WIDEST = 44  # characters per line of a cell
+RULED = Box("    \n    \n -- \n" + 5 * "    \n", ascii=True)  # only a rule below the header
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
 STYLES = ("uPlot.min.css", "page.css")
+Item = TypeVar("Item")
+Chart = dict[str, Any]  # an interactive chart, as described in `curves`
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+def number(x: float) -> str:
+    """Format a number with three significant digits, or with all digits of its integer part.
+
+    >>> [number(x) for x in (12_539.4, 53.94, 0.5, -1.0, 4e-7, 0.0)]
+    ['12 539', '53.9', '0.500', '-1.00', '4.00e-07', '0']
+    >>> [number(x) for x in (7, 1_000_000, float("inf"), float("nan"))]
+    ['7', '1 000 000', '∞', '–']
+    """
+    if math.isnan(x):
+        return UNKNOWN
+    if math.isinf(x):
+        return "∞" if x > 0 else "-∞"
+    if isinstance(x, int) or abs(x) >= 999.5 or x == 0:
+        return f"{x + 0:,.0f}".replace(",", " ")
+    rounded = float(f"{x:.3g}")
+    exponent = math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.2e}" if exponent < -4 else f"{rounded:.{max(0, 2 - exponent)}f}"
+
+
+def steps(n: float) -> str:
+    """Format a number of steps as a whole number; it may be infinite or unknown.
+
+    >>> steps(99.0), steps(float("inf")), steps(float("nan"))
+    ('99', '∞', '–')
+    """
+    return number(int(n) if math.isfinite(n) else n)
+
+
+def value(parameter: float) -> str:
+    """Format the value of a parameter.
+
+    >>> value(2000.0), value(0.05)
+    ('2 000', '0.05')
+    """
+    return number(int(parameter)) if float(parameter).is_integer() else f"{parameter:g}"
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage.
+
+    >>> percent(0.1234), percent(1.0), percent(float("nan"))
+    ('12.3 %', '100.0 %', '–')
+    """
+    return UNKNOWN if math.isnan(share) else f"{round(100 * share, 1) + 0.0:.1f} %"
+
+
+def with_interval(interval: Interval) -> str:
+    """Format an estimate with its 95 % interval.
+
+    >>> with_interval(Interval(12_539.0, 12_001.0, 13_000.0))
+    '12 539 (12 001 … 13 000)'
+    """
+    if math.isnan(interval.middle):
+        return UNKNOWN
+    return f"{number(interval.middle)} ({number(interval.low)} … {number(interval.high)})"
+
+
+def count(n: int, noun: str) -> str:
+    """Format a count with its noun.
+
+    >>> count(1, "problem"), count(2000, "problem")
+    ('1 problem', '2 000 problems')
+    """
+    return f"{number(n)} {noun}" if n == 1 else f"{number(n)} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Replace characters that cannot be printed, such as line breaks, by spaces.
+
+    >>> printable("two\\nlines")
+    'two lines'
+    """
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+# Tables as text and Markdown ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, named columns, rows of text cells, and a note.
+
+    >>> table = Table("Sizes", ("name", "size"), (("pin", "7"), ("house", "12 000")), "In mm.")
+    >>> print(table.text())
+    Sizes
+    <BLANKLINE>
+    name     size
+    -------------
+    pin         7
+    house  12 000
+    <BLANKLINE>
+    In mm.
+    >>> print(table.markdown())
+    **Sizes**
+    <BLANKLINE>
+    | name | size |
+    | --- | ---: |
+    | pin | 7 |
+    | house | 12 000 |
+    <BLANKLINE>
+    In mm.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls, title: str, items: Iterable[Item], columns: Mapping[str, Callable[[Item], str]],
+        note: str = "",
+    ) -> Table:  # fmt: skip
+        """Return a table with one row per item; each column computes its cell from the item."""
+        rows = tuple(tuple(cell(item) for cell in columns.values()) for item in items)
+        return cls(title, tuple(columns), rows, note)
+
+    def text(self) -> str:
+        """Return the table as aligned plain text for a terminal."""
+        long = any(len(cell) > WIDEST for row in self.rows for cell in row)
+        grid = Grid(
+            box=RULED, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), show_lines=long,
+            header_style="",
+        )  # fmt: skip
+        for name, numeric in zip(self.columns, self.numeric, strict=True):
+            side: Literal["right", "left"] = "right" if numeric else "left"
+            grid.add_column(Text(printable(name)), justify=side, max_width=WIDEST, overflow="fold")
+        for row in self.rows:
+            grid.add_row(*(Text(printable(cell)) for cell in row))
+        console = Console(width=10**6, color_system=None)
+        with console.capture() as drawn:
+            console.print(grid)
+        lines = [line.rstrip() for line in drawn.get().splitlines()]
+        parts = [printable(self.title), "\n".join(lines), printable(self.note)]
+        return "\n\n".join(part for part in parts if part)
+
+    def markdown(self) -> str:
+        """Return the table as GitHub-flavoured Markdown."""
+        rules = ["---:" if numeric else "---" for numeric in self.numeric]
+        rows = [[_escaped(cell) for cell in row] for row in (self.columns, *self.rows)]
+        lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
+        parts = [f"**{_escaped(self.title)}**", "\n".join(lines), _escaped(self.note)]
+        return "\n\n".join(part for part in parts if part)
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column, whether it holds numbers, which are aligned to the right."""
+        columns = zip(*self.rows, strict=True) if self.rows else [("",)] * len(self.columns)
+        return [all(cell[:1] in {*"0123456789-∞", UNKNOWN} for cell in col) for col in columns]
+
+
+def _escaped(text: str) -> str:
+    safe = html.escape(printable(text), quote=False)
+    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in safe)
+
+
+# Pages -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -66,7 +241,7 @@ class Picture:
 class Claims:
     """Quoted sentences with their verdicts."""
 
-    sentences: Sequence[Sentence]
+    sentences: Sequence[Any]  # `tables.Sentence`s
 
 
 @dataclass(frozen=True)

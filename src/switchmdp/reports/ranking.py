@@ -33,19 +33,18 @@ import numpy as np
 from switchmdp.experiments.leaderboard import Contender, Standing, Suite, trials
 from switchmdp.experiments.results import Setting
 from switchmdp.reports import measures
-from switchmdp.reports.resampling import Interval
-from switchmdp.reports.tables import (
+from switchmdp.reports.page import (
     UNKNOWN,
     Table,
     count,
     number,
     percent,
-    ranked_agents,
-    starred,
     steps,
     value,
     with_interval,
 )
+from switchmdp.reports.resampling import Interval
+from switchmdp.reports.tables import ranked_agents, starred
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def yardstick(suite: Suite, standing: Standing) -> str:
     candidates = {
         one.name
         for one in suite.contenders_of(standing.row)
-        if (not one.told and not one.ours if drifts else one.told)
+        if (not one.told and not one.ours if drifts else one.told and one.yardstick)
     }
     return next((name for name in _completed(setting_of(standing)) if name in candidates), "")
 
@@ -156,12 +155,9 @@ def best_rival(suite: Suite) -> str:
 def row_table(suite: Suite, standing: Standing, ranking: Sequence[Place]) -> Table:
     """Return one row of the suite: every contender, in order of mean regret."""
     row, setting = standing.row, setting_of(standing)
-    parameters = _tuned_parameters(suite)
 
     def chosen(place: Place) -> str:
-        if place.name not in standing.choices:
-            return ""
-        return f"{parameters[place.name]} {value(standing.choices[place.name])}"
+        return _values(standing.choices.get(place.name, {}))
 
     def steps_to_adapt(place: Place) -> str:
         """Return the median over all changes of all problems; ∞ if the agent never adapts."""
@@ -195,6 +191,8 @@ def row_table(suite: Suite, standing: Standing, ranking: Sequence[Place]) -> Tab
     reasons: dict[str, list[str]] = {}
     for name, reason in suite.left_out(row).items():
         reasons.setdefault(reason, []).append(name)
+    if row.designed_on:
+        note.append(f"Designed on problems of this kind: {', '.join(row.designed_on)}.")
     note += [f"Left out: {'; '.join(names)} ({reason})." for reason, names in reasons.items()]
     return Table.of(f"{row.name}: every agent", ranking, columns, " ".join(note))
 
@@ -272,21 +270,36 @@ def adaptivity_table(suite: Suite, standings: Sequence[Standing]) -> Table:
 def choices_table(suite: Suite, standings: Sequence[Standing]) -> Table:
     """Return the mean pseudo-regret of every value tried on the tuning problems."""
     rows = []
-    parameters = _tuned_parameters(suite)
+    grids = {one.name: one for one in suite.contenders}
     for standing in standings:
-        for name, means in (trials(standing.tried) if standing.tried else {}).items():
-            cells = [
-                f"{value(tried)}: {number(mean)}" + "*" * (tried == standing.choices[name])
-                for tried, mean in means.items()
+        for name, tried in (trials(standing.tried) if standing.tried else {}).items():
+            chosen = standing.choices[name]
+            grid = grids[name].grid(standing.row.horizon)
+            # A chosen value at an end of its grid may mean that the grid is too small.
+            at_end = [
+                p for p, v in chosen.items() if len(grid[p]) > 1 and v in (grid[p][0], grid[p][-1])
             ]
-            rows.append((standing.row.name, name, parameters[name], ", ".join(cells)))
-    columns = ("row", "agent", "parameter", "value: mean pseudo-regret")
+            best = min(mean for _, mean in tried)
+            worst = max(mean for _, mean in tried)
+            rows.append((
+                standing.row.name, name, str(len(tried)), _values(chosen), number(best),
+                number(worst), ", ".join(at_end),
+            ))  # fmt: skip
+    columns = (
+        "row",
+        "agent",
+        "tried",
+        "chosen",
+        "its mean pseudo-regret",
+        "the worst",
+        "at an end",
+    )
     note = (
-        f"On the {suite.tuning_problems} tuning problems of each row; * marks the chosen value. If "
-        "it is the first or the last one, a value outside the range might be better."
+        f"On the {suite.tuning_problems} tuning problems of each row. Where a chosen value is the "
+        "first or the last one of its parameter, a value outside the range might be better."
     )
     return Table("Chosen parameters", columns, tuple(rows), note)
 
 
-def _tuned_parameters(suite: Suite) -> dict[str, str]:
-    return {one.name: one.tuned.parameter for one in suite.contenders if one.tuned}
+def _values(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value(chosen)}" for name, chosen in values.items())

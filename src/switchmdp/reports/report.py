@@ -20,8 +20,8 @@ from typing import Any
 
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import curves, figures, measures, tables
-from switchmdp.reports.claims import Sentence, Verdict, by_sentence, claims_table, judge_all
 from switchmdp.reports.page import (
+    UNKNOWN,
     Block,
     Claims,
     Code,
@@ -30,10 +30,15 @@ from switchmdp.reports.page import (
     Page,
     Plot,
     Section,
+    Table,
+    count,
+    number,
+    printable,
     require_jinja2,
+    value,
     write_page,
 )
-from switchmdp.reports.tables import UNKNOWN, Table, count, number, printable
+from switchmdp.reports.tables import Sentence, Verdict, by_sentence, claims_table, judge_all
 from switchmdp.storage import save_bytes
 
 SIDE_BY_SIDE = 4  # panels in a figure
@@ -45,40 +50,8 @@ LONGEST_TRACEBACK = 8000  # characters
 MOST_LISTED = 10
 
 
-def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, the tables and all figures of an experiment (extra `plot`).
-
-    Args:
-        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
-        folder: where to write; it is created if it does not exist.
-
-    Returns:
-        The paths of the written files, the page first.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     paths = write_report(Results("Nothing yet", 0.1, {}), folder)
-    ...     [path.name for path in paths]
-    ['index.html', 'tables.md']
-    """
-    target, shared = Path(folder), Shared(results)
-    files = [target / "index.html", target / "tables.md"]
-    require_jinja2()
-    # Drawing is Python code, resampling is matrix products: with two cores they run side by side.
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        if results.settings:
-            pool.submit(figures.import_matplotlib)  # if that fails, drawing fails as well
-        _ = shared.views  # now, because both threads need them
-        drawn = pool.submit(
-            figures.save_figures, report_figures(results, shared), target / "figures"
-        )
-        write_markdown(markdown(results, shared), files[1])
-        write_page(experiment_page(results, shared), files[0])
-        return files + drawn.result()
-
-
-class Shared:
-    """What several parts of a report show, computed once, when it is first needed."""
+class Report:
+    """The parts of a report, each computed once, when it is first needed."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
@@ -100,6 +73,58 @@ class Shared:
         settings = self.results.settings.items()
         return {name: curves.regret_views(self.results, one) for name, one in settings}
 
+    def summary(self) -> str:
+        """Summarise the results for a terminal: regret by agent, and the verdicts on the claims."""
+        settings = list(self.results.settings.values())
+        parts = [printable(self.results.title)]
+        parts += [tables.short_table(setting).text() for setting in settings[:MOST_SHOWN]]
+        if len(settings) > MOST_SHOWN:
+            parts.append(f"{len(settings) - MOST_SHOWN} more settings are in the report")
+        if self.results.claims:
+            parts.append(_verdicts_text(self.verdicts))
+        if left := unfinished_runs(self.results):
+            verb = "is" if left == 1 else "are"
+            parts.append(f"not complete: {count(left, 'run')} {verb} still to be done")
+        return "\n\n".join(parts)
+
+    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the page, the tables and all figures (extra `plot`); return the paths."""
+        target = Path(folder)
+        files = [target / "index.html", target / "tables.md"]
+        require_jinja2()
+        # Drawing is Python code, resampling is matrix products: two cores do both side by side.
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            if self.results.settings:
+                pool.submit(figures.import_matplotlib)  # if that fails, drawing fails as well
+            _ = self.views  # now, because both threads need them
+            drawn = pool.submit(figures.save_figures, report_figures(self), target / "figures")
+            self.write_tables(target)
+            write_page(experiment_page(self), files[0])
+            return files + drawn.result()
+
+    def write_tables(self, folder: str | os.PathLike[str]) -> Path:
+        """Write only the tables, as Markdown, which needs no extra; return the path."""
+        return write_markdown(markdown(self), Path(folder, "tables.md"))
+
+
+def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write the page, the tables and all figures of an experiment (extra `plot`).
+
+    Args:
+        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
+        folder: where to write; it is created if it does not exist.
+
+    Returns:
+        The paths of the written files, the page first.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = write_report(Results("Nothing yet", 0.1, {}), folder)
+    ...     [path.name for path in paths]
+    ['index.html', 'tables.md']
+    """
+    return Report(results).write(folder)
+
 
 def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
     """Write only the tables, as Markdown, which needs no extra; return the path.
@@ -109,75 +134,7 @@ def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
     ...     write_tables(Results("Nothing yet", 0.1, {}), folder).name
     'tables.md'
     """
-    return write_markdown(markdown(results), Path(folder, "tables.md"))
-
-
-def write_markdown(text: str, path: Path) -> Path:
-    """Write a Markdown file, atomically, in a folder that is created if necessary."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_bytes(path, text.encode("utf-8", "backslashreplace"))
-    return path
-
-
-# Figures -----------------------------------------------------------------------------------------
-
-
-def report_figures(results: Results, shared: Shared | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield every figure of the report with its file name (without suffix)."""
-    settings = list(results.settings.items())
-    groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
-    for i, group in enumerate(groups if settings else []):
-        suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
-        known = {key: shared.views[key][curves.REGRET] for key, _ in group} if shared else {}
-        panels = [curves.regret_panel(one, known.get(key)) for key, one in group]
-        yield f"regret{suffix}", figures.regret_figure(panels)
-        quantiles = [
-            (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
-            for _, one in group
-        ]
-        yield f"final{suffix}", figures.distribution_figure(quantiles)
-    for parameter in curves.swept_parameters(results):
-        panels = curves.parameter_panels(results, parameter)
-        log = curves.needs_log_axis(panels)
-        figure = figures.parameter_figure(panels[:SIDE_BY_SIDE], xlabel=parameter, log=log)
-        yield f"against-{_file_name(parameter)}", figure
-    if panels := curves.diameter_panels(results)[:SIDE_BY_SIDE]:
-        yield "against-diameter", figures.parameter_figure(panels, xlabel="diameter of the problem")
-
-
-def _file_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "parameter"
-
-
-# Tables ------------------------------------------------------------------------------------------
-
-
-def all_tables(results: Results, shared: Shared | None = None) -> Iterator[Table]:
-    """Yield every table, in the order of the report."""
-    shared = shared or Shared(results)
-    if results.claims:
-        yield claims_table(shared.verdicts)
-    yield from overview(results)
-    for of_setting in shared.tables.values():
-        yield from of_setting
-    yield tables.hardness_table(results)
-
-
-def overview(results: Results) -> list[Table]:
-    """Return a table of all settings side by side, if there are many."""
-    many = len(results.settings) >= MANY_SETTINGS
-    return [tables.overview_table(results)] if many else []
-
-
-def markdown(results: Results, shared: Shared | None = None) -> str:
-    """Return all tables as Markdown."""
-    origin = "\n".join(f"- {key}: {value}" for key, value in results.provenance.items())
-    head = html.escape(f"# {printable(results.title)}\n\n{origin}".rstrip(), quote=False)
-    parts = [head, *(table.markdown() for table in all_tables(results, shared))]
-    return "\n\n".join(parts) + "\n"
-
-
-# Terminal summary --------------------------------------------------------------------------------
+    return Report(results).write_tables(folder)
 
 
 def summary(results: Results) -> str:
@@ -194,21 +151,11 @@ def summary(results: Results) -> str:
     curves: regret after 10 steps on 2 problems
     <BLANKLINE>
     agent  mean (95 % interval)
-    -----  --------------------
+    ---------------------------
     b        1.00 (1.00 … 1.00)
     a        3.00 (2.00 … 4.00)
     """
-    parts = [printable(results.title)]
-    settings = list(results.settings.values())
-    parts += [tables.short_table(setting).text() for setting in settings[:MOST_SHOWN]]
-    if len(settings) > MOST_SHOWN:
-        parts.append(f"{len(settings) - MOST_SHOWN} more settings are in the report")
-    if results.claims:
-        parts.append(_verdicts(results))
-    if left := unfinished_runs(results):
-        verb = "is" if left == 1 else "are"
-        parts.append(f"not complete: {count(left, 'run')} {verb} still to be done")
-    return "\n\n".join(parts)
+    return Report(results).summary()
 
 
 def unfinished_runs(results: Results) -> int:
@@ -221,9 +168,74 @@ def unfinished_runs(results: Results) -> int:
     return sum(measures.unfinished_runs(runs) for one in settings for runs in one.agents.values())
 
 
-def _verdicts(results: Results) -> str:
+def write_markdown(text: str, path: Path) -> Path:
+    """Write a Markdown file, atomically, in a folder that is created if necessary."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_bytes(path, text.encode("utf-8", "backslashreplace"))
+    return path
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+
+def report_figures(report: Report) -> Iterator[tuple[str, Any]]:
+    """Yield every figure of the report with its file name (without suffix)."""
+    settings = list(report.results.settings.items())
+    groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
+    for i, group in enumerate(groups if settings else []):
+        suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
+        panels = [
+            curves.regret_panel(setting, report.views[key][curves.REGRET]) for key, setting in group
+        ]
+        yield f"regret{suffix}", figures.regret_figure(panels)
+        quantiles = [
+            (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
+            for _, one in group
+        ]
+        yield f"final{suffix}", figures.distribution_figure(quantiles)
+    for parameter in curves.swept_parameters(report.results):
+        panels = curves.parameter_panels(report.results, parameter)
+        log = curves.needs_log_axis(panels)
+        figure = figures.parameter_figure(panels[:SIDE_BY_SIDE], xlabel=parameter, log=log)
+        yield f"against-{_file_name(parameter)}", figure
+    if panels := curves.diameter_panels(report.results)[:SIDE_BY_SIDE]:
+        yield "against-diameter", figures.parameter_figure(panels, xlabel="diameter of the problem")
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "parameter"
+
+
+# Tables and verdicts as text ---------------------------------------------------------------------
+
+
+def all_tables(report: Report) -> Iterator[Table]:
+    """Yield every table, in the order of the report."""
+    if report.results.claims:
+        yield claims_table(report.verdicts)
+    yield from overview(report.results)
+    for of_setting in report.tables.values():
+        yield from of_setting
+    yield tables.hardness_table(report.results)
+
+
+def overview(results: Results) -> list[Table]:
+    """Return a table of all settings side by side, if there are many."""
+    many = len(results.settings) >= MANY_SETTINGS
+    return [tables.overview_table(results)] if many else []
+
+
+def markdown(report: Report) -> str:
+    """Return all tables as Markdown."""
+    origin = "\n".join(f"- {key}: {value}" for key, value in report.results.provenance.items())
+    head = f"# {printable(report.results.title)}\n\n{origin}".rstrip()
+    parts = [html.escape(head, quote=False), *(table.markdown() for table in all_tables(report))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
     lines = ["Claims and measurements:"]
-    for sentence in by_sentence(judge_all(results)):
+    for sentence in by_sentence(verdicts):
         lines += ["", *_wrapped(f"“{sentence.quote}”", "  "), f"  {sentence.outcome.upper()}"]
         for verdict in sentence.verdicts:
             lines += _wrapped(f"{verdict.outcome}: {verdict.claim.reading}", "    ")
@@ -244,21 +256,20 @@ def _wrapped(text: str, indent: str) -> list[str]:
 HOW_TO_READ = Section("reading", "How to read this page", [HowToRead()])
 
 
-def experiment_page(results: Results, shared: Shared | None = None) -> Page:
+def experiment_page(report: Report) -> Page:
     """Return the page of an experiment.
 
-    >>> page = experiment_page(Results("Nothing yet", 0.1, {}))
+    >>> page = experiment_page(Report(Results("Nothing yet", 0.1, {})))
     >>> page.summary, [section.title for section in page.sections if section.blocks]
     ('No results.', ['How to read this page'])
     """
-    shared = shared or Shared(results)
-    sentences = by_sentence(shared.verdicts)
+    results, sentences = report.results, by_sentence(report.verdicts)
     sections = [
         Section("claims", "Claims", [Claims(sentences)] if sentences else []),
         HOW_TO_READ,
         *(
-            setting_section(results, name, shown, shared.views[name])
-            for name, shown in shared.tables.items()
+            setting_section(results, name, shown, report.views[name])
+            for name, shown in report.tables.items()
         ),
         *common_sections(results, Section("further", "Further tables", overview(results))),
     ]
@@ -333,7 +344,7 @@ def _parameters(results: Results) -> Iterator[Block]:
         panels = curves.parameter_panels(results, parameter)
         order = list(dict.fromkeys(name for panel in panels for name in panel.curves))
         for panel in panels:
-            marked = [f"{name} = {tables.value(x)}" for name, x in panel.marks.items()]
+            marked = [f"{name} = {value(x)}" for name, x in panel.marks.items()]
             caption = f"Dashed vertical lines: {', '.join(marked)}." if marked else ""
             chart = curves.points_chart(panel, parameter, order)
             yield Plot(chart, caption, chart["title"])

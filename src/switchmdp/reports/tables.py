@@ -1,212 +1,34 @@
-"""Tables of a report: numbers as text, tables as text and Markdown, and what was measured.
+"""What was measured, as tables, and verdicts on the claims of an experiment.
 
 Regret means final regret; lower is better. A number in parentheses is a 95 % bootstrap interval
 over problems; – means unknown.
 
-A cell may hold any text, including names from a configuration file. Characters that cannot be
-printed (line breaks, control characters) become spaces, and characters with a meaning in Markdown
-or HTML are escaped.
+A claim is reproduced, not reproduced, undecided or not measured. It is decided if the 95 % interval
+lies entirely on one side of the threshold; otherwise it is undecided. It is also undecided with
+fewer than six problems, however narrow the interval: n problems agree by chance with probability
+2^(1-n), which exceeds 5 % up to n = 5.
 """
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
-import textwrap
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal
 
 import numpy as np
 
 from switchmdp.experiments.results import Results, Setting
+from switchmdp.experiments.spec import Claim
 from switchmdp.reports import measures
+from switchmdp.reports.measures import bump_rows, bumps, difference, ratio, shared_problems
+from switchmdp.reports.page import UNKNOWN, Table, count, number, percent, with_interval
 from switchmdp.reports.resampling import Interval
 
-UNKNOWN = "–"
-WIDEST = 44  # characters per line of a cell
 MOST_PAIRED = 10  # agents; with more, each agent is only compared with the best
-Item = TypeVar("Item")
-
-
-# Numbers -----------------------------------------------------------------------------------------
-
-
-def number(x: float) -> str:
-    """Format a number with three significant digits, or with all digits of its integer part.
-
-    >>> [number(x) for x in (12_539.4, 53.94, 0.5, -1.0, 4e-7, 0.0)]
-    ['12 539', '53.9', '0.500', '-1.00', '4.00e-07', '0']
-    >>> [number(x) for x in (7, 1_000_000, float("inf"), float("nan"))]
-    ['7', '1 000 000', '∞', '–']
-    """
-    if math.isnan(x):
-        return UNKNOWN
-    if math.isinf(x):
-        return "∞" if x > 0 else "-∞"
-    if isinstance(x, int) or abs(x) >= 999.5 or x == 0:
-        return f"{x + 0:,.0f}".replace(",", " ")
-    rounded = float(f"{x:.3g}")
-    exponent = math.floor(math.log10(abs(rounded)))
-    return f"{rounded:.2e}" if exponent < -4 else f"{rounded:.{max(0, 2 - exponent)}f}"
-
-
-def steps(n: float) -> str:
-    """Format a number of steps as a whole number; it may be infinite or unknown.
-
-    >>> steps(99.0), steps(float("inf")), steps(float("nan"))
-    ('99', '∞', '–')
-    """
-    return number(int(n) if math.isfinite(n) else n)
-
-
-def value(parameter: float) -> str:
-    """Format the value of a parameter.
-
-    >>> value(2000.0), value(0.05)
-    ('2 000', '0.05')
-    """
-    return number(int(parameter)) if float(parameter).is_integer() else f"{parameter:g}"
-
-
-def percent(share: float) -> str:
-    """Format a share as a percentage.
-
-    >>> percent(0.1234), percent(1.0), percent(float("nan"))
-    ('12.3 %', '100.0 %', '–')
-    """
-    return UNKNOWN if math.isnan(share) else f"{round(100 * share, 1) + 0.0:.1f} %"
-
-
-def with_interval(interval: Interval) -> str:
-    """Format an estimate with its 95 % interval.
-
-    >>> with_interval(Interval(12_539.0, 12_001.0, 13_000.0))
-    '12 539 (12 001 … 13 000)'
-    """
-    if math.isnan(interval.middle):
-        return UNKNOWN
-    return f"{number(interval.middle)} ({number(interval.low)} … {number(interval.high)})"
-
-
-def count(n: int, noun: str) -> str:
-    """Format a count with its noun.
-
-    >>> count(1, "problem"), count(2000, "problem")
-    ('1 problem', '2 000 problems')
-    """
-    return f"{number(n)} {noun}" if n == 1 else f"{number(n)} {noun}s"
-
-
-def printable(text: str) -> str:
-    """Replace characters that cannot be printed, such as line breaks, by spaces.
-
-    >>> printable("two\\nlines")
-    'two lines'
-    """
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
-# Tables as text and Markdown ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, named columns, rows of text cells, and a note.
-
-    >>> table = Table("Sizes", ("name", "size"), (("pin", "7"), ("house", "12 000")), "In mm.")
-    >>> print(table.text())
-    Sizes
-    <BLANKLINE>
-    name     size
-    -----  ------
-    pin         7
-    house  12 000
-    <BLANKLINE>
-    In mm.
-    >>> print(table.markdown())
-    **Sizes**
-    <BLANKLINE>
-    | name | size |
-    | --- | ---: |
-    | pin | 7 |
-    | house | 12 000 |
-    <BLANKLINE>
-    In mm.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-    @classmethod
-    def of(
-        cls, title: str, items: Iterable[Item], columns: Mapping[str, Callable[[Item], str]],
-        note: str = "",
-    ) -> Table:  # fmt: skip
-        """Return a table with one row per item; each column computes its cell from the item."""
-        rows = tuple(tuple(cell(item) for cell in columns.values()) for item in items)
-        return cls(title, tuple(columns), rows, note)
-
-    def text(self) -> str:
-        """Return the table as aligned plain text for a terminal."""
-        wrapped = [[_lines(cell) for cell in row] for row in (self.columns, *self.rows)]
-        widths = [
-            max(_width(line) for cell in column for line in cell)
-            for column in zip(*wrapped, strict=True)
-        ]
-        blocks = []
-        for row in wrapped:
-            height = max(map(len, row))
-            cells = [cell + [""] * (height - len(cell)) for cell in row]
-            blocks.append(
-                [_aligned(line, widths, self.numeric) for line in zip(*cells, strict=True)]
-            )
-        separator = [""] if any(len(block) > 1 for block in blocks[1:]) else []
-        body = [line for block in blocks[1:] for line in [*block, *separator]]
-        rule = "  ".join("-" * width for width in widths)
-        lines = [printable(self.title), "", *blocks[0], rule, *body]
-        return "\n".join(lines).rstrip() + (f"\n\n{printable(self.note)}" if self.note else "")
-
-    def markdown(self) -> str:
-        """Return the table as GitHub-flavoured Markdown."""
-        rules = ["---:" if numeric else "---" for numeric in self.numeric]
-        rows = [[_escaped(cell) for cell in row] for row in (self.columns, *self.rows)]
-        lines = [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
-        parts = [f"**{_escaped(self.title)}**", "\n".join(lines), _escaped(self.note)]
-        return "\n\n".join(part for part in parts if part)
-
-    @property
-    def numeric(self) -> list[bool]:
-        """For each column, whether it holds numbers, which are aligned to the right."""
-        columns = zip(*self.rows, strict=True) if self.rows else [("",)] * len(self.columns)
-        return [all(cell[:1] in {*"0123456789-∞", UNKNOWN} for cell in col) for col in columns]
-
-
-def _escaped(text: str) -> str:
-    safe = html.escape(printable(text), quote=False)
-    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in safe)
-
-
-def _lines(cell: str) -> list[str]:
-    return textwrap.wrap(printable(cell), WIDEST) or [""]
-
-
-def _width(text: str) -> int:
-    """Count the terminal columns that the text takes up."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    cells = []
-    for cell, width, to_the_right in zip(line, widths, numeric, strict=True):
-        gap = " " * (width - _width(cell))
-        cells.append(gap + cell if to_the_right else cell + gap)
-    return "  ".join(cells).rstrip()
+Outcome = Literal["reproduced", "not reproduced", "undecided", "not measured"]
+FEWEST = 6  # problems that can decide a claim
 
 
 # Tables of an experiment -------------------------------------------------------------------------
@@ -429,3 +251,185 @@ def _by_segment(
         note += f" Only the first {measures.MOST_SEGMENTS} segments are shown."
     names = ("segment", "steps", "problems", *agents)
     return Table(f"{setting.name}: {title}", names, tuple(rows), note)
+
+
+# Claims ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one claim, with the measured numbers."""
+
+    claim: Claim
+    text: str
+    intervals: tuple[Interval, ...]
+    outcome: Outcome
+
+
+def judge_all(results: Results) -> list[Verdict]:
+    """Return the verdicts on the experiment's claims, in order.
+
+    >>> judge_all(Results("nothing", 0.1, {}))
+    []
+    """
+    return [judge(results, claim) for claim in results.claims]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A quoted sentence with the verdicts on every claim derived from it."""
+
+    quote: str
+    outcome: str
+    verdicts: tuple[Verdict, ...]
+
+
+def by_sentence(verdicts: Sequence[Verdict]) -> list[Sentence]:
+    """Group verdicts by quoted sentence; it is reproduced if all its claims are.
+
+    >>> by_sentence([])
+    []
+    """
+    together: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        together.setdefault(verdict.claim.quote, []).append(verdict)
+    return [
+        Sentence(quote, _overall({v.outcome for v in group}), tuple(group))
+        for quote, group in together.items()
+    ]
+
+
+def _overall(outcomes: set[Outcome]) -> str:
+    if len(outcomes) == 1:
+        return next(iter(outcomes))
+    if "reproduced" in outcomes:
+        return "reproduced in part"
+    return "not reproduced" if "not reproduced" in outcomes else "undecided"
+
+
+def claims_table(verdicts: Sequence[Verdict]) -> Table:
+    """Return each claim with its test, the measured numbers and the verdict.
+
+    >>> claims_table([]).rows
+    ()
+    """
+    columns: dict[str, Callable[[Verdict], str]] = {
+        "claim": lambda verdict: verdict.claim.quote,
+        "tested as": lambda verdict: verdict.claim.reading,
+        "setting": lambda verdict: verdict.claim.setting,
+        "measured": lambda verdict: verdict.text,
+        "verdict": lambda verdict: verdict.outcome,
+    }
+    note = (
+        "A claim is decided if the 95 % interval lies entirely on one side of the threshold; "
+        "otherwise it is undecided."
+    )
+    return Table.of("Claims", verdicts, columns, note)
+
+
+def judge(results: Results, claim: Claim) -> Verdict:
+    """Return the verdict on one claim.
+
+    >>> from switchmdp.experiments.results import as_setting
+    >>> setting = as_setting([10], {"a": [[9.0]] * 6, "b": [[10.0]] * 6})
+    >>> claim = Claim(
+    ...     quote="a beats b", reading="lower final regret", measure="better",
+    ...     setting="s", agent="a", than="b",
+    ... )
+    >>> verdict = judge(Results("two agents", 0.1, {"s": setting}), claim)
+    >>> verdict.outcome, verdict.text
+    ('reproduced', 'difference -1.00 (-1.00 … -1.00), or -10.0 %, on 6 problems')
+    """
+    missing = _missing(results, claim)
+    if missing:
+        return Verdict(claim, missing, (), "not measured")
+    setting = results.settings[claim.setting]
+    if claim.measure == "bumps":
+        return _bumps(setting, claim)
+    tests = {"better": _better, "slightly-worse": _slightly_worse, "close": _close}
+    return tests[claim.measure](setting, claim, str(claim.than))
+
+
+def _missing(results: Results, claim: Claim) -> str:
+    """Return why the claim cannot be judged on these results; empty if it can."""
+    if claim.setting not in results.settings:
+        return f"there is no setting {claim.setting!r}"
+    setting = results.settings[claim.setting]
+    agents = [claim.agent]
+    if claim.measure != "bumps":
+        if claim.than is None:
+            return "the claim does not name the agent to compare with (key 'than')"
+        agents.append(claim.than)
+    for agent in agents:
+        if agent not in setting.agents:
+            return f"setting {claim.setting!r} has no agent {agent!r}"
+    if shared_problems(setting, *agents) == 0:
+        return f"no problem was completed by {' and '.join(map(repr, agents))}"
+    return ""
+
+
+def _better(setting: Setting, claim: Claim, than: str) -> Verdict:
+    n = shared_problems(setting, claim.agent, than)
+    change = difference(setting, claim.agent, than)
+    relative = ratio(setting, claim.agent, than).middle - 1
+    share = "" if math.isnan(relative) else f", or {percent(relative)}"
+    text = f"difference {with_interval(change)}{share}, {_on(n)}"
+    return Verdict(claim, text, (change,), _outcome(change.high < 0, change.low > 0, n))
+
+
+def _slightly_worse(setting: Setting, claim: Claim, than: str) -> Verdict:
+    no_worse, limit = ", which is not worse", 1 + claim.margin
+    return _within(setting, claim, than, (1.0, limit), (no_worse, f", above {number(limit)}"))
+
+
+def _close(setting: Setting, claim: Claim, than: str) -> Verdict:
+    low, high = 1 - claim.margin, 1 + claim.margin
+    sides = (f", below {number(low)}", f", above {number(high)}")
+    return _within(setting, claim, than, (low, high), sides)
+
+
+def _within(
+    setting: Setting, claim: Claim, than: str, limits: tuple[float, float], sides: tuple[str, str]
+) -> Verdict:
+    """Whether the ratio of mean regrets is above the first limit and at most the second.
+
+    `sides` are the words for a ratio that is clearly too low, or too high.
+    """
+    n = shared_problems(setting, claim.agent, than)
+    factor = ratio(setting, claim.agent, than)
+    if math.isnan(factor.low):
+        text = f"no ratio: the mean regret of {than!r} is not clearly positive, {_on(n)}"
+        return Verdict(claim, text, (factor,), "undecided")
+    too_low, too_high = factor.high <= limits[0], factor.low > limits[1]
+    side = sides[0] if too_low else sides[1] if too_high else ""
+    text = f"ratio {with_interval(factor)}{side}, {_on(n)}"
+    holds = factor.low > limits[0] and factor.high <= limits[1]
+    return Verdict(claim, text, (factor,), _outcome(holds, too_low or too_high, n))
+
+
+def _bumps(setting: Setting, claim: Claim) -> Verdict:
+    by_change = bumps(setting, claim.agent, claim.span)
+    if not by_change:
+        text = f"no change point has {number(claim.span)} steps on both sides"
+        return Verdict(claim, text, (), "not measured")
+    measured = (~np.isnan(bump_rows(setting, claim.agent, claim.span))).sum(axis=0)
+    outcomes: list[Outcome] = []
+    by_count: dict[int, list[str]] = {}
+    for j, bump in by_change.items():
+        n = int(measured[j - 1])
+        outcomes.append(_outcome(bump.low > 0, bump.high <= 0, n))
+        by_count.setdefault(n, []).append(f"change {j}: {with_interval(bump)}")
+    text = "; ".join(f"{', '.join(texts)}, {_on(n)}" for n, texts in by_count.items())
+    # The worst of them: "not reproduced" before "undecided" before "reproduced".
+    outcome = min(outcomes, key=("not reproduced", "undecided", "reproduced").index)
+    return Verdict(claim, f"additional regret after {text}", tuple(by_change.values()), outcome)
+
+
+def _outcome(holds: bool, fails: bool, n: int) -> Outcome:
+    if n < FEWEST:
+        return "undecided"
+    return "reproduced" if holds else "not reproduced" if fails else "undecided"
+
+
+def _on(n: int) -> str:
+    return f"on {number(n)} problems" + (", too few to decide" if n < FEWEST else "")

@@ -3,11 +3,10 @@
 from switchmdp.restarts.bocpd import BOCPD
 from switchmdp.restarts.calibrated import Calibrated
 from switchmdp.restarts.drift_detector import Alarm, DriftDetector
-from switchmdp.restarts.evidence import Evidence
 from switchmdp.restarts.glr import GLR
-from switchmdp.restarts.schedules import NEVER, Cubic, Never, Periodic, Schedule, Told
+from switchmdp.restarts.schedules import NEVER, Cubic, Never, Periodic, Schedule, Told, ToldPairs
 
 __all__ = [
-    "BOCPD", "GLR", "NEVER", "Alarm", "Calibrated", "Cubic", "DriftDetector", "Evidence", "Never",
-    "Periodic", "Schedule", "Told",
+    "BOCPD", "GLR", "NEVER", "Alarm", "Calibrated", "Cubic", "DriftDetector", "Never",
+    "Periodic", "Schedule", "Told", "ToldPairs",
 ]  # fmt: skip

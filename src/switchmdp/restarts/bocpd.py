@@ -16,14 +16,26 @@ with the loss of a whole stretch in closed form, L = log Γ(S + n) - log Γ(S) -
 The paper watches no rewards. Here each pair's rewards are a second stream of two outcomes (reward
 r counts as r of one and 1-r of the other), which can be left out.
 
-**How sure we are.** The paper's theorem on false alarms has a smaller prior, which shrinks as δ²
-and as a power of n; its experiments use about 1/n. For w/n this holds, by Ville's inequality: for
-one s the left side's exponential is a martingale with mean 1 if the stream's law was itself drawn
-from the uniform prior, so that P(alarm by n) <= Σ_s w/s <= w (1 + log n). It is an average over
-laws, not a promise for each, and for w = 1 it says nothing: that prior does alarm falsely, within
-400 steps in half of 400 stationary problems (S=5, A=3). The default is w = δ/(number of streams),
-with which all false alarms together are at most δ (1 + log n) likely in that sense; at δ = 0.1, 11
-of those 400 problems raised one in 100 000 steps.
+**How the paper is read.** Two of its formulas cannot be meant as they are printed.
+
+- *Eq. 3* defines the loss of forecaster s as Σ_{s'=s..t} -log PRED(x_t | x_{s'}, …, x_{t-1}). It
+  sums over forecasters s' that all predict the last symbol x_t. But Eq. 4 multiplies the weight of
+  one forecaster by exp(-l_{s:t}) at each step, and so adds up L_{s:t} = Σ_{i=s..t} -log PRED(x_i |
+  x_s, …, x_{i-1}), its own losses over time. Alami et al. (2020) define L like this, and so do we:
+  it is the closed form above.
+- *The prior η_{r,s,t}.* In Eq. 4 the ratios η_{r,s,t} / η_{r,s,t-1} telescope: a weight contains
+  the latest η only, and that of s = r has η_{r,r,r} = 1 (Algorithm 1, line 1). Discussion 4.10
+  says that η ≈ 1/n, for n numbers since the restart, meets the condition of the theorem on false
+  alarms (Eq. 6). It does not: with the change in the middle and large n, the right side of Eq. 6
+  is of order (δ² / (n log n))^α with α > 1, less than 1/n. So 1/n (`weight=1`) is printed, but not
+  proved, and Eq. 6 is proved, but detects late. The default is w/n with w = δ/(number of streams).
+
+**How sure we are.** For w/n this holds, by Ville's inequality: for one s the left side's
+exponential is a martingale with mean 1 if the stream's law was itself drawn from the uniform prior,
+so that P(alarm by n) <= Σ_s w/s <= w (1 + log n). It is an average over laws, not a promise for
+each, and for w = 1 it says nothing: that prior does alarm falsely, within 400 steps in half of 400
+stationary problems (S=5, A=3). With the default w all false alarms together are at most δ (1 +
+log n) likely in that sense; at δ = 0.1, 11 of those 400 problems raised one in 100 000 steps.
 
 **Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S)
 for each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
@@ -42,8 +54,8 @@ from typing import Annotated, Any
 from switchmdp.compiled import FINITE, Probability, Range, compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.bayes_factors import log_factorial, log_gamma, log_rewards
 from switchmdp.restarts.splits import FIRST, REWARD, Splits, kept_at
+from switchmdp.special_functions import log_factorial, log_gamma, log_rewards
 from switchmdp.validation import check_positive, check_probability
 
 # Columns: the loss of "no change" on all successors so far; that loss less what a hypothesis had

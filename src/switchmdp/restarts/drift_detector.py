@@ -103,7 +103,7 @@ class DriftDetector:
         if not rule.alarmed():
             return None
         suspects = np.zeros(self.pairs.n_pairs, np.uint8)
-        ago = rule.suspect(suspects)
+        ago = int(rule.suspect(suspects))
         rule.start_over(suspects)
         names = list(zip(self.pairs.states.tolist(), self.pairs.actions.tolist(), strict=True))
         rewards, rows = (

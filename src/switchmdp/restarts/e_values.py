@@ -43,6 +43,33 @@ find *what* has changed, and not as the proof that *something* has.
 Rewards in [0, 1] are a stream with two cells: a reward r counts r in one and 1 - r in the other.
 The proved e-values hold for every law with mean p, since (q/p)^r ((1-q)/(1-p))^(1-r) is convex in r
 and so has mean at most q + (1 - q) = 1.
+
+**Low-noise rewards.** These e-values treat a reward as if it were drawn from {0, 1}. If rewards
+vary less, a bet that reads Σ r² as well is sharper. For λ in [0, 1) and x >= -1 (Fan, Grama and Liu
+2015)
+
+    exp(λ x - ψ(λ) x²) <= 1 + λ x,     ψ(λ) = -log(1 - λ) - λ,
+
+so Π exp(λ x_i - ψ(λ) x_i²) has mean at most 1 if the x_i >= -1 have mean at most 0. With
+x = r - μ and x = μ - r and each λ in `BETS`, the old data give a confidence interval [l, u] for the
+mean: every μ at which one of the 2k products exceeds 2k/ε is excluded. The mean of the 2k products
+over the new data, with x = (r - u)/u and x = (l - r)/(1 - l), is then an e-value
+(`log_low_noise_bet`). Both use n, Σ r and Σ r² alone.
+
+**Without a confidence set.** Let a and b be the data since the detector last started anew. Then
+m(a) q(b) / p^(a+b) has mean at most 1, and so has what is never larger,
+
+    m(a) q(b) / sup_p p^(a+b)                                               (`log_split_likelihood`)
+
+(universal inference: Wasserman, Ramdas and Balakrishnan 2020). For a mean reward it loses about
+(log n)/2, less than a confidence set if a is short. In a product over pairs it must also be
+included for pairs without new data, where it is below 1.
+
+**All pairs.** It is unknown which pairs have changed. If each has changed with probability q,
+Π over pairs of (1 - q + q E) is an e-value for "some have changed". Nor is q known: the mean over
+q in `SHARES` is taken. So a change of all pairs is detected after a few visits to each, because the
+logarithms add up, and a change of one pair once its own data are clear, because the other pairs
+cost almost nothing if q is small.
 """
 
 from __future__ import annotations
@@ -51,11 +78,18 @@ import math
 from typing import Any
 
 from switchmdp.compiled import jit
-from switchmdp.restarts.bayes_factors import log_factorial, log_gamma
+from switchmdp.special_functions import log_factorial, log_gamma, log_rewards, log_rising
 
+SHARES = (7 / 8, 1 / 2, 1 / 8, 1 / 32, 1 / 128)
+LARGE = 40.0  # from E = e⁴⁰ on 1 - q + q E is q E
 SEARCHES = 24  # halvings of the interval of log(λ n_a)
 WIDEST_LOG = 14.0
 STEPS = (0.25, 0.6, 1.4, 3.5)  # the λ that are tried, in units of the one of a normal approximation
+BETS = (4 / 5, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128)  # λ
+PRICES = tuple(-math.log1p(-x) - x for x in BETS)  # ψ(λ)
+SIDES = 2.0 * len(BETS)
+ROUNDING = 1e-9  # of sums of squares
+LEAST_EDGE = 0.01
 
 
 @jit
@@ -65,17 +99,13 @@ def x_log_x(x: float) -> float:
 
 
 @jit
-def log_gamma_ratio(count: float, mass: float) -> float:
-    """log Γ(mass + count) / Γ(mass), where mass > 0 may be below 1.
+def log_half_sum(x: float, y: float) -> float:
+    """log of the mean of e^x and e^y.
 
-    >>> abs(log_gamma_ratio(3.0, 0.2) - math.log(0.2 * 1.2 * 2.2)) < 1e-9
-    True
+    >>> round(math.exp(log_half_sum(math.log(2.0), math.log(6.0))), 9)
+    4.0
     """
-    if count <= 0.0:
-        return 0.0
-    # Γ(x) = Γ(x + 1) / x, because `log_gamma` needs arguments from 1 on
-    above = log_gamma(mass + count + 1.0) - math.log(mass + count)
-    return above - log_gamma(mass + 1.0) + math.log(mass)
+    return max(x, y) + math.log(0.5 * (1.0 + math.exp(-abs(x - y))))
 
 
 @jit
@@ -111,12 +141,12 @@ def log_dirichlet(now: Any, old: Any, n: float, alpha: float, n_states: int, res
     >>> round(math.exp(-log_dirichlet(counts, none, 3.0, 1.0, 2, 0)), 9)
     12.0
     """
-    total, last = -log_gamma_ratio(n, alpha * n_states), now.size - 1
+    total, last = -log_rising(alpha * n_states, n), now.size - 1
     for j in range(now.size):
         count = now[j] - old[j]
         if count > 0.0:
             mass = alpha * rest if rest > 0 and j == last else alpha
-            total += log_gamma_ratio(count, mass)
+            total += log_rising(mass, count)
     return total
 
 
@@ -126,8 +156,7 @@ def log_mixture(counts: Any, none: Any, n: float, n_states: int, rest: int) -> f
     ones."""
     dense = log_dirichlet(counts, none, n, 1.0, n_states, rest)
     sparse = log_dirichlet(counts, none, n, 1.0 / n_states, n_states, rest)
-    top = max(dense, sparse)
-    return top + math.log(0.5 * (math.exp(dense - top) + math.exp(sparse - top)))
+    return log_half_sum(dense, sparse)
 
 
 @jit
@@ -187,3 +216,131 @@ def log_flat_bet(
             prior = shared if j == last else cell
             total += count * (math.log(prior) - math.log(prior + spread * (old[j] / n_a)))
     return total
+
+
+@jit
+def mean_interval(n: float, total: float, squares: float, doubt: float) -> tuple[float, float]:
+    """The confidence interval of the mean of n rewards, with log(1/ε) = `doubt`.
+
+    At a distance x from the observed mean, with V the sum of squared deviations from it, the log of
+    a product is λ n x - ψ (V + n x²). It exceeds log(2k/ε) between two roots. For λ <= 1/2 the
+    larger one is at least λ/(2ψ) > 1, so that all distances above the smaller one are excluded.
+
+    >>> [round(end, 4) for end in mean_interval(1000.0, 500.0, 250.0, 5.0)]
+    [0.4844, 0.5156]
+    """
+    mean, width = total / n, 1.0
+    deviation = max(0.0, squares - total * mean) + ROUNDING
+    evidence = doubt + math.log(SIDES)
+    for i in range(1, len(BETS)):  # λ <= 1/2
+        drift, price = BETS[i] * n, PRICES[i]
+        root = drift * drift - 4.0 * price * n * (price * deviation + evidence)
+        if root >= 0.0:
+            width = min(width, (drift - math.sqrt(root)) / (2.0 * price * n))
+    return max(0.0, mean - width), min(1.0, mean + width)
+
+
+@jit
+def log_low_noise_bet(
+    n_a: float, total_a: float, squares_a: float,
+    n_b: float, total_b: float, squares_b: float, doubt: float,
+) -> float:  # fmt: skip
+    """log of the mean of the bets that the new mean lies above, or below, the old one's interval.
+
+    It reads numbers of rewards, their sums and sums of squares, old and new.
+    """
+    low, high = mean_interval(n_a, total_a, squares_a, doubt)
+    top, total = 0.0, 0.0
+    for k in range(2):
+        edge, side = (high, 1.0) if k == 0 else (low, -1.0)
+        scale = 1.0 / max(LEAST_EDGE, high if k == 0 else 1.0 - low)
+        excess = scale * side * (total_b - n_b * edge)
+        squares = squares_b - 2.0 * edge * total_b + n_b * edge * edge + ROUNDING
+        squares *= scale * scale
+        for i in range(len(BETS)):
+            log_bet = BETS[i] * excess - PRICES[i] * squares
+            if log_bet > top:
+                total *= math.exp(top - log_bet)
+                top = log_bet
+            total += math.exp(log_bet - top)
+    return top + math.log(total / SIDES)
+
+
+@jit
+def log_split_likelihood(n_a: float, total_a: float, n_b: float, total_b: float) -> float:
+    """log m(a) q(b) / sup_p p^(a+b) of rewards; m and q have a uniform prior.
+
+    >>> round(log_split_likelihood(50.0, 10.0, 50.0, 40.0), 3)
+    15.346
+    """
+    n, successes = n_a + n_b, total_a + total_b
+    log_largest = x_log_x(successes) + x_log_x(max(0.0, n - successes)) - x_log_x(n)
+    return log_rewards(n_a, total_a) + log_rewards(n_b, total_b) - log_largest
+
+
+@jit
+def multiply(products: Any, sums: Any, log_e: float) -> None:
+    """Multiply the product of each share q by 1 - q + q E."""
+    e = math.exp(min(log_e, LARGE))
+    for i in range(len(SHARES)):
+        products[i] *= 1.0 - SHARES[i] + SHARES[i] * e
+    if log_e > LARGE:
+        for i in range(len(SHARES)):
+            sums[i] += log_e - LARGE
+
+
+@jit
+def settle(products: Any, sums: Any) -> None:
+    """Move the products into the sums of their logarithms: at most 16 factors each fit a double."""
+    for i in range(len(SHARES)):
+        sums[i] += math.log(products[i])
+        products[i] = 1.0
+
+
+@jit
+def largest(sums: Any) -> float:
+    """The largest of the sums."""
+    top = sums[0]
+    for i in range(1, len(SHARES)):
+        top = max(top, sums[i])
+    return float(top)
+
+
+@jit
+def log_mean(sums: Any) -> float:
+    """log of the mean of e^Λ_q over the shares.
+
+    >>> import numpy as np
+    >>> log_mean(np.zeros(5))
+    0.0
+    """
+    top, total = largest(sums), 0.0
+    for i in range(len(SHARES)):
+        total += math.exp(sums[i] - top)
+    return top + math.log(total / len(SHARES))
+
+
+@jit
+def share(sums: Any) -> float:
+    """The expected share q of what has changed, given all that is known: ∝ e^Λ_q.
+
+    >>> import numpy as np
+    >>> round(share(np.zeros(5)), 4), round(share(np.array([90.0, 0, 0, 0, 0])), 4)
+    (0.3078, 0.875)
+    """
+    top, total, weighted = largest(sums), 0.0, 0.0
+    for i in range(len(SHARES)):
+        weight = math.exp(sums[i] - top)
+        total += weight
+        weighted += weight * SHARES[i]
+    return weighted / total
+
+
+@jit
+def unchanged(q: float, log_e: float) -> float:
+    """The probability that one thing has not changed, where a share q has.
+
+    >>> unchanged(0.5, 0.0), unchanged(0.25, 800.0) < 1e-16
+    (0.5, True)
+    """
+    return (1.0 - q) / (1.0 - q + q * math.exp(min(log_e, LARGE)))

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import Increasing, Range, Shape, compiled, jit, require
 from switchmdp.errors import InvalidParameter
+from switchmdp.mdp.pairs import Pairs
+from switchmdp.memory.counts import BOTH, ROWS
 from switchmdp.validation import check_increasing_steps, check_integer
 
 NEVER = 2**62
@@ -126,3 +128,47 @@ class Told(Schedule):
         while self.i < self.times.size and self.times[self.i] <= t:
             self.i += 1
         return int(self.times[self.i]) if self.i < self.times.size else NEVER
+
+
+@compiled
+class ToldPairs(Told):
+    """Restarts at given steps only the pairs that change there.
+
+    `changed` has a row for each step and a column for each pair: 0 if the pair stays the same, else
+    the code of `memory.counts` that tells what to forget. None: everything changes at each step.
+    """
+
+    changed: Annotated[NDArray[np.uint8], Shape("n_times", "pairs"), Range(0, ROWS)]
+
+    def __init__(self, times: Any, changed: Any = None) -> None:
+        Told.__init__(self, times)
+        self.changed = np.zeros((0, 0), np.uint8) if changed is None else _codes(changed)
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Check that there is a code for each step and pair."""
+        shape = (self.times.size, pairs.n_pairs)
+        if self.changed.size == 0:
+            self.changed = np.full(shape, BOTH, np.uint8)
+        if self.changed.shape != shape:
+            raise InvalidParameter(
+                "changed_pairs", self.changed.shape, f"of shape {shape}: change points x pairs"
+            )
+
+    def suspect(self, suspects: Any) -> int:
+        """Mark the pairs that change at the step that is due."""
+        for pair in range(suspects.size):
+            suspects[pair] = self.changed[self.i, pair]
+        return 0
+
+
+def _codes(changed: Any) -> NDArray[np.uint8]:
+    allowed = f"a matrix of integers from 0 to {ROWS}"
+    try:
+        codes = np.asarray(changed)
+        if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer):
+            raise ValueError
+    except ValueError:
+        raise InvalidParameter("changed_pairs", changed, allowed) from None
+    if codes.size and (codes.min() < 0 or codes.max() > ROWS):
+        raise InvalidParameter("changed_pairs", changed, allowed)
+    return codes.astype(np.uint8)

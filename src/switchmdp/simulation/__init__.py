@@ -6,7 +6,7 @@ get the same draws at the same step. (Beta rewards take a varying number of draw
 only as long as the agents choose the same actions.)
 
 - `loop`: the interaction loop, compiled together with the agent
-- `run`: one run, in pieces
+- `batch`: many runs in few calls into machine code; a single run is a batch of one
 - `record`: what `simulate` and `simulate_batch` return, and how a run is resumed
 - `bad_steps`: counts the steps on which an agent followed a clearly suboptimal policy
 """
@@ -25,7 +25,8 @@ from switchmdp.concurrency import delayed_signals, exclusive, pulse
 from switchmdp.errors import Interrupted, InvalidParameter, InvalidState, Mismatch
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.randomness import run_seed, run_seeds, stream, streams_of_runs
+from switchmdp.randomness import run_seed, stream, streams_of_runs
+from switchmdp.simulation.batch import Batch
 from switchmdp.simulation.loop import Position, Settled
 from switchmdp.simulation.record import (
     Episodes,
@@ -35,7 +36,6 @@ from switchmdp.simulation.record import (
     grid_to_continue,
     joined,
 )
-from switchmdp.simulation.run import Run, grid, machine_code_for
 from switchmdp.validation import check_index, check_integer
 
 __all__ = ["Episodes", "Record", "Records", "Trajectory", "simulate", "simulate_batch"]
@@ -101,8 +101,7 @@ def simulate(
             every = _checked_grid(every, horizon)
             position = _first_position(problem, initial_state)
             _check_experience(agent, experienced)
-            rewards, moves, role = run_seeds(seed)
-            words = (stream(rewards), stream(moves))
+            words = [stream(run_seed(seed, key)).reshape(1, 4) for key in (0, 1)]
         else:
             if initial_state is not None or seed not in (None, getattr(resume, "seed", None)):
                 raise Mismatch("a resumed run keeps its seed and initial state; do not pass others")
@@ -110,24 +109,22 @@ def simulate(
             if horizon == resume.horizon:
                 return resume
             seed, position = resume.seed, resume.position
-            role, words = None, (resume.words[0].copy(), resume.words[1].copy())
-        times = grid(position.t, horizon, every)
-        run = Run(
-            agent, problem, position, words, role, horizon, every, times, np.zeros(len(times)),
-            np.zeros(len(times)), episodes=episodes, trajectory=trajectory,
-            machine_code=None if interpreted else machine_code_for(agent),
+            words = [each.reshape(1, 4).copy() for each in resume.words]
+        batch = Batch(
+            [agent], [problem], position, words, None if resume else [seed], horizon, every,
+            episodes=episodes, trajectory=trajectory, interpreted=interpreted,
         )  # fmt: skip
-        interrupted = _complete([run], run.first - 1, horizon, progress)
-        record = run.record(seed)
+        interrupted = _complete(batch, batch.first - 1, horizon, progress)
+        record = batch.record(0, seed)
     if resume is not None:
-        record = joined(resume, record) if run.position.t > run.first else resume
+        record = joined(resume, record) if record.horizon >= batch.first else resume
     if interrupted:
         raise Interrupted(record, horizon) from None
     return record
 
 
 def simulate_batch(
-    agents: Sequence[Any],
+    agents: Any,
     problems: SwitchingMDP | MDP | Sequence[SwitchingMDP | MDP],
     horizon: int,
     seeds: Sequence[int] | None = None,
@@ -144,10 +141,12 @@ def simulate_batch(
 
     Run i is `simulate(agents[i], problems[i], horizon, seeds[i], ...)`, and its record is the same
     byte for byte. What the runs have in common is done once, so a short run costs far less Python
-    than by itself. The agents may be of different classes.
+    than by itself. Fastest is one agent for all runs: a single call into machine code then
+    simulates many runs, and threads run in parallel.
 
     Args:
-        agents: one agent for each run. No agent may occur twice.
+        agents: one agent, of which each run gets a new copy (the agent itself does not change);
+            or a list with one agent for each run, of any classes. No agent may occur twice.
         problems: one problem for each run, or one for all.
         horizon: the number of steps of every run.
         seeds: one seed for each run; by default 0, 1, 2, ...
@@ -168,57 +167,70 @@ def simulate_batch(
     >>> import switchmdp as sm
     >>> problems = [sm.problems.random_switching(5, 3, changes=2, horizon=500, seed=i)
     ...             for i in range(3)]
-    >>> agents = [sm.agents.SWUCRL(5, 3, window=100) for _ in problems]
-    >>> records = sm.simulate_batch(agents, problems, horizon=500)
+    >>> records = sm.simulate_batch(sm.agents.SWUCRL(5, 3, window=100), problems, horizon=500)
     >>> len(records), records.regret.shape, records[2].seed
     (3, (3, 500), 2)
     """
-    agents = _as_list("agents", agents, "a list of agents, one for each run")
-    n = len(agents)
+    is_template = _is_agent(agents)
+    agents = [agents] if is_template else _as_list("agents", agents, AGENTS)
+    if not isinstance(problems, (MDP, SwitchingMDP)):
+        problems = _as_list("problems", problems, "a problem, or a list with one for each run")
+    if seeds is not None:
+        seeds = _as_list("seeds", seeds, "a list with one seed for each run")
+    n = _number_of_runs(agents[0], problems, seeds) if is_template else len(agents)
     problems = _one_for_each(problems, n)
     horizon = check_integer("horizon", horizon, 1)
     every = _checked_grid(every, horizon)
-    allowed = f"a list with one seed for each of the {n} agents"
-    seeds = range(n) if seeds is None else _as_list("seeds", seeds, allowed)
+    seeds = range(n) if seeds is None else seeds
     if len(seeds) != n:
-        raise InvalidParameter("seeds", seeds, allowed)
+        raise InvalidParameter("seeds", seeds, f"a list with one seed for each of the {n} runs")
     seeds = [check_integer("seeds", seed, 0) for seed in seeds]
-    if len({id(agent) for agent in agents}) < n:
+    if len({id(agent) for agent in agents}) < len(agents):
         raise InvalidParameter("agents", agents, "an agent of its own for each run")
     _check_progress(progress)
-    times = grid(1, horizon, every)
-    regret, pseudo_regret = np.zeros((n, len(times))), np.zeros((n, len(times)))
     with ExitStack() as stack:
-        for agent, problem in zip(agents, problems, strict=True):
-            _must_fit(agent, problem)
+        for i, agent in enumerate(agents):
+            its = {p.pairs: p for p in problems}.values() if is_template else [problems[i]]
+            for problem in its:
+                _must_fit(agent, problem)
             stack.enter_context(exclusive(agent))
             _check_experience(agent, experienced)
-        rewards, moves = streams_of_runs(seeds, 0), streams_of_runs(seeds, 1)
-        runs = [
-            Run(
-                agent, problem, _first_position(problem, initial_state), (rewards[i], moves[i]),
-                run_seed(seeds[i], 2), horizon, every, times, regret[i], pseudo_regret[i],
-                episodes=episodes, trajectory=trajectory,
-                machine_code=None if interpreted else machine_code_for(agent),
-            )
-            for i, (agent, problem) in enumerate(zip(agents, problems, strict=True))
-        ]  # fmt: skip
-        interrupted = _complete(runs, 0, n * horizon, progress)
-        begun = sum(run.begun for run in runs) if interrupted else n
-        records = [run.record(seeds[i]) for i, run in enumerate(runs[: max(1, begun)])]
-        if interrupted:
+        smallest = min(problems, key=lambda problem: problem.n_states, default=None)
+        batch = Batch(
+            agents, problems, _first_position(smallest, initial_state), streams_of_runs(seeds),
+            seeds, horizon, every, episodes=episodes, trajectory=trajectory,
+            interpreted=interpreted, copies=is_template,
+        )  # fmt: skip
+        if _complete(batch, 0, n * horizon, progress):
+            begun = batch.current + int(batch.steps_done > batch.current * horizon)
+            records = [batch.record(i, seeds[i]) for i in range(max(1, begun))]
             raise Interrupted(records[-1], horizon, records[:-1])
-    return Records(times, regret, pseudo_regret, [run.seconds for run in runs], records)
+    return Records(batch, seeds)
+
+
+AGENTS = "an agent, or a list with one agent for each run"
+
+
+def _is_agent(value: Any) -> bool:
+    return callable(getattr(value, "act", None)) and not isinstance(value, type)
+
+
+def _number_of_runs(agent: Any, problems: Any, seeds: list[int] | None) -> int:
+    """The number of runs where all have a copy of one agent."""
+    if isinstance(problems, list):
+        return len(problems)
+    if seeds is None:
+        allowed = "a list of agents, or one agent with a list of problems or seeds"
+        raise InvalidParameter("agents", agent, allowed)
+    return len(seeds)
 
 
 def _one_for_each(problems: Any, n: int) -> list[SwitchingMDP]:
-    if isinstance(problems, (MDP, SwitchingMDP)):
+    if not isinstance(problems, list):
         return [as_switching(problems)] * n
-    allowed = f"one problem for each of the {n} agents"
-    each = [as_switching(problem) for problem in _as_list("problems", problems, allowed)]
-    if len(each) != n:
-        raise InvalidParameter("problems", problems, allowed)
-    return each
+    if len(problems) != n:
+        raise InvalidParameter("problems", problems, f"one problem for each of the {n} runs")
+    return [as_switching(problem) for problem in problems]
 
 
 def _as_list(field: str, values: Any, allowed: str) -> list[Any]:
@@ -247,42 +259,35 @@ def _check_experience(agent: Any, experienced: bool) -> None:
         )
 
 
-def _first_position(problem: SwitchingMDP, initial_state: int | None) -> Position:
+def _first_position(problem: SwitchingMDP | None, initial_state: int | None) -> Position:
+    n_states = 1 if problem is None else problem.n_states
     start = 0 if initial_state is None else initial_state
-    state = check_index(start, problem.n_states, "initial_state", InvalidState)
+    state = check_index(start, n_states, "initial_state", InvalidState)
     return Position(1, state, 0, 1, 0.0, 0.0, 0.0, Settled())
 
 
 def _complete(
-    runs: list[Run], done: int, total: int, progress: Callable[[int, int], None] | None
+    batch: Batch, before: int, total: int, progress: Callable[[int, int], None] | None
 ) -> bool:
-    """Complete the runs one after another; returns whether Ctrl-C stopped one between two steps.
+    """Complete the runs; returns whether Ctrl-C stopped one between two steps.
 
-    `done` steps of the total were done before.
+    So many of the total steps were done before.
     """
-    can_hang = any(run.can_hang for run in runs)
     reported = time.monotonic()
-    i = 0
     with pulse() as due:
         try:
-            for run in runs:
-                run.prepare(due)
-            while i < len(runs):
+            batch.prepare(due)
+            while not batch.ended:
                 due[0] = False
-                with delayed_signals(until_repeated=can_hang):
-                    while i < len(runs) and not due[0]:
-                        runs[i].advance(due)
-                        if runs[i].ended:
-                            done += runs[i].horizon + 1 - runs[i].first
-                            i += 1
-                current = 0 if i == len(runs) else runs[i].position.t - runs[i].first
+                with delayed_signals(until_repeated=batch.can_hang):
+                    batch.advance(due)
                 if progress is not None and (
-                    i == len(runs) or time.monotonic() - reported >= PROGRESS_SECONDS
+                    batch.ended or time.monotonic() - reported >= PROGRESS_SECONDS
                 ):
                     reported = time.monotonic()
-                    progress(done + current, total)
+                    progress(before + batch.steps_done, total)
         except KeyboardInterrupt:
-            if not all(run.between_steps for run in runs):
+            if not batch.between_steps:
                 raise
             return True
     return False

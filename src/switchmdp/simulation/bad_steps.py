@@ -10,17 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from switchmdp.compiled import entry, jit
 from switchmdp.mdp import SwitchingMDP
+from switchmdp.mdp.model import Model
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.planning.evaluation import gains_of_policy
-from switchmdp.planning.gain import optimal_gains
-from switchmdp.simulation.record import Record
+from switchmdp.planning.iteration import gains_of_policy
+from switchmdp.simulation.batch import pool_problems
+from switchmdp.simulation.loop import EpisodePool
+from switchmdp.simulation.record import Record, Records
 
 LARGEST = 200  # states: evaluating a policy costs about S³
 TABLE = 4096  # policies whose gains are kept in a table
 SAME = 1e-12
+STATES_NEEDED = -1.0
 
 
 def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> float | None:
@@ -36,18 +40,31 @@ def count_bad_steps(record: Record, problem: SwitchingMDP, epsilon: float) -> fl
     >>> 0 <= count_bad_steps(record, problem, 0.05) <= 1000
     True
     """
-    episodes = record.episodes
-    if episodes is None or not len(episodes) or episodes.policy[0, 0] < 0:
+    episodes, states = record.episodes, np.zeros((1, 0), np.int32)
+    if episodes is None:
         return float("nan")
-    last = int(np.searchsorted(problem.change_points, record.horizon, side="right"))
-    states = np.zeros(0, np.int32) if record.trajectory is None else record.trajectory.states
-    model = problem.model._replace(row=problem.model.row.copy())
-    count = _count(
-        model, problem.pairs.actions, problem.patches,
-        problem.change_points[:last].copy(), optimal_gains(problem, last),
-        episodes.start, episodes.policy, states, record.horizon, float(epsilon),
+    if record.trajectory is not None:
+        states = record.trajectory.states.reshape(1, -1)
+    pool = EpisodePool(
+        episodes.start, episodes.gain, episodes.sweeps, episodes.policy, episodes.since,
+        np.zeros(1, np.int64), np.array([[0, len(episodes)]]),
     )  # fmt: skip
-    return None if count < 0 else float(count)
+    (count,) = _count(*pool_problems([problem], record.horizon), pool, states, record.horizon,
+                      float(epsilon)).tolist()  # fmt: skip
+    return None if count == STATES_NEEDED else float(count)
+
+
+def count_bad_steps_of_all(records: Records, epsilon: float) -> NDArray[np.float64]:
+    """The number of ε-bad steps of each run of a batch, recorded with episodes.
+
+    NaN if a run has no episodes, `STATES_NEEDED` where `count_bad_steps` returns None.
+    """
+    batch = records.batch
+    counts: NDArray[np.float64] = _count(
+        batch.pooled, batch.runs.problem, batch.pool, batch.runs.states, batch.horizon,
+        float(epsilon),
+    )  # fmt: skip
+    return counts
 
 
 @jit
@@ -63,11 +80,45 @@ def _policies(starts: Any) -> int:
 
 @entry
 def _count(
-    model: Any, actions: Any, patches: Any, change_points: Any, gains: Any, start: Any,
-    policy: Any, states: Any, horizon: int, epsilon: float,
-) -> int:  # fmt: skip
-    n_states = policy.shape[1]
-    row = model.row
+    problems: Any, numbers: Any, pool: Any, states: Any, horizon: int, epsilon: float
+) -> Any:
+    """The number of ε-bad steps of each run; `numbers` are those of the problems."""
+    counts = np.empty(numbers.size)
+    for i in range(numbers.size):
+        p, bounds = numbers[i], problems.bounds
+        model = Model(
+            problems.starts[bounds[0, p] : bounds[0, p + 1]],
+            problems.row[bounds[1, p] : bounds[1, p + 1]].copy(),
+            problems.start[bounds[2, p] : bounds[2, p + 1]],
+            problems.stop[bounds[3, p] : bounds[3, p + 1]],
+            problems.mean[bounds[4, p] : bounds[4, p + 1]],
+            problems.successors[bounds[5, p] : bounds[5, p + 1]],
+            problems.probabilities[bounds[6, p] : bounds[6, p + 1]],
+            problems.cumulative[bounds[7, p] : bounds[7, p + 1]],
+        )
+        actions = problems.actions[bounds[8, p] : bounds[8, p + 1]]
+        offsets = problems.offsets[bounds[9, p] : bounds[9, p + 1]]
+        pair = problems.pair[bounds[10, p] : bounds[10, p + 1]]
+        new = problems.new[bounds[11, p] : bounds[11, p + 1]]
+        change_points = problems.change_points[bounds[12, p] : bounds[12, p + 1]]
+        gains = problems.gains[bounds[13, p] : bounds[13, p + 1]]
+        first = pool.first[i]
+        last = first + pool.seen[i, 1]
+        counts[i] = _count_in_run(
+            model, actions, offsets, pair, new, change_points, gains, pool.start[first:last],
+            pool.policy[first:last], states[i], horizon, epsilon,
+        )  # fmt: skip
+    return counts
+
+
+@jit
+def _count_in_run(
+    model: Any, actions: Any, offsets: Any, patched: Any, new: Any, change_points: Any, gains: Any,
+    start: Any, policy: Any, states: Any, horizon: int, epsilon: float,
+) -> float:  # fmt: skip
+    n_states, row = model.starts.size - 1, model.row
+    if start.size == 0 or policy[0, 0] < 0:
+        return np.nan
     choice, means = np.empty(n_states, np.int64), np.empty(n_states)
     order = np.arange(n_states)
     known = np.full(_policies(model.starts), np.nan)
@@ -75,8 +126,8 @@ def _count(
     k, t = 0, 1
     while t <= horizon:
         while change < change_points.size and change_points[change] <= t:
-            for j in range(patches.offsets[change], patches.offsets[change + 1]):
-                row[patches.pair[j]] = patches.new[j]
+            for j in range(offsets[change], offsets[change + 1]):
+                row[patched[j]] = new[j]
             change += 1
             for j in range(known.size):
                 known[j] = np.nan
@@ -116,6 +167,6 @@ def _count(
                 if policy_gains[states[u - 1]] < limit:
                     bad += 1
         else:
-            return -1
+            return STATES_NEEDED
         t = stop
-    return bad
+    return float(bad)

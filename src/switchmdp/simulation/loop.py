@@ -18,6 +18,10 @@ with their rounding errors, to sums that carry 106 bits (`add_exactly`). The fir
 settled together, and from then on every 4096.
 
 The loop returns early when the caller's flag `due` is set; the next call continues from there.
+
+**Batches.** Machine code simulates many runs in one call. Their problems, positions and records are
+arrays with a row or a part for each run (`Problems`, `Runs`, `EpisodePool`); `run` takes what
+belongs to run i, and writes back where the run stands.
 """
 
 from __future__ import annotations
@@ -31,20 +35,59 @@ from switchmdp.compiled import fields_of, index, inlined, jit, specialised
 from switchmdp.mdp.laws import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.mdp.pool import Patches
 
 COMMON: Any = np.int64(BERNOULLI)
 
 
-class World(NamedTuple):
-    """The problem as the loop sees it. `model.row` changes as time goes on."""
+class Problems(NamedTuple):
+    """The arrays of several problems, one problem after another.
 
-    model: Model
-    full_rows: bool  # every row lists all states in order
+    Array k of problem p is the part bounds[k, p] to bounds[k, p + 1] of field k.
+    """
+
+    starts: NDArray[np.int64]
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    successors: NDArray[np.uint32]
+    probabilities: NDArray[np.float64]
+    cumulative: NDArray[np.float64]
     actions: NDArray[np.int64]
-    patches: Patches
+    offsets: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    new: NDArray[np.int64]
     change_points: NDArray[np.int64]
     gains: NDArray[np.float64]
+    bounds: NDArray[np.int64]
+    law: NDArray[np.int64]
+    parameter: NDArray[np.float64]
+    full_rows: NDArray[np.bool_]  # every row lists all states in order
+
+
+class Runs(NamedTuple):
+    """Where each run stands, and what is recorded of it. All runs have the same horizon."""
+
+    problem: NDArray[np.int64]  # the number of its problem
+    row: NDArray[np.int64]  # of each pair, which changes as time goes on
+    row_bounds: NDArray[np.int64]  # the rows of run i are row[row_bounds[i]:row_bounds[i + 1]]
+    numbers: NDArray[np.int64]  # the integers of its `Position`
+    sums: NDArray[np.float64]  # the floats of its `Position`
+    reward_words: NDArray[np.uint64]
+    move_words: NDArray[np.uint64]
+    regret: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64]
+    states: NDArray[np.int32]  # without columns if steps are not recorded, like the next two
+    actions: NDArray[np.int32]
+    rewards: NDArray[np.float64]
+
+
+class World(NamedTuple):
+    """The problem of a run as the loop sees it. `model.row` changes as time goes on."""
+
+    model: Model
+    full_rows: bool
+    actions: NDArray[np.int64]
     law: int
     parameter: float
     reward_words: NDArray[np.uint64]
@@ -119,6 +162,18 @@ class EpisodeLog(NamedTuple):
     policy: NDArray[np.int32]
     since: NDArray[np.int64]  # the step from which on the agent remembered
     seen: NDArray[np.int64]  # the last episode's number, and how many are recorded
+
+
+class EpisodePool(NamedTuple):
+    """The episode logs of several runs, one run after another."""
+
+    start: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    sweeps: NDArray[np.int64]
+    policy: NDArray[np.int32]
+    since: NDArray[np.int64]
+    first: NDArray[np.int64]  # where the log of each run begins
+    seen: NDArray[np.int64]  # `EpisodeLog.seen` of each run
 
 
 FIRST_SETTLING = 2**20
@@ -342,18 +397,59 @@ def _stretch_by_policy(
 
 
 @jit
-def run(agent: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int, every: int,
-        due: Any) -> Any:  # fmt: skip
-    """From a position to the horizon, or until the log is full or the flag `due` is set.
+def run(
+    agent: Any, i: int, problems: Any, runs: Any, pool: Any, first: int, horizon: int, every: int,
+    due: Any,
+) -> bool:  # fmt: skip
+    """Run i, from its position to the horizon, or until its log is full or the flag `due` is set.
 
-    Returns the numbers of the position then.
+    Its record began at step `first`. Returns whether the next run may follow: this one has reached
+    the horizon, and `due` is not set.
     """
-    patches, change_points, gains = world.patches, world.change_points, world.gains
-    row = world.model.row
-    t, state, change, segment, before, rewards, means, sums = at
-    settled = (sums[0], sums[1], sums[2], sums[3], sums[4], sums[5])  # a plain tuple of floats
-    first, point = t, 0
-    n_states = world.model.starts.size - 1
+    p, bounds = runs.problem[i], problems.bounds
+    row = runs.row[runs.row_bounds[i] : runs.row_bounds[i + 1]]
+    model = Model(
+        problems.starts[bounds[0, p] : bounds[0, p + 1]],
+        row,
+        problems.start[bounds[2, p] : bounds[2, p + 1]],
+        problems.stop[bounds[3, p] : bounds[3, p + 1]],
+        problems.mean[bounds[4, p] : bounds[4, p + 1]],
+        problems.successors[bounds[5, p] : bounds[5, p + 1]],
+        problems.probabilities[bounds[6, p] : bounds[6, p + 1]],
+        problems.cumulative[bounds[7, p] : bounds[7, p + 1]],
+    )
+    actions = problems.actions[bounds[8, p] : bounds[8, p + 1]]
+    offsets = problems.offsets[bounds[9, p] : bounds[9, p + 1]]
+    pair = problems.pair[bounds[10, p] : bounds[10, p + 1]]
+    new = problems.new[bounds[11, p] : bounds[11, p + 1]]
+    change_points = problems.change_points[bounds[12, p] : bounds[12, p + 1]]
+    gains = problems.gains[bounds[13, p] : bounds[13, p + 1]]
+    world = World(
+        model, problems.full_rows[p], actions, problems.law[p], problems.parameter[p],
+        runs.reward_words[i], runs.move_words[i],
+    )  # fmt: skip
+    trace = Trace(
+        runs.regret[i], runs.pseudo_regret[i], runs.states[i], runs.actions[i], runs.rewards[i]
+    )
+    n_states = model.starts.size - 1
+    begin = 0
+    if i > 0:
+        begin = pool.first[i - 1] + pool.seen[i - 1, 1]
+    pool.first[i] = begin
+    if 0 < pool.start.size <= begin:
+        return False
+    log = EpisodeLog(
+        pool.start[begin:], pool.gain[begin:], pool.sweeps[begin:], pool.policy[begin:, :n_states],
+        pool.since[begin:], pool.seen[i],
+    )  # fmt: skip
+    numbers, sums = runs.numbers[i], runs.sums[i]
+    t, state, change, segment = int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3])
+    before, rewards, means = float(sums[0]), float(sums[1]), float(sums[2])
+    settled = (
+        float(sums[3]), float(sums[4]), float(sums[5]), float(sums[6]), float(sums[7]),
+        float(sums[8]),
+    )  # fmt: skip
+    point = (t - 1) // every - (first - 1) // every
     rows = PolicyRows(
         np.zeros(n_states, np.int64), np.zeros(n_states, np.int64), np.zeros(n_states, np.int64),
         np.zeros(n_states),
@@ -362,8 +458,8 @@ def run(agent: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int, eve
         while change < change_points.size and change_points[change] <= t:
             before += gains[change] * (t - segment)
             segment = t
-            for k in range(patches.offsets[change], patches.offsets[change + 1]):
-                row[patches.pair[k]] = patches.new[k]
+            for k in range(offsets[change], offsets[change + 1]):
+                row[pair[k]] = new[k]
             change += 1
         settling = next_settling(t)
         stop = min(horizon, settling)
@@ -387,7 +483,7 @@ def run(agent: Any, log: Any, world: Any, trace: Any, at: Any, horizon: int, eve
             sm, sm_rest = add_exactly(sm, sm_rest, means)
             settled = (sg, sg_rest, sr, sr_rest, sm, sm_rest)
             before, rewards, means, segment = 0.0, 0.0, 0.0, t
-    sg, sg_rest, sr, sr_rest, sm, sm_rest = settled
-    return (
-        t, state, change, segment, before, rewards, means, sg, sg_rest, sr, sr_rest, sm, sm_rest
-    )  # fmt: skip
+    numbers[0], numbers[1], numbers[2], numbers[3] = t, state, change, segment
+    sums[0], sums[1], sums[2] = before, rewards, means
+    sums[3], sums[4], sums[5], sums[6], sums[7], sums[8] = settled
+    return bool(t > horizon and not due[0])

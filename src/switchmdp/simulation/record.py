@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.display import html_table, present, sparkline, visible
 from switchmdp.errors import InvalidParameter, Mismatch
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.simulation.loop import Position
+
+if TYPE_CHECKING:
+    from switchmdp.simulation.batch import Batch
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +39,36 @@ class Episodes:
         lengths = f"lengths {self.length.min()} to {self.length.max()}"
         restarts = f"{len(self.restarts)} restarts"
         return f"Episodes({len(self)} episodes, {lengths}, {restarts}, {self.sweeps.sum()} sweeps)"
+
+    def to_dataframe(self, library: str | None = None) -> Any:
+        """The episodes, without their policies, as a data frame.
+
+        Parameters
+        ----------
+        library
+            `"pandas"`, `"polars"` or `"pyarrow"`; by default the first of them that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            One row for each episode.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
+        return present(
+            "to_dataframe",
+            {
+                "start": self.start,
+                "length": self.length,
+                "gain": self.gain,
+                "sweeps": self.sweeps,
+                "since": self.since,
+            },
+            library=library,
+        )
 
     @property
     def restarts(self) -> NDArray[np.int64]:
@@ -56,6 +90,35 @@ class Trajectory:
 
     def __repr__(self) -> str:
         return f"Trajectory({len(self)} steps, total reward {self.rewards.sum():.6g})"
+
+    def to_dataframe(self, library: str | None = None) -> Any:
+        """The trajectory as a data frame.
+
+        Parameters
+        ----------
+        library
+            `"pandas"`, `"polars"` or `"pyarrow"`; by default the first of them that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            One row for each step.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
+        return present(
+            "to_dataframe",
+            {
+                "step": np.arange(1, len(self) + 1),
+                "state": self.states,
+                "action": self.actions,
+                "reward": self.rewards,
+            },
+            library=library,
+        )
 
     def __len__(self) -> int:
         return len(self.states)
@@ -95,6 +158,59 @@ class Record:
             f"{', '.join(parts)})"
         )
 
+    def __dir__(self) -> list[str]:
+        return visible(self, ("agent_t", "position", "words"))
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, Any] = {"agent": self.agent, "steps": self.horizon, "seed": self.seed}
+        if len(self.regret):
+            rows |= {
+                "regret": f"{self.regret[-1]:.6g}",
+                "pseudo-regret": f"{self.pseudo_regret[-1]:.6g}",
+                "mean reward": f"{self.total_reward / self.horizon:.6g}",
+            }  # fmt: skip
+        if self.episodes is not None:
+            rows |= {"episodes": len(self.episodes), "restarts": len(self.episodes.restarts)}
+        return html_table("Record", rows, sparkline(self.regret, "regret over time"))
+
+    def plot(self) -> Any:
+        """Draw regret and pseudo-regret over time, with the change points (extra `plot`).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure. A notebook shows it; `reports.save_figure` writes it to a file.
+        """
+        return present("plot", self)
+
+    def to_dataframe(self, library: str | None = None) -> Any:
+        """The regret over time as a data frame.
+
+        Parameters
+        ----------
+        library
+            `"pandas"`, `"polars"` or `"pyarrow"`; by default the first of them that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            One row for each point of the grid.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
+        return present(
+            "to_dataframe",
+            {
+                "step": self.times,
+                "regret": self.regret,
+                "pseudo_regret": self.pseudo_regret,
+            },
+            library=library,
+        )
+
     @property
     def horizon(self) -> int:
         """The number of steps run."""
@@ -111,7 +227,7 @@ class Records(Sequence[Record]):
     """The records of a batch. `regret` and `pseudo_regret` have one row for each run.
 
     `records[i]` is the record of run i; its curves are row i. `seconds[i]` is the time that its
-    steps took.
+    steps took. (One call into machine code runs many of them, and its time is divided equally.)
 
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=1, horizon=100, seed=0)
@@ -120,19 +236,86 @@ class Records(Sequence[Record]):
     Records(2 runs, 100 points each)
     """
 
-    def __init__(
-        self, times: NDArray[np.int64], regret: NDArray[np.float64],
-        pseudo_regret: NDArray[np.float64], seconds: Sequence[float], records: list[Record],
-    ) -> None:  # fmt: skip
-        self.times, self.regret, self.pseudo_regret = times, regret, pseudo_regret
-        self.seconds = np.array(seconds)
-        self._records = records
+    def __init__(self, batch: Batch, seeds: Sequence[int]) -> None:
+        self.batch, self._seeds = batch, seeds
+        self.times, self.seconds = batch.times, batch.seconds
+        self.regret, self.pseudo_regret = batch.runs.regret, batch.runs.pseudo_regret
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether episodes were recorded."""
+        return self.batch.episodes
+
+    @property
+    def episode_counts(self) -> NDArray[np.int64]:
+        """The number of episodes of each run."""
+        return self.batch.pool.seen[:, 1]
+
+    @property
+    def sweeps(self) -> NDArray[np.int64]:
+        """The sweeps of value iteration in all episodes of each run."""
+        return self._sums(self.batch.pool.sweeps)
+
+    @property
+    def restarts(self) -> list[NDArray[np.int64]]:
+        """The steps at which the agent of each run restarted, completely or in part."""
+        pool, n = self.batch.pool, int(self.episode_counts.sum())
+        before = np.roll(pool.since[:n], 1)
+        before[pool.first[self.episode_counts > 0]] = 1
+        restarted = pool.since[:n] != before
+        return np.split(pool.start[:n][restarted], np.cumsum(self._sums(restarted))[:-1])
+
+    def _sums(self, per_episode: NDArray[Any]) -> NDArray[np.int64]:
+        """The sum over the episodes of each run."""
+        totals = np.concatenate([[0], np.cumsum(per_episode, dtype=np.int64)])
+        first = self.batch.pool.first
+        sums: NDArray[np.int64] = totals[first + self.episode_counts] - totals[first]
+        return sums
 
     def __repr__(self) -> str:
         return f"Records({len(self)} runs, {len(self.times)} points each)"
 
+    def plot(self) -> Any:
+        """Draw the regret of every run, and the mean, over time (extra `plot`).
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure. A notebook shows it; `reports.save_figure` writes it to a file.
+        """
+        return present("plot", self)
+
+    def to_dataframe(self, library: str | None = None) -> Any:
+        """The regret of all runs over time as a data frame.
+
+        Parameters
+        ----------
+        library
+            `"pandas"`, `"polars"` or `"pyarrow"`; by default the first of them that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            One row for each run and point of the grid.
+
+        Raises
+        ------
+        MissingExtra
+            If the library is not installed.
+        """
+        return present(
+            "to_dataframe",
+            {
+                "run": np.repeat(np.arange(len(self)), len(self.times)),
+                "step": np.tile(self.times, len(self)),
+                "regret": self.regret.ravel(),
+                "pseudo_regret": self.pseudo_regret.ravel(),
+            },
+            library=library,
+        )
+
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._seeds)
 
     @overload
     def __getitem__(self, i: int) -> Record: ...
@@ -141,7 +324,10 @@ class Records(Sequence[Record]):
     def __getitem__(self, i: slice) -> list[Record]: ...
 
     def __getitem__(self, i: int | slice) -> Record | list[Record]:
-        return self._records[i]
+        runs = range(len(self))[i]  # which checks the index
+        if isinstance(runs, range):
+            return [self.batch.record(k, self._seeds[k]) for k in runs]
+        return self.batch.record(runs, self._seeds[runs])
 
 
 def grid_to_continue(

@@ -2,8 +2,8 @@
 
 One name for each symbol: `horizon` T, `diameter` D, `n_states` S, `n_actions` A, `changes` l,
 `window` W, `delta` δ, `epsilon` ε, and `segments` L = l + 1 for UCRL2 with restarts. All are
-keywords. `sw_ucrl` has the theorem and its window (and that of SWUCRL2-CW), `lemmas` the lemmas of
-its proof, `ucrl2` the algorithm that it modifies. Where the paper has an error, the plain name is
+keywords. `sw_ucrl` has the theorem, the lemmas of its proof and its window (and that of
+SWUCRL2-CW), `ucrl2` the algorithm that it modifies. Where the paper has an error, the plain name is
 the printed form, and `repaired_…` is the correct one. Outside the conditions of a claim a function
 raises `OutsideValidity`.
 
@@ -14,30 +14,28 @@ raises `OutsideValidity`.
 
 from __future__ import annotations
 
-from switchmdp.theory.lemmas import (
+from switchmdp.theory.sw_ucrl import (
+    corollary_1_bound,
+    corollary_2_steps,
+    cw_widening,
+    cw_window,
     e1,
     e1_bound,
     e2,
     e2_bound,
     episodes_bound,
     longest_episode,
-    proposition_1,
-    repaired_e2,
-    repaired_e2_bound,
-    repaired_visits_bound,
-    visits_bound,
-)
-from switchmdp.theory.sw_ucrl import (
-    corollary_1_bound,
-    corollary_2_steps,
-    cw_widening,
-    cw_window,
     optimal_window,
     optimal_window_exact,
+    proposition_1,
     regret_bound,
     repaired_corollary_1_bound,
+    repaired_e2,
+    repaired_e2_bound,
     repaired_regret_bound,
+    repaired_visits_bound,
     theorem_1_holds,
+    visits_bound,
 )
 from switchmdp.theory.ucrl2 import (
     diameter_lower_bound,

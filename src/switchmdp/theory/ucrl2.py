@@ -40,6 +40,36 @@ RESTART_CONSTANT = 65
 def reward_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
     """Eq. 1: |r̃ - r̂| ≤ √(7 log(2SAt/δ)/(2 max(1, N))), for an episode that starts at step t.
 
+    Parameters
+    ----------
+    visits
+        N: the number of visits to the pair.
+    t
+        The step at which the episode starts.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+    delta
+        δ: the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The confidence radius.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Gajane, Ortner, Auer (2018): A sliding-window algorithm for Markov decision processes with
+    arbitrarily changing rewards and transitions.
+
+    Examples
+    --------
     >>> round(reward_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
     0.2285
     """
@@ -50,6 +80,36 @@ def reward_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: 
 def transition_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
     """Eq. 2: ‖p̃ - p̂‖₁ ≤ √(14 S log(2At/δ)/max(1, N)); from 2 on, it excludes nothing.
 
+    Parameters
+    ----------
+    visits
+        N: the number of visits to the pair.
+    t
+        The step at which the episode starts.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+    delta
+        δ: the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The confidence radius.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Gajane, Ortner, Auer (2018): A sliding-window algorithm for Markov decision processes with
+    arbitrarily changing rewards and transitions.
+
+    Examples
+    --------
     >>> round(transition_radius(visits=1000, t=10_000, n_states=5, n_actions=3, delta=0.1), 4)
     0.9651
     """
@@ -62,6 +122,37 @@ def ucrl2_regret_bound(
 ) -> float:
     """UCRL2's Theorem 2: regret at most 34 D S √(A T log(T/δ)) without changes, for T > 1.
 
+    Parameters
+    ----------
+    horizon
+        T: the number of steps.
+    diameter
+        D: the largest diameter of the configurations, at least 1.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+    delta
+        δ: the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The regret bound.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    OutsideValidity
+        If the claim does not cover these numbers.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> round(ucrl2_regret_bound(horizon=10**6, diameter=1, n_states=5, n_actions=3, delta=0.1))
     1182133
     """
@@ -74,6 +165,33 @@ def ucrl2_regret_bound(
 def ucrl2_episodes_bound(*, horizon: int, n_states: int, n_actions: int) -> float:
     """UCRL2 has at most SA log₂(8T/(SA)) episodes up to step T, for T ≥ SA.
 
+    Parameters
+    ----------
+    horizon
+        T: the number of steps.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+
+    Returns
+    -------
+    float
+        The largest number of episodes.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    OutsideValidity
+        If the claim does not cover these numbers.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> ucrl2_episodes_bound(horizon=1280, n_states=5, n_actions=2)
     100.0
     """
@@ -88,6 +206,35 @@ def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions
 
     For S ≥ 10, A ≥ 10, D ≥ 20 log_A S and T ≥ DSA.
 
+    Parameters
+    ----------
+    horizon
+        T: the number of steps.
+    diameter
+        D: the largest diameter of the configurations, at least 1.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+
+    Returns
+    -------
+    float
+        The lower bound of the expected regret.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    OutsideValidity
+        If the claim does not cover these numbers.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> round(ucrl2_lower_bound(horizon=50_000, diameter=20, n_states=10, n_actions=10), 6)
     150.0
     """
@@ -111,6 +258,29 @@ def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
     L = `segments` is one more than the number of changes in the theorem. Early steps repeat and
     are listed once; step 1 starts the run and is no restart. At most T segments fit into T steps.
 
+    Parameters
+    ----------
+    horizon
+        T: the number of steps.
+    segments
+        L: the number of segments, one more than the number of changes.
+
+    Returns
+    -------
+    numpy.ndarray
+        The steps, in increasing order.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> restart_times(horizon=100, segments=3).tolist()
     [3, 8, 14, 24, 39, 57, 81]
     """
@@ -129,6 +299,29 @@ def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
 def restart_confidence(*, segments: int, delta: float) -> float:
     """δ/L², the probability of failure that UCRL2-R gives UCRL2 (Theorem 6).
 
+    Parameters
+    ----------
+    segments
+        L: the number of segments, one more than the number of changes.
+    delta
+        δ: the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The probability of failure for each segment.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> restart_confidence(segments=2, delta=0.1)
     0.025
     """
@@ -143,6 +336,39 @@ def restart_regret_bound(
 
     L = `segments`, one more than the number of changes; D is the largest diameter.
 
+    Parameters
+    ----------
+    horizon
+        T: the number of steps.
+    diameter
+        D: the largest diameter of the configurations, at least 1.
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+    segments
+        L: the number of segments, one more than the number of changes.
+    delta
+        δ: the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The regret bound.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    OutsideValidity
+        If the claim does not cover these numbers.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> setting = dict(horizon=10**9, diameter=1, n_states=5, n_actions=3, delta=0.1)
     >>> round(restart_regret_bound(segments=3, **setting))
     3895760510
@@ -158,6 +384,31 @@ def restart_regret_bound(
 def raw_diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
     """D ≥ log_A S - 3 as printed, for A ≥ 2. Negative for S < A³, and below 1 for S < A⁴.
 
+    Parameters
+    ----------
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+
+    Returns
+    -------
+    float
+        The printed lower bound.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+    OutsideValidity
+        If the claim does not cover these numbers.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> round(raw_diameter_lower_bound(n_states=5, n_actions=3), 3)
     -1.535
     """
@@ -175,6 +426,29 @@ def diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
     some other, and a cycle attains this: max(1, S - 1). A single state, with no other to reach,
     counts as 1.
 
+    Parameters
+    ----------
+    n_states
+        S: the number of states.
+    n_actions
+        A: the number of actions.
+
+    Returns
+    -------
+    float
+        The lower bound.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    Jaksch, Ortner, Auer (2010): Near-optimal regret bounds for reinforcement learning.
+
+    Examples
+    --------
     >>> diameter_lower_bound(n_states=5, n_actions=3)
     1.0
     >>> diameter_lower_bound(n_states=1024, n_actions=2)

@@ -11,16 +11,18 @@ class PolicyTable {
     this.shape = "";
   }
 
-  show(beliefs) {
-    const shape = JSON.stringify([beliefs.agent.actions, beliefs.states.map((row) => [row.state, row.actions.length])]);
+  show(beliefs, labels) {
+    this.labels = labels;
+    const actions = Array.from({ length: beliefs.agent.actions }, (_, a) => labels.action(a));
+    const shape = JSON.stringify([actions, beliefs.states.map((row) => [labels.state(row.state), row.actions.length])]);
     if (shape !== this.shape) this.build(beliefs);
     this.shape = shape;
     const lifetime = beliefs.memory.window ?? beliefs.signal.window;
     for (const row of beliefs.states) {
       const { head, rest, cells } = this.rows.get(row.state);
       const fixed = beliefs.fixed_policy?.[row.state];
-      const plan = known(row.policy) ? `▶ action ${row.policy}` : "no plan yet";
-      say(head, known(fixed) ? `■ fixed: ${fixed}, agent: ${row.policy ?? "–"}` : plan);
+      const plan = known(row.policy) ? `▶ ${labels.action(row.policy)}` : "no plan yet";
+      say(head, known(fixed) ? `■ fixed: ${labels.actionName(fixed) ?? fixed}, agent: ${labels.actionName(row.policy) ?? row.policy ?? "–"}` : plan);
       const unknown = row.actions.filter((pair) => !known(pair.estimate) && pair.action !== row.policy && pair.action !== fixed);
       say(rest, unknown.length ? `${counted(unknown.length, "action")} unknown` : "");
       for (const pair of row.actions) {
@@ -33,7 +35,7 @@ class PolicyTable {
     const actions = Array.from({ length: beliefs.agent.actions }, (_, a) => a);
     this.rows = new Map();
     const body = element("tbody", { role: "rowgroup" }, ...beliefs.states.map((row) => this.row(row, actions)));
-    const heads = actions.map((a) => element("th", { scope: "col", role: "columnheader" }, `Action ${a}`));
+    const heads = actions.map((a) => element("th", { scope: "col", role: "columnheader" }, capital(this.labels.action(a))));
     const head = element("tr", { role: "row" }, element("th", { scope: "col", role: "columnheader" }, "State"), ...heads);
     this.box.replaceChildren(element(
       "table", { role: "table", "aria-labelledby": "policy-title" },
@@ -46,7 +48,7 @@ class PolicyTable {
     const cells = new Map(row.actions.map((pair) => [pair.action, this.cell(pair.action)]));
     const rest = element("span", { class: "rest soft" }); // replaces their cells on narrow screens
     this.rows.set(row.state, { head, rest, cells });
-    const title = element("th", { scope: "row", role: "rowheader" }, element("b", {}, `State ${row.state}`), rest, head);
+    const title = element("th", { scope: "row", role: "rowheader" }, element("b", {}, capital(this.labels.state(row.state))), rest, head);
     const missing = () => element("td", { role: "cell", class: "missing soft" }, "not available");
     return element("tr", { role: "row" }, title, ...actions.map((a) => cells.get(a)?.cell ?? missing()));
   }
@@ -60,7 +62,7 @@ class PolicyTable {
     };
     parts.cell = element(
       "td", { role: "cell" },
-      element("div", { class: "top" }, element("span", { class: "which" }, `Action ${action}`), parts.value, parts.range, parts.mark),
+      element("div", { class: "top" }, element("span", { class: "which" }, capital(this.labels.action(action))), parts.value, parts.range, parts.mark),
       parts.whisker, parts.meta,
     );
     return parts;

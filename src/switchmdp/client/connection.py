@@ -1,0 +1,286 @@
+"""`Client` and `AsyncClient`: they send calls, retry them, and read the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from switchmdp.client import calls
+from switchmdp.client.calls import Call
+from switchmdp.client.problems import ConnectionFailed, UnexpectedAnswer, problem
+from switchmdp.client.results import Model
+from switchmdp.client.retries import Retries, is_retried, seconds_to_wait
+from switchmdp.errors import MissingExtra
+from switchmdp.version import __version__
+
+try:
+    import httpx
+except ImportError as error:
+    raise MissingExtra("switchmdp.client needs httpx: pip install 'switchmdp[client]'") from error
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def blocking(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """The method of `Client` that sends the call."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(build(*args, **kwargs))
+
+    return _described(method, build)
+
+
+def awaitable(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """The method of `AsyncClient` that sends the call."""
+
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.send(build(*args, **kwargs))
+
+    return _described(method, build)
+
+
+def _described(method: M, build: Callable[..., Any]) -> M:
+    """Give a method the name, the documentation and the signature of its call."""
+    functools.update_wrapper(method, build)
+    signature = inspect.signature(build)
+    self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    result = str(signature.return_annotation).removeprefix("Call[").removesuffix("]")
+    signature = signature.replace(
+        parameters=[self, *signature.parameters.values()], return_annotation=result
+    )
+    vars(method)["__signature__"] = signature
+    return method
+
+
+class Address:
+    """Where the service is, and the token for it: makes HTTP requests of calls."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        token = os.environ.get("SWITCHMDP_TOKEN") if token is None else token
+        self.url = url.rstrip("/")
+        self.headers = {"User-Agent": f"switchmdp/{__version__}", "Accept": "application/json"}
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
+
+    def request(self, http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
+        """The HTTP request of a call."""
+        return http.build_request(
+            call.method, self.url + call.path, json=call.body, params=call.query or None,
+            headers=self.headers | dict(call.headers), timeout=call.timeout or http.timeout,
+        )  # fmt: skip
+
+
+class Tries(Generic[T]):
+    """The tries of one call: after each, either its result, an error, or seconds to wait."""
+
+    def __init__(self, call: Call[T], retries: Retries) -> None:
+        self.call, self.retries, self.made = call, retries, 0
+
+    def after_answer(self, answer: httpx.Response) -> float | None:
+        """Seconds to wait before the next try; None if this answer is final."""
+        self.made += 1
+        if not is_retried(answer.status_code, repeatable=self.call.repeatable):
+            return None
+        return self.retries.pause(self.made, seconds_to_wait(answer.headers.get("Retry-After")))
+
+    def after_failure(self, failure: httpx.TransportError) -> float:
+        """Seconds to wait before the next try; raises ConnectionFailed if there is none."""
+        self.made += 1
+        never_sent = isinstance(
+            failure, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+        )
+        pause = self.retries.pause(self.made) if self.call.repeatable or never_sent else None
+        if pause is None:
+            tries = "1 try" if self.made == 1 else f"{self.made} tries"
+            what = f"{self.call.method} {self.call.path}"
+            reason = str(failure) or type(failure).__name__
+            raise ConnectionFailed(f"{what} failed after {tries}: {reason}") from failure
+        return pause
+
+    def result(self, answer: httpx.Response) -> T:
+        """What the call returns; raises the problem if the service refused it."""
+        content = _content(answer)
+        if answer.is_success:
+            return self.call.read(content)
+        retry_after = seconds_to_wait(answer.headers.get("Retry-After"))
+        if not isinstance(content, dict):
+            content = {"title": answer.reason_phrase, "detail": answer.text[:200]}
+        raise problem(answer.status_code, content, retry_after)
+
+
+def _content(answer: httpx.Response) -> Any:
+    try:
+        return answer.json() if answer.content else None
+    except json.JSONDecodeError:
+        if answer.is_success:
+            what = f"{answer.request.method} {answer.request.url}"
+            raise UnexpectedAnswer(f"the answer to {what} is not JSON") from None
+        return None
+
+
+class Client:
+    """A client whose methods block. Threads may share it.
+
+    Parameters
+    ----------
+    url : str
+        The address of the service, such as `http://localhost:8000`.
+    token : str, optional
+        The bearer token; by default the environment variable `SWITCHMDP_TOKEN`, if it is set.
+    timeout : float
+        Seconds that one try may take; creating a model may take longer.
+    retries : Retries, optional
+        How often calls are retried, and how long the pauses are. `Retries(most=0)` never retries.
+    http : httpx.Client, optional
+        The HTTP client to use, for proxies, certificates or limits of your own. You close it;
+        `timeout` is not applied to it.
+
+    Raises
+    ------
+    ServiceError
+        Every method raises one of its subclasses if the call fails (`switchmdp.client.problems`).
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 10.0,
+        retries: Retries | None = None, http: httpx.Client | None = None,
+    ) -> None:  # fmt: skip
+        self._address = Address(url, token)
+        self._retries = retries or Retries()
+        self._http, self._owned = http or httpx.Client(timeout=timeout), http is None
+
+    create_model = blocking(calls.create_model)
+    models = blocking(calls.models)
+    model = blocking(calls.model)
+    delete_model = blocking(calls.delete_model)
+    archive_model = blocking(calls.archive_model)
+    unarchive_model = blocking(calls.unarchive_model)
+    add_states = blocking(calls.add_states)
+    add_actions = blocking(calls.add_actions)
+    set_mode = blocking(calls.set_mode)
+    restart = blocking(calls.restart)
+    decide = blocking(calls.decide)
+    feedback = blocking(calls.feedback)
+    decide_batch = blocking(calls.decide_batch)
+    feedback_batch = blocking(calls.feedback_batch)
+    explain = blocking(calls.explain)
+    set_arms = blocking(calls.set_arms)
+    arms = blocking(calls.arms)
+    history = blocking(calls.history)
+    is_ready = blocking(calls.is_ready)
+
+    def all_models(
+        self, *, search: str | None = None, archived: bool | None = None
+    ) -> Iterator[Model]:
+        """All models, ordered by name; they are requested page by page."""
+        page = self.models(search=search, archived=archived)
+        yield from page.models
+        while page.next is not None:
+            page = self.models(after=page.next, search=search, archived=archived)
+            yield from page.models
+
+    def send(self, call: Call[T]) -> T:
+        """Send a call, and retry it if necessary."""
+        tries, request = Tries(call, self._retries), self._address.request(self._http, call)
+        while True:
+            try:
+                answer = self._http.send(request)
+                pause = tries.after_answer(answer)
+                if pause is None:
+                    return tries.result(answer)
+            except httpx.TransportError as failure:
+                pause = tries.after_failure(failure)
+            time.sleep(pause)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._owned:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient:
+    """A client for asyncio: `Client` with awaitable methods. The arguments are the same.
+
+    async with AsyncClient("http://localhost:8000") as client:
+        decision = await client.decide("shop", state="new")
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 10.0,
+        retries: Retries | None = None, http: httpx.AsyncClient | None = None,
+    ) -> None:  # fmt: skip
+        self._address = Address(url, token)
+        self._retries = retries or Retries()
+        self._http, self._owned = http or httpx.AsyncClient(timeout=timeout), http is None
+
+    create_model = awaitable(calls.create_model)
+    models = awaitable(calls.models)
+    model = awaitable(calls.model)
+    delete_model = awaitable(calls.delete_model)
+    archive_model = awaitable(calls.archive_model)
+    unarchive_model = awaitable(calls.unarchive_model)
+    add_states = awaitable(calls.add_states)
+    add_actions = awaitable(calls.add_actions)
+    set_mode = awaitable(calls.set_mode)
+    restart = awaitable(calls.restart)
+    decide = awaitable(calls.decide)
+    feedback = awaitable(calls.feedback)
+    decide_batch = awaitable(calls.decide_batch)
+    feedback_batch = awaitable(calls.feedback_batch)
+    explain = awaitable(calls.explain)
+    set_arms = awaitable(calls.set_arms)
+    arms = awaitable(calls.arms)
+    history = awaitable(calls.history)
+    is_ready = awaitable(calls.is_ready)
+
+    async def all_models(
+        self, *, search: str | None = None, archived: bool | None = None
+    ) -> AsyncIterator[Model]:
+        """All models, ordered by name; they are requested page by page."""
+        page = await self.models(search=search, archived=archived)
+        for model in page.models:
+            yield model
+        while page.next is not None:
+            page = await self.models(after=page.next, search=search, archived=archived)
+            for model in page.models:
+                yield model
+
+    async def send(self, call: Call[T]) -> T:
+        """Send a call, and retry it if necessary."""
+        tries, request = Tries(call, self._retries), self._address.request(self._http, call)
+        while True:
+            try:
+                answer = await self._http.send(request)
+                pause = tries.after_answer(answer)
+                if pause is None:
+                    return tries.result(answer)
+            except httpx.TransportError as failure:
+                pause = tries.after_failure(failure)
+            await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._owned:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

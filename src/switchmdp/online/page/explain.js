@@ -1,0 +1,129 @@
+/* A mean with its interval: text, and a bar from 0 to 1 for the eye. */
+function estimate(mean, low, high) {
+  const bar = element("div", { class: "whisker", "aria-hidden": "true" }, element("i", { class: "interval" }), element("i", { class: "dot" }));
+  for (const [name, at] of Object.entries({ low, high, mean: mean ?? (low + high) / 2 })) bar.style.setProperty(`--${name}`, String(at ?? 0));
+  bar.lastChild.hidden = !known(mean);
+  return [
+    element("span", { class: "value" }, known(mean) ? decimal(mean) : "unknown"),
+    element("span", { class: "range soft" }, ` ${decimal(low)} to ${decimal(high)}`),
+    bar,
+  ];
+}
+
+/* A table whose columns are { title: whether it contains numbers }. */
+function plainTable(label, columns, rows) {
+  const heads = Object.entries(columns).map(([title, isNumber]) =>
+    element("th", isNumber ? { scope: "col", class: "number" } : { scope: "col" }, title));
+  return element(
+    "table", { class: "plain", "aria-labelledby": label },
+    element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows),
+  );
+}
+
+/* What the model knows about each action in a state that the user chooses. */
+class Explanation {
+  constructor(changed) {
+    this.state = null;
+    byId("why").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const given = byId("why-state").value.trim();
+      this.state = given || null;
+      changed();
+    });
+  }
+
+  /* Start with the state that is visited most, and offer the others by name. */
+  offer(states, labels) {
+    const names = states.map((row) => labels.stateName(row.state) ?? String(row.state));
+    const key = JSON.stringify(names);
+    if (this.offered !== key) byId("why-states").replaceChildren(...names.map((name) => element("option", { value: name })));
+    this.offered = key;
+    if (this.state === null && states.length && byId("why-state").value === "") {
+      const visits = (row) => row.actions.reduce((sum, pair) => sum + (pair.visits ?? 0), 0);
+      const most = states.reduce((best, row) => (visits(row) > visits(best) ? row : best));
+      this.state = labels.stateName(most.state) ?? String(most.state);
+      byId("why-state").value = this.state;
+    }
+  }
+
+  async load(path) {
+    if (this.state === null) return () => {};
+    try {
+      const found = await connection.get(`${path}/explain?${new URLSearchParams({ state: this.state })}`);
+      return () => this.show(found);
+    } catch (error) {
+      if (error.status !== 422 && error.status !== 404) throw error;
+      return () => {
+        byId("why-table").hidden = true;
+        say(byId("why-note"), error.message);
+      };
+    }
+  }
+
+  show({ state, name, source, gain, actions }) {
+    byId("why-table").hidden = false;
+    const kinds = new Set(actions.map((each) => each.interval));
+    const interval = kinds.has("credible") ? "95 % credible interval" : "confidence interval";
+    const plan = known(gain) ? ` The policy earns ${decimal(gain)} per decision according to these estimates.` : "";
+    say(byId("why-note"), `${name ?? `State ${state}`}, from ${source}. Bars run from 0 to 1: the mean reward and its ${interval}. ` +
+      `Value: what taking the action once adds to following the policy.${plan}`);
+    const key = JSON.stringify(actions);
+    if (this.shown === key) return;
+    this.shown = key;
+    const rows = actions.map((each) => {
+      const next = each.successors.map((to) => `${to.name ?? `state ${to.state}`} ${percent(to.probability)}`).join(", ");
+      const change = each.last_change;
+      const head = [each.name ?? `Action ${each.action}`, ...(each.chosen ? [element("span", { class: "plan" }, "▶ chosen")] : [])];
+      return element(
+        "tr", each.chosen ? { class: "chosen" } : {},
+        element("th", { scope: "row" }, ...head),
+        element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high)),
+        element("td", { class: "number" }, known(each.value) ? `${each.value > 0 ? "+" : ""}${each.value.toFixed(3)}` : "–"),
+        element("td", { class: "number" }, whole(each.visits)),
+        element("td", { class: "wide" }, next || "–"),
+        element("td", change ? { class: "warn" } : {}, change ? `▲ ${decimal(change.before)} to ${decimal(change.now)}` : "none"),
+      );
+    });
+    const columns = {
+      Action: false, "Mean reward": false, Value: true, Visits: true, "Likely next states": false,
+      "Last detected change": false,
+    };
+    byId("why-table").replaceChildren(plainTable("why-title", columns, rows));
+  }
+}
+
+/* The arms of a split test; hidden while there is only `main`. */
+class Arms {
+  async load(path) {
+    const { arms } = await connection.get(`${path}/arms`);
+    return () => this.show(arms);
+  }
+
+  show(arms) {
+    byId("arms").hidden = arms.length < 2;
+    const key = JSON.stringify(arms);
+    if (arms.length < 2 || this.shown === key) return;
+    this.shown = key;
+    const main = arms[0];
+    const verdict = (arm) => {
+      if (arm === main) return "";
+      if (arm.low > main.high) return "better than main";
+      return arm.high < main.low ? "worse than main" : "no certain difference yet";
+    };
+    const rows = arms.map((arm) => element(
+      "tr", {},
+      element("th", { scope: "row" }, arm.name),
+      element("td", {}, arm === main ? "the model’s agent" : arm.agent ? arm.agent.name : "a fixed policy"),
+      element("td", { class: "number" }, percent(arm.share)),
+      element("td", { class: "number" }, whole(arm.decisions)),
+      element("td", { class: "number" }, whole(arm.feedback)),
+      element("td", { class: "wide" }, ...estimate(arm.mean_reward, arm.low, arm.high)),
+      element("td", {}, verdict(arm)),
+    ));
+    const columns = {
+      Arm: false, "Who chooses": false, "Share of sessions": true, Decisions: true, Feedback: true,
+      "Mean reward": false, Compared: false,
+    };
+    byId("arms-table").replaceChildren(plainTable("arms-title", columns, rows));
+  }
+}

@@ -1,0 +1,182 @@
+const MODES = {
+  agent: ["agent", "the agent chooses and learns"],
+  fixed: ["fixed policy", "the agent only learns"],
+  shadow: ["fixed policy", "the agent runs in shadow"],
+};
+
+/* The names of states and actions, where they have some. */
+class Labels {
+  constructor(model) {
+    this.states = model.state_names ?? [];
+    this.actions = model.action_names ?? [];
+  }
+
+  stateName(s) {
+    return this.states[s] ?? null;
+  }
+
+  actionName(a) {
+    return this.actions[a] ?? null;
+  }
+
+  state(s) {
+    return this.stateName(s) ?? `state ${s}`;
+  }
+
+  action(a) {
+    return this.actionName(a) ?? `action ${a}`;
+  }
+}
+
+const capital = (text) => text.replace(/^(state|action) (?=\d+$)/, (word) => word[0].toUpperCase() + word.slice(1));
+
+function meter(node, value, top, text) {
+  const bar = node.firstChild ?? node.appendChild(element("i"));
+  bar.style.width = `${100 * clamp(value / top, 0, 1)}%`;
+  const values = { valuemin: 0, valuemax: top, valuenow: clamp(value, 0, top), valuetext: text };
+  for (const [name, each] of Object.entries(values)) node.setAttribute(`aria-${name}`, each);
+}
+
+const subject = ({ state, action, next_state: next }, labels) =>
+  known(next)
+    ? `moving from ${labels.state(state)} by ${labels.action(action)} to ${labels.state(next)}`
+    : `the reward of ${labels.action(action)} in ${labels.state(state)}`;
+const difference = ({ next_state: next, before, now }) =>
+  known(next) ? `from ${percent(before)} to ${percent(now)}` : `from ${decimal(before)} to ${decimal(now)}`;
+
+/* One model: its reward over time, changes, policy, explanation and split test. */
+class ModelView {
+  constructor(changed) {
+    this.curve = new Curve(byId("curve"), byId("readout"));
+    this.table = new PolicyTable(byId("policy"));
+    this.explanation = new Explanation(changed);
+    this.arms = new Arms();
+    this.facts = new Map();
+  }
+
+  /* Show another model from now on. */
+  open(name) {
+    if (this.name === name) return;
+    this.name = name;
+    this.quiet = true; // alerts in the first response are not announced
+    this.model = null;
+    this.explanation.state = null;
+    byId("why-state").value = "";
+  }
+
+  /* Everything about the model. What changes slowly is requested every five seconds. */
+  async load() {
+    const path = pathOf(this.name);
+    const now = performance.now();
+    const isOld = !this.model || now - this.asked > 5000;
+    const beliefs = await connection.get(`${path}/agent`);
+    const model = isOld ? await connection.get(path) : this.model;
+    const others = [];
+    if (isOld || this.explanation.state !== this.explained) {
+      this.labels = new Labels(model);
+      this.explanation.offer(beliefs.states, this.labels);
+      others.push(await this.explanation.load(path), await this.arms.load(path));
+      this.explained = this.explanation.state;
+      this.asked = now;
+    }
+    return () => {
+      this.model = model;
+      for (const show of others) show();
+      return this.show(beliefs);
+    };
+  }
+
+  /* Returns the status of the page. */
+  show(beliefs) {
+    const { agent, signal } = beliefs;
+    const isMain = this.name === "main"; // of the command line: its name says nothing
+    const name = isMain ? agent.class : this.name;
+    document.title = `${name} · switchmdp`;
+    say(byId("name"), name);
+    const parameters = Object.entries(agent.parameters).map(([key, value]) => `${key}\u00a0${Number.isInteger(value) ? whole(value) : value}`);
+    const sizes = [counted(agent.states, "state"), counted(agent.actions, "action")];
+    const archived = known(this.model.archived) ? ["archived"] : [];
+    say(byId("summary"), [...(isMain ? [] : [agent.class]), ...sizes, ...parameters, ...archived].join(" · "));
+    const curve = this.curve;
+    curve.show(beliefs.rewards, beliefs.alerts);
+    byId("trailing-name").textContent = `trailing mean, over about ${whole(curve.size * Math.max(1, curve.lag))}`;
+    byId("bucket-name").textContent = curve.size === 1 ? "each feedback" : `mean of every ${whole(curve.size)}`;
+    this.showFacts(beliefs);
+    this.showSignal(signal);
+    this.showAlerts(beliefs.alerts);
+    this.showMemory(beliefs.memory);
+    this.table.show(beliefs, this.labels);
+    this.showNotes(beliefs);
+    this.quiet = false;
+    const age = known(beliefs.at) ? Date.now() / 1000 - beliefs.at : null;
+    return age === null || age < 60 ? "live" : `live; nothing new for ${duration(age)}`;
+  }
+
+  fact(name, value, note = "") {
+    if (!this.facts.has(name)) {
+      const parts = { value: element("span"), note: element("small") };
+      byId("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, parts.value, parts.note)));
+      this.facts.set(name, parts);
+    }
+    say(this.facts.get(name).value, value);
+    say(this.facts.get(name).note, note);
+  }
+
+  showFacts({ counters, episode, gain, mode, shadow, at }) {
+    const now = this.curve.latest;
+    this.fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${whole(now.over)}` : "no feedback yet");
+    this.fact("Gain of the plan", decimal(gain), known(gain) ? "according to its own model" : "no plan yet");
+    this.fact("Feedback counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
+    this.fact("Decisions made", whole(counters.decided), `${counted(counters.sessions, "session")}`);
+    this.fact("Waiting for feedback", whole(counters.pending), `${whole(counters.expired)} expired`);
+    if (known(episode)) this.fact("Episode", whole(episode.number), `since step ${whole(episode.start)}`);
+    const [who, note] = MODES[mode] ?? [mode, ""];
+    const agreed = known(shadow.agreement) ? `agent agrees in ${percent(shadow.agreement)} of ${whole(shadow.compared)}` : note;
+    this.fact("Who chooses", who, agreed);
+  }
+
+  showSignal({ latest, threshold, fires, window }) {
+    const strength = latest?.strength ?? 0;
+    const verdict = fires ? "A change is likely" : known(latest) ? "No sign of a change" : "Not enough data to compare";
+    byId("signal").classList.toggle("fires", fires);
+    meter(byId("signal"), strength, 2 * threshold, `${decimal(strength)} of ${threshold}: ${verdict}`);
+    say(byId("signal-text"), `${fires ? "▲ " : ""}${verdict}${known(latest) ? ` (${decimal(strength)}; the alert is at ${threshold})` : ""}.`);
+    const note = known(latest) ? `Strongest, at feedback ${whole(latest.step)}: ${subject(latest, this.labels)}, ${difference(latest)}. ` : "";
+    say(byId("signal-note"), `${note}Compares the last ${counted(window, "feedback event")} with those before.`);
+  }
+
+  showAlerts(alerts) {
+    const list = byId("alerts");
+    const key = JSON.stringify(alerts);
+    if (list.dataset.shown === key) return;
+    list.dataset.shown = key;
+    list.setAttribute("aria-live", this.quiet ? "off" : "polite");
+    const item = (alert) => element(
+      "li", {},
+      element("b", {}, `▲ Feedback ${whole(alert.step)}`),
+      element("span", {}, ` (${clock(this.curve.momentOf(alert.step))}): ${subject(alert, this.labels)}, ${difference(alert)}; strength ${decimal(alert.strength)}.`),
+    );
+    const none = element("li", { class: "soft" }, "None so far.");
+    list.replaceChildren(...(alerts.length ? [...alerts].reverse().map(item) : [none]));
+  }
+
+  showMemory({ window, remembered: steps }) {
+    const bounded = known(window) && known(steps);
+    byId("window").hidden = !bounded;
+    if (bounded) meter(byId("window"), steps, window, `${whole(steps)} of ${whole(window)} steps`);
+    const share = bounded ? `Window: ${whole(steps)} of ${whole(window)} steps, ${percent(steps / window)} full.` : "";
+    const all = known(steps) ? `${counted(steps, "step")} remembered; no window.` : "This agent does not report its memory.";
+    say(byId("window-text"), share || all);
+  }
+
+  showNotes(beliefs) {
+    const pairs = beliefs.states.flatMap((row) => row.actions);
+    const dots = "Each bar runs from 0 to 1: the dot is the estimated mean reward";
+    const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence or credible interval." : ".";
+    const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
+    const marks = known(beliefs.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
+    say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time fade.`);
+    const more = beliefs.more_states;
+    say(byId("more"), more ? `The ${counted(beliefs.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
+  }
+}
