@@ -327,7 +327,7 @@ def test_a_deleted_user_module_is_an_error(
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
     shutil.move(toys, tmp_path / "moved")
-    with pytest.raises(InvalidExperiment, match=r"agents\.T\.agent: must be a module that can be"):
+    with pytest.raises(InvalidExperiment, match=r"agents\.T\.agent: can't import 'toys'"):
         store.plan(trust=True)
 
 

@@ -160,12 +160,13 @@ def run_leaderboard(
     from switchmdp.experiments.leaderboard import OPEN, create_folder, run_suite, shipped_suite
     from switchmdp.experiments.published import entry_suite, load_published, published_rows
 
-    whole = shipped_suite(suite_name)
+    whole = suite = shipped_suite(suite_name)
     modules = Path.cwd() if agent is not None and ":" in agent else None
-    published = None if agent is None else load_published(suite_name)
-    if published is not None:
-        whole = published_rows(whole, published)
-    suite = whole if agent is None else entry_suite(whole, agent, modules)
+    published = None
+    if agent is not None:
+        suite = entry_suite(whole, agent, modules)
+        published = load_published(suite_name)
+        whole, suite = published_rows(whole, published), published_rows(suite, published)
     part = "" if suite_name == OPEN else f"-{suite_name}"
     name = f"leaderboard{part}" if agent is None else f"leaderboard{part}-{suite.ours[0]}"
     folder = create_folder(suite, out or Path("results") / name)

@@ -116,8 +116,16 @@ def published_rows(suite: Suite, published: Published) -> Suite:
     >>> suite = Suite("s", (Row("r", "random"), Row("q", "random")), ())
     >>> [row.name for row in published_rows(suite, Published("1", {}, {"q": {}}, {})).rows]
     ['q']
+
+    Raises
+    ------
+    InvalidParameter
+        If no row has published results.
     """
-    return replace(suite, rows=tuple(row for row in suite.rows if row.name in published.regret))
+    rows = tuple(row for row in suite.rows if row.name in published.regret)
+    if not rows:
+        raise InvalidParameter("suite", suite.title, "a suite with published results")
+    return replace(suite, rows=rows)
 
 
 def entry_suite(suite: Suite, agent: str, modules: Path | None = None) -> Suite:
