@@ -59,6 +59,14 @@ def test_an_unknown_key_is_an_error_that_suggests_the_nearest_known_one(small: S
     assert found["nonsense"].startswith("unknown key 'nonsense'; expected one of 'title', ")
 
 
+def test_a_parameter_in_the_wrong_place_is_an_error_that_shows_the_right_one(small: Small) -> None:
+    errors = faults(small(agents={"A": {"agent": "sw-ucrl", "window": 100}}))
+    assert errors["agents.A.window"] == (
+        "agents.A: unknown key 'window'; expected one of 'agent', 'parameters' "
+        "(parameters are written as parameters = { window = ... })"
+    )
+
+
 def test_other_errors_are_reported_although_keys_are_missing(small: Small) -> None:
     agents = {
         "A": {"agent": "SW-UCRL"},

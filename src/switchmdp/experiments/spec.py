@@ -364,7 +364,9 @@ def _fault_of(error: Any) -> Fault:
             "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
         }  # fmt: skip
         model = models.get(parts[0], Experiment) if len(parts) > 1 else Experiment
-        return unknown("key", parts[-1], model.model_fields, path, parent, error["input"])
+        more = f" (parameters are written as parameters = {{ {shown[-1]} = ... }})"
+        more = more if "parameters" in model.model_fields else ""
+        return unknown("key", parts[-1], model.model_fields, path, parent, error["input"], more)
     if kind in _ALLOWED:
         allowed = _ALLOWED[kind].format(**error.get("ctx", {}))
     else:
