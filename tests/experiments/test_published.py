@@ -50,6 +50,29 @@ def test_rows_keep_their_order_and_their_runs(tmp_path: Path) -> None:
     assert published.regret["a"]["b"].tolist() == [[7]]
 
 
+def test_rows_can_be_added_to_published_results(tmp_path: Path) -> None:
+    publish([standing(REGRET)], tmp_path / "first.npz", points=2)
+    results = Results("", 0.05, {"a": as_setting(TIMES, {"b": [[7, 7, 7, 8]]})})
+    new = Standing(Row("a", "random", horizon=40), None, {}, results)
+    publish([new], tmp_path / "second.npz", previous=load_published(tmp_path / "first.npz"))
+    both = load_published(tmp_path / "second.npz")
+    assert list(both.regret) == ["r", "a"]
+    assert both.regret["r"]["a"].tolist() == [[2, 4], [3, 5]]
+    assert both.times["r"].tolist() == [20, 40]
+    assert both.choices == {"r": {"a": {"width": 0.3}}, "a": {}}
+    assert both.regret["a"]["b"].tolist() == [[8]]
+
+
+def test_a_row_that_is_published_again_replaces_the_old_one(tmp_path: Path) -> None:
+    publish([standing(REGRET)], tmp_path / "file.npz")
+    corrected = standing({"b": [[0, 1, 1, 9], [1, 1, 2, 9]]})
+    previous = load_published(tmp_path / "file.npz")
+    publish([corrected], tmp_path / "file.npz", previous=previous)
+    published = load_published(tmp_path / "file.npz")
+    assert list(published.regret["r"]) == ["b"]
+    assert published.regret["r"]["b"].tolist() == [[9], [9]]
+
+
 def test_an_entry_joins_the_published_contenders(tmp_path: Path) -> None:
     publish([standing(REGRET)], tmp_path / "file.npz")
     entry = standing({"mine": [[0, 0, 1, 1], [0, 1, 1, 1]]})

@@ -50,7 +50,10 @@ class Published:
     choices: Mapping[str, Choices]  # by row: the tuned parameters of each contender
 
 
-def publish(standings: Sequence[Standing], path: str | os.PathLike[str], points: int = 1) -> None:
+def publish(
+    standings: Sequence[Standing], path: str | os.PathLike[str], points: int = 1,
+    previous: Published | None = None,
+) -> None:  # fmt: skip
     """Write the regret of every reported run to a file.
 
     Parameters
@@ -61,21 +64,29 @@ def publish(standings: Sequence[Standing], path: str | os.PathLike[str], points:
         The file to write.
     points
         How many steps to keep per run, evenly spaced and up to the horizon.
+    previous
+        Published results of the same suite. Its rows that are not among `standings` are kept, so
+        that a suite can be run and published a few rows at a time.
     """
-    rows: list[dict[str, Any]] = []
-    arrays: dict[str, Any] = {}
+    times = {} if previous is None else dict(previous.times)
+    regret = {} if previous is None else dict(previous.regret)
+    choices = {} if previous is None else dict(previous.choices)
     for standing in standings:
         (setting,) = standing.results.settings.values()
         last = len(setting.times)
         kept = np.unique(np.ceil(np.linspace(last / points, last, points)).astype(int)) - 1
-        number = len(rows)
+        row = standing.row.name
+        times[row] = setting.times[kept]
+        regret[row] = {name: runs.regret[:, kept] for name, runs in setting.agents.items()}
+        choices[row] = standing.choices
+    rows: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+    for number, (row, agents) in enumerate(regret.items()):
         rows.append({
-            "name": standing.row.name, "times": setting.times[kept].tolist(),
-            "agents": list(setting.agents),
-            "choices": {name: dict(values) for name, values in standing.choices.items()},
+            "name": row, "times": times[row].tolist(), "agents": list(agents),
+            "choices": {name: dict(values) for name, values in choices[row].items()},
         })  # fmt: skip
-        for i, runs in enumerate(setting.agents.values()):
-            arrays[f"r{number:03d}-a{i:03d}"] = runs.regret[:, kept]
+        arrays |= {f"r{number:03d}-a{i:03d}": runs for i, runs in enumerate(agents.values())}
     save_arrays(path, KIND, {"version": __version__, "rows": rows}, arrays)
 
 
