@@ -25,7 +25,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,12 +205,12 @@ def _array(content: bytes) -> NDArray[Any]:
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
         raise ValueError(f"unknown array format {version}")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    size = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or not dtype.itemsize or size != len(content) - stream.tell():
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    begin, size = stream.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not dtype.itemsize or size != len(content) - begin:
         raise ValueError(f"an array of {dtype} and shape {shape} does not fill its file")
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    order: Literal["F", "C"] = "F" if by_columns else "C"
+    return np.ndarray(shape, dtype, content, begin, order=order).copy(order)
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from switchmdp.cli import main
 from switchmdp.experiments import loads, run
-from switchmdp.reports import report
+from switchmdp.reports import figures
 
 CONFIG = """\
 title = "Two agents"
@@ -69,9 +69,9 @@ import sys
 from switchmdp.cli import main
 
 if {"run", "resume", "report"} & set(sys.argv):
-    from switchmdp.reports import report
+    from switchmdp.reports import figures
 
-    report.report_figures = lambda *_: iter(())
+    figures.save_figures = lambda *_: []
 main()
 """
 
@@ -92,7 +92,7 @@ Call = Callable[..., Said]
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # its effect is tested in test_trust.py
-    monkeypatch.setattr(report, "report_figures", lambda *_: iter(()))
+    monkeypatch.setattr(figures, "save_figures", lambda *_: [])
     (tmp_path / "small.toml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "own_agents.py").write_text(MODULE, encoding="utf-8")
     for name in ("First", "Fails"):

@@ -75,7 +75,7 @@ def test_more_than_four_settings_get_separate_figures(
     assert [name for name, _ in report.report_figures(Report(few))] == ["regret", "final"]
     many = make_results(settings=("a", "b", "c", "d", "e"), n=3, points=5)
     names = [name for name, _ in report.report_figures(Report(many))]
-    assert names == [f"{kind}-{i:02d}" for i in range(1, 6) for kind in ("regret", "final")]
+    assert names == [f"{kind}-{i:02d}" for kind in ("regret", "final") for i in range(1, 6)]
 
 
 def test_a_swept_parameter_gets_a_figure_named_after_it(make_results: Maker) -> None:

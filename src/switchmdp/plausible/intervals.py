@@ -224,7 +224,7 @@ def bernstein_end(p: float, x: float) -> float:
 
     >>> q = bernstein_end(0.2, 0.03)
     >>> round(q, 6), round(0.2 + math.sqrt(2 * q * (1 - q) * 0.03) + 0.01, 6)
-    (0.326018, 0.326018)
+    (0.324701, 0.324701)
     """
     a = p + x / 3.0
     if a >= 1.0:

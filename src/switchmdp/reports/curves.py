@@ -92,7 +92,7 @@ def regret_views(results: Results, setting: Setting) -> Views:
     """Return regret over time, pseudo-regret, and regret within each segment."""
     changes = shared_changes(setting)
     steps = _drawn_steps(setting, changes or (), _points_per_curve(results))
-    at = np.broadcast_to(steps.astype(np.float64), (setting.n_problems, len(steps)))
+    at = steps[None].astype(np.float64)
     segment_starts = _segment_starts(setting, steps)
     views: Views = {REGRET: {}, "pseudo-regret": {}, "regret within each segment": {}}
     for name in setting.agents:

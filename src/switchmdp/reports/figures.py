@@ -83,16 +83,6 @@ def own_style() -> Iterator[None]:
 
 
 @own_style()
-def import_matplotlib() -> None:
-    """Import all that figures need, which takes about half a second."""
-    from matplotlib.backend_bases import get_registered_canvas_class
-
-    _figure_class()
-    for kind in FORMATS:
-        get_registered_canvas_class(kind)
-
-
-@own_style()
 def render_figure(figure: Figure, kind: str) -> bytes:
     """Return the content of an image file; `kind` is svg, pdf or png."""
     from matplotlib import rcParams
@@ -328,6 +318,7 @@ def save_figures(figures: Iterable[tuple[str, Figure]], folder: Path) -> list[Pa
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, figure in figures:
+        figure.set_layout_engine("none")  # the panels have their places: three times is too often
         for kind in FORMATS:
             paths.append(folder / f"{name}.{kind}")
             save_figure(figure, paths[-1])

@@ -79,7 +79,9 @@ def final_regrets(setting: Setting, agent: str) -> Floats:
 
 
 def regret_at(setting: Setting, rows: Floats, steps: Floats) -> Floats:
-    """Return regret after the given steps, of the shape (problems, k) of `steps`; NaN stays NaN.
+    """Return regret after the given steps: (problems, k); NaN stays NaN.
+
+    `steps` has a row for each problem, or one row for all.
 
     >>> setting = as_setting([10, 20], {"a": [[1, 3]]})
     >>> steps = np.array([[0.0, 5.0, 10.0, 15.0]])

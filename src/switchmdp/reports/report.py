@@ -94,13 +94,12 @@ class Report:
         require_jinja2()
         # Drawing is Python code, resampling is matrix products: two cores do both side by side.
         with ThreadPoolExecutor(max_workers=1) as pool:
-            if self.results.settings:
-                pool.submit(figures.import_matplotlib)  # if that fails, drawing fails as well
+            others = pool.submit(figures.save_figures, other_figures(self), target / "figures")
             _ = self.views  # now, because both threads need them
-            drawn = pool.submit(figures.save_figures, report_figures(self), target / "figures")
+            regret = pool.submit(figures.save_figures, regret_figures(self), target / "figures")
             self.write_tables(target)
             write_page(experiment_page(self), files[0])
-            return files + drawn.result()
+            return files + regret.result() + others.result()
 
     def write_tables(self, folder: str | os.PathLike[str]) -> Path:
         """Write only the tables, as Markdown, which needs no extra; return the path."""
@@ -180,14 +179,22 @@ def write_markdown(text: str, path: Path) -> Path:
 
 def report_figures(report: Report) -> Iterator[tuple[str, Any]]:
     """Yield every figure of the report with its file name (without suffix)."""
-    settings = list(report.results.settings.items())
-    groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
-    for i, group in enumerate(groups if settings else []):
-        suffix = f"-{i + 1:02d}" if len(groups) > 1 else ""
+    yield from regret_figures(report)
+    yield from other_figures(report)
+
+
+def regret_figures(report: Report) -> Iterator[tuple[str, Any]]:
+    """Yield the figures of regret over time."""
+    for suffix, group in _side_by_side(report.results):
         panels = [
             curves.regret_panel(setting, report.views[key][curves.REGRET]) for key, setting in group
         ]
         yield f"regret{suffix}", figures.regret_figure(panels)
+
+
+def other_figures(report: Report) -> Iterator[tuple[str, Any]]:
+    """Yield the figures that need only the regret at the horizon."""
+    for suffix, group in _side_by_side(report.results):
         quantiles = [
             (one.name, {agent: measures.final_quantiles(one, agent) for agent in one.agents})
             for _, one in group
@@ -200,6 +207,14 @@ def report_figures(report: Report) -> Iterator[tuple[str, Any]]:
         yield f"against-{_file_name(parameter)}", figure
     if panels := curves.diameter_panels(report.results)[:SIDE_BY_SIDE]:
         yield "against-diameter", figures.parameter_figure(panels, xlabel="diameter of the problem")
+
+
+def _side_by_side(results: Results) -> Iterator[tuple[str, list[tuple[str, Setting]]]]:
+    """Yield the settings that share a figure, with the end of its file name."""
+    settings = list(results.settings.items())
+    groups = [settings] if len(settings) <= SIDE_BY_SIDE else [[one] for one in settings]
+    for i, group in enumerate(groups if settings else []):
+        yield f"-{i + 1:02d}" if len(groups) > 1 else "", group
 
 
 def _file_name(text: str) -> str:

@@ -186,7 +186,7 @@ def _bootstrap(
     at_once = min(resamples, max(1, BLOCK // n))
     blocks = range(-(-resamples // at_once))
     drawn = [statistic(_counts(n, at_once, seed, block), data) for block in blocks]
-    low, high = np.quantile(np.concatenate(drawn)[:resamples], TAILS, axis=0)
+    low, high = np.quantile(np.concatenate(drawn)[:resamples], TAILS, axis=0, overwrite_input=True)
     middle = _on_all(data, statistic)
     # If all rows are equal, rounding may put the estimate one ulp outside.
     return middle, np.minimum(low, middle), np.maximum(high, middle)
