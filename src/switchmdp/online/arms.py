@@ -91,7 +91,7 @@ def confidence_radius(count: int, spread: float, alpha: float = ALPHA) -> float:
     """Half the width of the confidence sequence after `count` rewards with V = `spread`.
 
     >>> confidence_radius(0, 0.0), round(confidence_radius(10_000, 2500.0), 4)
-    (inf, 0.0182)
+    (inf, 0.0217)
     """
     if count == 0:
         return math.inf

@@ -13,8 +13,9 @@ the visits that led to s', the estimates are
 
 and with the gain g and the bias h of the policy in this MDP, the value of an action is its
 advantage r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The
-interval of the mean reward is the agent's own confidence interval, or else the central 95 % of the
-posterior Beta(1 + R, 1 + N - R).
+interval of the mean reward is the agent's own confidence interval, or else 95 % of the posterior
+Beta(1 + R, 1 + N - R): if the posterior probability below r̂ is p, 5p % are cut off below and the
+rest of the 5 % above. So the interval contains the estimate r̂, also where all rewards were 0 or 1.
 
 The live page is one HTML file, assembled from the files in the folder `page`. It loads nothing
 else. Its content security policy allows only that script and that style, identified by their
@@ -37,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
@@ -244,9 +245,15 @@ def _interval(mean: float | None, radius: float) -> tuple[float, float]:
 
 
 def _credible(n: float, total: float) -> tuple[float, float]:
-    """The credible interval of the mean of `n` rewards with this sum."""
-    a, b, tail = 1.0 + total, 1.0 + max(0.0, n - total), (1.0 - CREDIBLE) / 2
-    return float(betaincinv(a, b, tail)), float(betaincinv(a, b, 1.0 - tail))
+    """The credible interval of the mean of `n` rewards with this sum. It contains their average.
+
+    >>> [round(end, 4) for end in _credible(1, 0.0)]
+    [0.0, 0.7764]
+    """
+    a, b = 1.0 + total, 1.0 + max(0.0, n - total)
+    estimate = min(1.0, total / n) if n else 0.5
+    tail = (1.0 - CREDIBLE) * float(betainc(a, b, estimate))
+    return float(betaincinv(a, b, tail)), float(betaincinv(a, b, CREDIBLE + tail))
 
 
 # Explanations.
