@@ -199,7 +199,9 @@ def check_parameters(name: str, given: Collection[str]) -> None:
             raise InvalidParameter(f"parameter of {name}", parameter, f"one of {', '.join(takes)}")
     for parameter, kind in takes.items():
         if kind.default is kind.empty and parameter not in given:
-            allowed = f"set, because {name} requires it (--set {parameter}=VALUE)"
+            allowed = (
+                f"set, because {name} requires it (on the command line: --set {parameter}=VALUE)"
+            )
             raise InvalidParameter(parameter, None, allowed)
 
 
