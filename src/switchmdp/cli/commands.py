@@ -354,7 +354,7 @@ def verify() -> None:
     click.argument("folder", type=PATH, required=False, shell_complete=FOLDERS),
     option("--format", "The file format; may be repeated.", "formats",
            type=click.Choice(["csv", "parquet"]), multiple=True,
-           shown="both, or csv if pyarrow is not installed"),
+           shown="both, or csv if pyarrow is not installed; with --database csv"),
     out("Folder for the tables; with --database, the file, which ends in .csv or .parquet.",
         "FOLDER/export or MODEL.csv"),
     option("--database", "Export the decisions of a service instead: the file of its database, its "

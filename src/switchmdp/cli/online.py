@@ -175,14 +175,18 @@ def _alert(model: str, change: online.Signal) -> None:
 # replay
 
 
-def export_decisions(database: str, model: str, out: Path | None) -> int:
+def export_decisions(database: str, model: str, formats: tuple[str, ...], out: Path | None) -> int:
     """Write the decisions of a model as a table."""
     from switchmdp.reports.export import write_table
 
-    target = out or Path(f"{model}.csv")
-    write_table(target, online.DECISION_COLUMNS, online.decision_blocks(database, model))
-    say_json("export", files=[str(target)], missing=None)
-    say(target)
+    if out is not None and formats:
+        raise InvalidParameter("--format", ", ".join(formats), "omitted: --out has the format")
+    named = [Path(f"{model}.{ending}") for ending in dict.fromkeys(formats or ("csv",))]
+    files = named if out is None else [out]
+    for file in files:
+        write_table(file, online.DECISION_COLUMNS, online.decision_blocks(database, model))
+    say_json("export", files=[str(file) for file in files], missing=None)
+    say("\n".join(map(str, files)))
     return Exit.FINE
 
 
