@@ -39,8 +39,13 @@ def test_serve_takes_a_database_or_a_folder(call: Call) -> None:
     assert Path("shop", "switchmdp.sqlite").exists()
     said = call(*SERVE, "--database", "all.sqlite", "--data", "shop")
     assert (said.code, "--database must be omitted if --data is set" in said.err) == (2, True)
-    said = call(*SERVE)
-    assert (said.code, "--database must be set (or --data, a folder)" in said.err) == (2, True)
+
+
+def test_serve_needs_no_arguments(call: Call) -> None:
+    said = call("serve", "--port", "0")
+    assert said.code == 143
+    assert "the database is switchmdp.sqlite\nit has no models yet; http://127.0.0.1:" in said.err
+    assert Path("switchmdp.sqlite").exists()
 
 
 def test_check_reports_damage_and_its_absence(call: Call) -> None:
@@ -59,6 +64,8 @@ def test_check_reports_damage_and_its_absence(call: Call) -> None:
 
 
 def test_check_needs_a_database(call: Call) -> None:
+    said = call("check")
+    assert (said.code, "--database must be set (or --data, a folder)" in said.err) == (2, True)
     said = call("check", "--database", "nowhere.sqlite")
     assert (said.code, said.err) == (4, "error: there is no database nowhere.sqlite\n")
     assert not Path("nowhere.sqlite").exists()

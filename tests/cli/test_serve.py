@@ -69,7 +69,10 @@ def test_every_servable_agent_can_be_served_and_continued(
         ((*NEW, "--agent", "oracle"), "(oracle needs the change points, so it can"),
         ((*NEW, "--agent", "told-kl-ucrl"), "needs the change points"),
         ((*NEW, "--agent", "omniscient"), "needs the problem itself"),
-        ((*NEW, "--agent", "sw-ucrl"), "window must be set, because sw-ucrl requires it (--set"),
+        (
+            (*NEW, "--agent", "sw-ucrl"),
+            "window must be set, because sw-ucrl requires it (on the command line: --set window=",
+        ),
         ((*NEW, "--agent", "ucrl2", "--window", "5"), "parameter of ucrl2 must be one of delta"),
         ((*SW, "--set", "gamma=5"), "parameter of sw-ucrl must be one of window, delta"),
         ((*SW, "--set", "gamma"), "--set must be NAME=VALUE, got 'gamma'"),

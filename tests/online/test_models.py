@@ -110,7 +110,29 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
     unknown = _post(client, "/decisions", {"state": "checkout"})
     assert unknown.error == "InvalidState"
     assert "map your context to a few dozen states" in unknown.json["detail"]
+    too_large = _post(client, "/decisions", {"state": 2})
+    assert too_large.json["detail"].startswith("state must be an integer from 0 to 1; map your ")
     assert _post(client, "/decisions", {"state": 0, "available": ["z"]}).error == "InvalidAction"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "detail"),
+    [
+        ("/models/shop/decisions", {}, "state must be set: this session has no state yet"),
+        ("/models/shop/decisions", {"sate": 0}, "sate must be omitted, or one of state, session"),
+        ("/models", {"name": "new", "actions": 2}, "states must be set"),
+        ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
+         "should be a valid integer or: Input should be a valid string)"),
+        ("/decisions", {"state": 0}, "there is no model 'main'; the path of another one is "
+         "/models/NAME/decisions"),
+    ],
+)  # fmt: skip
+def test_common_mistakes_are_explained(
+    client: Client, path: str, content: dict[str, Any], detail: str
+) -> None:
+    answer = client.ask("POST", path, content)
+    assert answer.status in (404, 422)
+    assert answer.json["detail"].startswith(detail)
 
 
 def test_states_and_actions_are_added_with_names(client: Client, models: Models) -> None:

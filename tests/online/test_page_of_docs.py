@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,30 +45,49 @@ def address(tmp_path: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def test_the_first_decision_is_made_and_answered(address: str, tmp_path: Path) -> None:
-    first, then = (
-        subprocess.run(
+def run_blocks(address: str) -> list[list[Any]]:
+    """Run the commands of the page in order. Returns the JSON answers of each block."""
+    found = []
+    for block in BLOCKS:
+        done = subprocess.run(
             ["sh", "-c", block.replace("localhost:8000", address)],
             capture_output=True, text=True, check=True,
-        ).stdout
-        for block in BLOCKS
-    )  # fmt: skip
-    answer = re.search(r'^\{"id".*$', PAGE, re.M)
-    assert answer is not None
-    shown, got = json.loads(answer[0]), json.loads(first)
-    assert shown.keys() == got.keys()
+        )  # fmt: skip
+        found.append(values_in(done.stdout))
+    return found
+
+
+def values_in(text: str) -> list[Any]:
+    """The JSON values that follow one another in a text."""
+    values, at = [], 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        value, at = json.JSONDecoder().raw_decode(text, at)
+        values.append(value)
+    return values
+
+
+def test_the_printed_commands_get_the_printed_answers(address: str) -> None:
+    first, then, models, arms = run_blocks(address)
+    printed = re.search(r'^\{"id".*?\}$', PAGE, re.M | re.S)
+    assert printed is not None
+    shown, [got] = json.loads(printed[0]), first
+    assert list(shown) == list(got)
     assert {**shown, "id": None} == {**got, "id": None}
-    counted, again, health = re.findall(r"\{.*?\}", then)
-    assert json.loads(counted) == {"counted": True}
-    assert json.loads(again)["state"] == 3
-    assert json.loads(health) == {"status": "ok"}
+    counted, again, health = then
+    assert counted == {"counted": True}
+    assert again["state"] == 3
+    assert health == {"status": "ok"}
+    created, named = models
+    assert created["name"] == "offers"
+    assert named["state_name"] == "basket"
+    assert named["action_name"] in ("discount", "gift", "none")
+    for answer in arms:
+        assert [one["name"] for one in answer["arms"]] == ["main", "control", "rival"]
 
 
 def test_the_documented_replay_commands_work(address: str, tmp_path: Path) -> None:
-    for block in BLOCKS:
-        subprocess.run(
-            ["sh", "-c", block.replace("localhost:8000", address)], capture_output=True, check=True
-        )
+    run_blocks(address)
     lines = re.findall(r"^switchmdp (replay [^#\n]*)", PAGE, re.M)
     assert len(lines) == 2
     for line in lines:

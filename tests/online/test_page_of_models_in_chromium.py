@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from selenium.webdriver import Chrome, Keys
@@ -70,6 +71,20 @@ def cells(page: Chrome, selector: str) -> list[list[str]]:
 def open_shop(page: Chrome) -> None:
     page.execute_script("location.hash = '#/models/a-shop'")
     wait(page, lambda: one(page, "#content").is_displayed() and cells(page, "#why-table"))
+
+
+def test_an_empty_list_says_how_to_create_a_model(browser: Chrome, tmp_path: Path) -> None:
+    with Models(SQLite(tmp_path / "none.sqlite", sync=False)) as models:
+        running = Running(models)
+        try:
+            browser.get(running.address)
+            wait(browser, lambda: one(browser, "#first").is_displayed())
+            assert text(browser, "#first").startswith("Create the first model with POST /models:")
+            one(browser, "#first a").click()
+            wait(browser, lambda: browser.title == "switchmdp: routes")
+            assert "A first model:" in one(browser, "main").text
+        finally:
+            running.stop()
 
 
 def test_the_list_shows_one_page_of_models(page: Chrome) -> None:

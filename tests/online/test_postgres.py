@@ -210,8 +210,9 @@ def test_a_lease_belongs_to_one_worker_until_it_is_given_back(url: str) -> None:
             one.load("shop")
 
 
+@pytest.mark.parametrize("seconds", [2 * LEASE, pytest.param(30.0, marks=pytest.mark.soak)])
 def test_an_unavailable_database_is_reported_and_survived(
-    start: Callable[[], Worker], server: Any, url: str
+    start: Callable[[], Worker], server: Any, url: str, seconds: float
 ) -> None:
     models, client = start()
     models.create("shop", "random", states=2, actions=2)
@@ -226,7 +227,7 @@ def test_an_unavailable_database_is_reported_and_survived(
         assert [(answer.status, answer.error) for answer in asked] == [(503, "LogFailed")] * 4
         assert {answer.headers["retry-after"] for answer in asked} == {"1"}
         assert client.ask("GET", "/healthz").status == 200
-        time.sleep(2 * LEASE)  # the leases expire meanwhile
+        time.sleep(seconds)  # the leases expire meanwhile
     finally:
         server.start()
     _wait(lambda: client.ask("GET", "/readyz").status == 200)

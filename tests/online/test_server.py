@@ -120,7 +120,7 @@ def test_serve_continues_an_existing_folder(start: Start) -> None:
     _, client = start()
     assert client.feedback(decision, 1, 2).json == {"counted": True}
     believed = client.ask("GET", "/agent").json
-    assert believed["agent"]["parameters"] == {"window": 50, "delta": 0.1}
+    assert believed["agent"]["parameters"] == {"window": 50, "delta": 0.1, "width": 1.0}
 
 
 def test_an_alert_is_one_line_on_standard_error(start: Start) -> None:

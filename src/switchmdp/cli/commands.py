@@ -149,7 +149,8 @@ SERVING = (
     option("--data", "The folder of the database `switchmdp.sqlite`; created if it does not exist.",
            type=PATH, metavar="FOLDER"),
     option("--database", "The database: a file (.sqlite or .db) or postgresql://USER@HOST/NAME "
-           "(for several workers), instead of --data.", metavar="FILE|URL"),
+           "(for several workers), instead of --data.", shown="switchmdp.sqlite in this folder",
+           metavar="FILE|URL"),
     option("--agent", "The agent of the model `main`, such as sw-ucrl (`switchmdp agents` lists "
            "them). Agents that need the problem or its change points can't be served.",
            shown="the agent in the database; for a new model evidence-psrl", metavar="NAME",
@@ -353,7 +354,7 @@ def verify() -> None:
     click.argument("folder", type=PATH, required=False, shell_complete=FOLDERS),
     option("--format", "The file format; may be repeated.", "formats",
            type=click.Choice(["csv", "parquet"]), multiple=True,
-           shown="both, or csv if pyarrow is not installed"),
+           shown="both, or csv if pyarrow is not installed; with --database csv"),
     out("Folder for the tables; with --database, the file, which ends in .csv or .parquet.",
         "FOLDER/export or MODEL.csv"),
     option("--database", "Export the decisions of a service instead: the file of its database, its "
@@ -398,15 +399,18 @@ def serve() -> None:
     """Serve decisions over HTTP, and learn from their outcomes.
 
     \b
-      switchmdp serve --agent sw-ucrl --states 20 --actions 20 \\
-                      --window 50000 --data shop
-      curl --json '{"state": 3}' localhost:8000/decisions
-      curl --json '{"reward": 1, "next_state": 7}' \\
-           localhost:8000/decisions/ID/feedback
+      switchmdp serve
+      curl --json '{"name": "shop", "states": ["new", "regular"],
+                    "actions": ["book", "game"]}' localhost:8000/models
+      curl --json '{"state": "new"}' localhost:8000/models/shop/decisions
+      curl --json '{"reward": 1, "next_state": "regular"}' \\
+           localhost:8000/models/shop/decisions/ID/feedback
 
-    Whatever was answered is on disk. After a stop or a crash, run the same command again, or just
-    `switchmdp serve --data shop`: it continues where it stopped. / is a live page, and
-    /openapi.json describes all routes.
+    Whatever was answered is on disk. After a stop or a crash, run the same command again: it
+    continues where it stopped. / is a live page, and /docs describes all routes.
+
+    With --states and --actions there is a model `main`, whose routes also work without
+    /models/main, such as /decisions.
     """
 
 

@@ -105,7 +105,7 @@ def export_results(
         raise InvalidParameter("FOLDER", given, "set, or --database, but not both")
     if folder is None:
         assert database is not None
-        return export_decisions(database, model, out)
+        return export_decisions(database, model, formats, out)
 
     results = load_folder(folder)
     target, missing = out or folder / "export", None

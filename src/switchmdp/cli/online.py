@@ -27,7 +27,7 @@ from switchmdp.online.evaluation import (
     varied_parameter,
 )
 from switchmdp.online.learner import Settings, checked_settings
-from switchmdp.online.sqlite import database_in, is_new
+from switchmdp.online.sqlite import NAME, database_in, is_new
 
 AGENT = "evidence-psrl"  # if --agent is omitted
 
@@ -54,7 +54,7 @@ def serve_database(
     from switchmdp.online.models import Models, compile_agent
     from switchmdp.online.server import address_of, application, listen, reachable, serve
 
-    place = _place(data, database)
+    place = _place(data, database or (None if data else NAME))
     tokens = _tokens(token_file, metrics_token_file)
     options = {"window": window, "delta": delta}
     parameters = others | {name: value for name, value in options.items() if value is not None}
@@ -81,8 +81,12 @@ def serve_database(
             tell("compiling the agent ...")
             compile_agent(main)
         app = application(models, token=tokens, rate=rate, max_body=max_body)
+        where = place if new or data else store.name
+        tell(f"the database is {where}")
+        if not models.find(limit=1):
+            tell(f"it has no models yet; {address_of(bound)}/docs says how to create one")
         asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
-    tell(f"stopped; all acknowledged events are in {place if new or data else store.name}")
+    tell(f"stopped; all acknowledged events are in {where}")
     return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
 
 
@@ -171,14 +175,18 @@ def _alert(model: str, change: online.Signal) -> None:
 # replay
 
 
-def export_decisions(database: str, model: str, out: Path | None) -> int:
+def export_decisions(database: str, model: str, formats: tuple[str, ...], out: Path | None) -> int:
     """Write the decisions of a model as a table."""
     from switchmdp.reports.export import write_table
 
-    target = out or Path(f"{model}.csv")
-    write_table(target, online.DECISION_COLUMNS, online.decision_blocks(database, model))
-    say_json("export", files=[str(target)], missing=None)
-    say(target)
+    if out is not None and formats:
+        raise InvalidParameter("--format", ", ".join(formats), "omitted: --out has the format")
+    named = [Path(f"{model}.{ending}") for ending in dict.fromkeys(formats or ("csv",))]
+    files = named if out is None else [out]
+    for file in files:
+        write_table(file, online.DECISION_COLUMNS, online.decision_blocks(database, model))
+    say_json("export", files=[str(file) for file in files], missing=None)
+    say("\n".join(map(str, files)))
     return Exit.FINE
 
 

@@ -91,7 +91,7 @@ def confidence_radius(count: int, spread: float, alpha: float = ALPHA) -> float:
     """Half the width of the confidence sequence after `count` rewards with V = `spread`.
 
     >>> confidence_radius(0, 0.0), round(confidence_radius(10_000, 2500.0), 4)
-    (inf, 0.0182)
+    (inf, 0.0217)
     """
     if count == 0:
         return math.inf
@@ -199,7 +199,9 @@ def check_parameters(name: str, given: Collection[str]) -> None:
             raise InvalidParameter(f"parameter of {name}", parameter, f"one of {', '.join(takes)}")
     for parameter, kind in takes.items():
         if kind.default is kind.empty and parameter not in given:
-            allowed = f"set, because {name} requires it (--set {parameter}=VALUE)"
+            allowed = (
+                f"set, because {name} requires it (on the command line: --set {parameter}=VALUE)"
+            )
             raise InvalidParameter(parameter, None, allowed)
 
 

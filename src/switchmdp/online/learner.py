@@ -317,8 +317,11 @@ class Learner:
     def _state(self, state: Any, session: str) -> int:
         if state is None:
             if session not in self.sessions:
-                raise InvalidState("state", None, "an integer: this session has no state yet")
+                raise InvalidState("state", None, "set: this session has no state yet")
             return self.sessions[session][0]
+        if type(state) is int and state >= self.agent.n_states:
+            allowed = f"an integer from 0 to {self.agent.n_states - 1}; {DISCRETISE}"
+            raise InvalidState("state", state, allowed)
         return check_index(state, self.agent.n_states, "state", InvalidState)
 
     def _keep_session(self, session: str, state: int, decision: int) -> None:

@@ -16,6 +16,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +48,7 @@ Tell = Callable[[int], None]
 Place = str | os.PathLike[str]
 COLUMNS = ["state", "action", "reward", "next_state"]  # of a CSV file
 URLS = ("postgresql://", "postgres://")
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load_snapshot(
@@ -193,7 +195,8 @@ def decision_blocks(
     """All decisions of a model with their outcomes, in blocks of columns (`DECISION_COLUMNS`).
 
     Decisions are in the order of their feedback; those without feedback are at the end, with the
-    reward NaN and the next state -1. `time` is that of the decision.
+    reward NaN and the next state -1. `time` is that of the decision. What UTF-8 cannot store in a
+    session (half of a surrogate pair) is replaced by U+FFFD.
     """
     with _open(place) as store:
         key, epoch = bytes.fromhex(store.key_of(model) or ""), ""
@@ -205,7 +208,8 @@ def decision_blocks(
             if event["event"] == "decide":
                 epoch, number = event.get("epoch", epoch), event["decision"]
                 waiting[number] = (
-                    event["time"], event.get("session", ""), decision_id(key, number, epoch),
+                    event["time"], SURROGATE.sub("\ufffd", event.get("session", "")),
+                    decision_id(key, number, epoch),
                     event["state"], event["action"], event.get("arm", MAIN),
                     event.get("probability", 1.0),
                 )  # fmt: skip

@@ -174,7 +174,9 @@ class ListQuery(Query):
     """Which models."""
 
     after: Annotated[str, Field(description="The last name of the previous page.")] = ""
-    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 100
+    limit: Annotated[
+        int, Field(ge=1, le=MOST_LISTED, description="The most models in the answer.")
+    ] = 100
     search: Annotated[str, Field(description="A part of the name.", max_length=100)] = ""
     archived: Annotated[
         bool | None, Field(description="Only archived models, or only others; by default others.")
@@ -190,7 +192,9 @@ class ExplainQuery(Query):
 class HistoryQuery(Query):
     """How detailed."""
 
-    buckets: Annotated[int, Field(ge=1, le=240)] = 120
+    buckets: Annotated[
+        int, Field(ge=1, le=240, description="The most points of the reward over time.")
+    ] = 120
 
 
 # Responses.
@@ -674,15 +678,28 @@ def validated(model: type[BaseModel], content: Any) -> Any:
         ...
     switchmdp.errors.InvalidParameter: reward must be valid (Input should be a valid number), \
 got 'much'
+    >>> validated(Feedback, {"rewards": 1})
+    Traceback (most recent call last):
+        ...
+    switchmdp.errors.InvalidParameter: rewards must be omitted, or one of reward, next_state, got 1
     """
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value is not None}
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        # An unknown key comes first: a required value may be missing because its key is misspelt.
+        faults = error.errors(include_url=False, include_context=False)
+        first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
         where, value = _place(content, first["loc"])
-        raise InvalidParameter(where, value, f"valid ({first['msg']})") from None
+        allowed = f"valid ({first['msg']})"
+        if first["type"] == "missing":
+            allowed = "set"
+        elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            allowed = f"omitted, or one of {', '.join(model.model_fields)}"
+        elif len({fault["loc"][:1] for fault in faults}) == 1 < len(faults):  # all alternatives
+            allowed = f"valid ({' or: '.join(dict.fromkeys(one['msg'] for one in faults))})"
+        raise InvalidParameter(where, value, allowed) from None
 
 
 def _place(content: Any, path: tuple[int | str, ...]) -> tuple[str, Any]:

@@ -165,6 +165,12 @@ def _endpoint(
             result = await answer(call)
         except Elsewhere as error:
             return await service.forward(request, content, error.lease)
+        except UnknownModel as error:
+            if "name" in request.path_params:
+                raise
+            raise UnknownModel(
+                f"{error}; the path of another one is /models/NAME{route.path}"
+            ) from None
         if isinstance(result, Response):
             return result
         return Response(json.dumps(result, allow_nan=False), route.status, None, JSON)

@@ -13,8 +13,9 @@ the visits that led to s', the estimates are
 
 and with the gain g and the bias h of the policy in this MDP, the value of an action is its
 advantage r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The
-interval of the mean reward is the agent's own confidence interval, or else the central 95 % of the
-posterior Beta(1 + R, 1 + N - R).
+interval of the mean reward is the agent's own confidence interval, or else 95 % of the posterior
+Beta(1 + R, 1 + N - R): if the posterior probability below r̂ is p, 5p % are cut off below and the
+rest of the 5 % above. So the interval contains the estimate r̂, also where all rewards were 0 or 1.
 
 The live page is one HTML file, assembled from the files in the folder `page`. It loads nothing
 else. Its content security policy allows only that script and that style, identified by their
@@ -28,6 +29,7 @@ import copy
 import hashlib
 import html
 import inspect
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -37,7 +39,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
@@ -129,13 +131,18 @@ def _signal(signal: Signal) -> Data:
 
 
 def _described(agent: Any) -> Data:
-    """Class, sizes, components, and the parameters that can be read from them."""
+    """Class, sizes, components, and the parameters that can be read from them.
+
+    Defaults of a component that the agent does not have as parameters are left out.
+    """
     components = {name: getattr(agent, name) for name in PARTS if hasattr(agent, name)}
+    own = inspect.signature(type(agent).__init__).parameters
     parameters = {
         name: getattr(part, name)
         for part in (agent, *components.values())
-        for name in inspect.signature(type(part).__init__).parameters
+        for name, kind in inspect.signature(type(part).__init__).parameters.items()
         if is_number(getattr(part, name, None)) and not name.startswith("n_")
+        if name in own or getattr(part, name) != kind.default
     }
     return {
         "class": type(agent).__name__,
@@ -244,9 +251,15 @@ def _interval(mean: float | None, radius: float) -> tuple[float, float]:
 
 
 def _credible(n: float, total: float) -> tuple[float, float]:
-    """The credible interval of the mean of `n` rewards with this sum."""
-    a, b, tail = 1.0 + total, 1.0 + max(0.0, n - total), (1.0 - CREDIBLE) / 2
-    return float(betaincinv(a, b, tail)), float(betaincinv(a, b, 1.0 - tail))
+    """The credible interval of the mean of `n` rewards with this sum. It contains their average.
+
+    >>> [round(end, 4) for end in _credible(1, 0.0)]
+    [0.0, 0.7764]
+    """
+    a, b = 1.0 + total, 1.0 + max(0.0, n - total)
+    estimate = min(1.0, total / n) if n else 0.5
+    tail = (1.0 - CREDIBLE) * float(betainc(a, b, estimate))
+    return float(betaincinv(a, b, tail)), float(betaincinv(a, b, CREDIBLE + tail))
 
 
 # Explanations.
@@ -480,8 +493,15 @@ def _hashed(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
+EXAMPLE = """\
+curl --json '{"name": "shop", "states": ["new", "regular"], "actions": ["book", "game"]}' \\
+     localhost:8000/models
+curl --json '{"session": "ann", "state": "new"}' localhost:8000/models/shop/decisions
+curl --json '{"reward": 1, "next_state": "regular"}' \\
+     localhost:8000/models/shop/decisions/ID/feedback"""
 DOCS_STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "pre{background:#8882;padding:.6em 1em;overflow:auto}"
     "code{background:#8882;padding:0 .2em}td,th{text-align:left;padding:.1em 1em .1em 0;"
     "vertical-align:top}h2{margin-top:2em;font-size:1.1rem}"
 )
@@ -500,9 +520,12 @@ def page_of_routes() -> tuple[str, str]:
         errors = ", ".join(map(str, problems_of(route)))
         parts.append(f"<p>Success: {route.status}. Problems: {errors}.</p>")
     text = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>switchmdp: routes</title>'
-        f"<style>{DOCS_STYLE}</style><h1>switchmdp: routes</h1><p>The same as JSON: "
-        f'<a href="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>{"".join(parts)}</html>'
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>switchmdp: routes</title><style>{DOCS_STYLE}</style><main>"
+        f"<h1>switchmdp: routes</h1><p>A first model:</p><pre>{html.escape(EXAMPLE)}</pre>"
+        '<p>Below are all routes. The same as JSON: <a href="openapi.json">openapi.json</a> '
+        f"(OpenAPI 3.1).</p>{''.join(parts)}</main></html>"
     )
     policy = f"default-src 'none'; style-src {_hashed(DOCS_STYLE)}; base-uri 'none'; "
     return text, policy + "form-action 'none'; frame-ancestors 'none'"
@@ -511,10 +534,15 @@ def page_of_routes() -> tuple[str, str]:
 def _table(title: str, model: Any) -> str:
     """The fields of a request as a table."""
     rows = []
-    for name, kind in model.model_json_schema().get("properties", {}).items():
+    schema = model.model_json_schema()
+    for name, kind in schema.get("properties", {}).items():
         options = kind.get("anyOf", [kind])
         types = " or ".join(one.get("type", one.get("$ref", "").rpartition("/")[2] or "value")
-                            for one in options)  # fmt: skip
+                            for one in options if one.get("type") != "null")  # fmt: skip
+        default = kind.get("default")
+        given = "" if default in (None, "", {}) else f"default {json.dumps(default)}"
+        needed = "required" if name in schema.get("required", ()) else given
         text = html.escape(kind.get("description", ""))
-        rows.append(f"<tr><td><code>{html.escape(name)}</code><td>{types}<td>{text}")
-    return f"<table><tr><th>{title}<th>Type<th>Meaning{''.join(rows)}</table>"
+        rows.append(f"<tr><td><code>{html.escape(name)}</code><td>{types}<td>{needed}<td>{text}")
+    heads = "".join(f'<th scope="col">{head}' for head in (title, "Type", "", "Meaning"))
+    return f"<table><tr>{heads}{''.join(rows)}</table>"

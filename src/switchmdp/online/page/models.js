@@ -72,6 +72,7 @@ class ModelList {
     const which = search ? `${what} whose names contain “${search}”` : what;
     const some = `${first === 1 && next === null ? "" : `${whole(first)} to ${whole(first + models.length - 1)} of the `}`;
     say(byId("range"), models.length ? `${some || "All "}${which}${some ? "" : ` (${whole(models.length)})`}` : `There are no ${which}.`);
+    byId("first").hidden = models.length > 0 || search !== "" || byId("archived").checked;
     const names = JSON.stringify(models.map((model) => model.name));
     if (names !== this.names) this.build(models);
     this.names = names;
