@@ -200,24 +200,31 @@ class AnyWindow(Window):
 
 @compiled
 class BORL(Episodic):
-    """A bandit over the windows and widenings of SWUCRL2-CW; eight arms unless they are given.
+    """BORL: a bandit that chooses the window and the widening of SWUCRL2-CW.
+
+    By default there are eight combinations, not the grid of the paper (see `PaperBORL`).
 
     Parameters
     ----------
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii know.
+        The number of steps of the run, which the radii depend on.
     delta
         The probability with which the true MDP may lie outside the plausible set.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     arms
-        The (window, widening) to choose from; by default a small grid.
+        The pairs (window, widening) to choose from; by default a small grid.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
 
     Examples
     --------
@@ -287,9 +294,14 @@ class PaperBORL(BORL):
     delta
         The probability with which the true MDP may lie outside the plausible set.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
 
     Examples
     --------

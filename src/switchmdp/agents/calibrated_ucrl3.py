@@ -51,7 +51,25 @@ class RestartAll(Calibrated):
 
 @compiled
 class DiminishingExploration:
-    """Rounds of exploration, gap·k² steps after the last restart; one action in turn per state."""
+    """Rounds of exploration, gap·k² steps after the last restart: one visit per state and round.
+
+    In a round each state takes its next action in turn, once.
+
+    Parameters
+    ----------
+    gap
+        The number of steps until the first round, at least 1.
+
+    Raises
+    ------
+    InvalidParameter
+        `gap` is not a number from 1 to 10⁹.
+
+    Examples
+    --------
+    >>> DiminishingExploration(10).gap
+    10.0
+    """
 
     gap: Annotated[float, Range(1.0, 1e9)]
     next_round: Annotated[int, Range(1, below=2**31)]
@@ -112,7 +130,7 @@ class DiminishingExploration:
 
 @compiled
 class CalibratedUCRL3(Episodic):
-    """UCRL3 that restarts when a change is proved; needs neither horizon nor number of changes.
+    """UCRL3, restarted when its data prove a change. Needs neither horizon nor number of changes.
 
     Parameters
     ----------
@@ -132,6 +150,13 @@ class CalibratedUCRL3(Episodic):
     ------
     InvalidParameter
         A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    K.-T. Li, P.-C. Hsieh and Y.-C. Huang (2024). Diminishing exploration. arXiv:2410.05734.
 
     Examples
     --------

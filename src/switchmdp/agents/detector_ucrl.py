@@ -47,7 +47,7 @@ from switchmdp.validation import is_number
 
 @compiled
 class ForcedExploration(Episodic):
-    """An agent in episodes that tries an action in turn every 1/`explore` steps.
+    """An episodic agent that tries an action in turn every 1/`explore` steps.
 
     Parameters
     ----------
@@ -65,6 +65,11 @@ class ForcedExploration(Episodic):
         The episode rule; by default `Doubling`.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        `explore` is not a number from 0 to 1, or a component is invalid.
 
     Examples
     --------
@@ -159,7 +164,16 @@ class ForcedExploration(Episodic):
         Episodic.adopt(self, planned)
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; an episode starts at the next visit."""
+        """Add states or actions; an episode starts at the next visit to a state.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         self.settle()
         self.grow_episodic(n_states, n_actions, available)
         turn = np.zeros(self.n_states, np.int64)
@@ -175,9 +189,7 @@ class ForcedExploration(Episodic):
 
 @compiled
 class GLRUCRL(ForcedExploration):
-    """UCRL2 restarted by GLR; `explore` is the share of steps at which an action is tried in turn.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """UCRL2 restarted by generalised likelihood ratio tests, with optional forced exploration.
 
     Parameters
     ----------
@@ -193,6 +205,11 @@ class GLRUCRL(ForcedExploration):
         The share of steps at which an action is tried in turn.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
 
     Examples
     --------
@@ -214,9 +231,7 @@ class GLRUCRL(ForcedExploration):
 
 @compiled
 class GLRUCRL3(Episodic):
-    """UCRL3 restarted by GLR, a heuristic.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """UCRL3 restarted by generalised likelihood ratio tests. A heuristic.
 
     Parameters
     ----------
@@ -230,6 +245,14 @@ class GLRUCRL3(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
 
     Examples
     --------
@@ -251,9 +274,7 @@ class GLRUCRL3(Episodic):
 
 @compiled
 class RBOCPDUCRL2(Episodic):
-    """UCRL2 restarted by R-BOCPD; `weight` is the prior's w, δ/streams if not given.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """R-BOCPD-UCRL2: UCRL2 restarted by Bayesian online change-point detection.
 
     Parameters
     ----------
@@ -271,6 +292,11 @@ class RBOCPDUCRL2(Episodic):
         Watch rewards too, which the paper does not.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    R. Alami, M. Mahfoud and E. Moulines (2023). Restarted Bayesian online change-point detection
+    for non-stationary Markov decision processes. CoLLAs.
 
     Examples
     --------

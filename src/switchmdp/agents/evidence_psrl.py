@@ -35,19 +35,33 @@ SHARPNESS = 1.2  # of the posterior
 
 @compiled
 class EvidencePSRL(Episodic):
-    """Posterior sampling with restarts by evidence, and probes; needs no tuning.
+    """EvidencePSRL: posterior sampling with restarts by evidence, and probes. Needs no tuning.
 
-    Args:
-        n_states: the number of states.
-        n_actions: the number of actions.
-        delta: the detector's probability of any false alarm, ever; also the level of the probes.
-        share: how much probes may cost, relative to the regret of learning. 0: no probes.
-        seed: of the draws from the posterior. `simulate` replaces it by the seed of the run.
-        available: which actions each state has, a (states, actions) mask. By default all.
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability that the detector ever raises a false alarm; also the level of the probes.
+    share
+        How much probes may cost, relative to the regret of learning; 0 for no probes.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
 
-    Raises:
-        InvalidParameter: a parameter has the wrong type or is out of range.
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
+    References
+    ----------
+    This agent is switchmdp's own. docs/evidence-psrl.md has its definition, proofs and
+    measurements.
+
+    Examples
+    --------
     >>> agent = EvidencePSRL(5, 3)
     >>> agent.observe(0, agent.act(0), 1.0, 4)
     >>> agent.t

@@ -102,6 +102,15 @@ class AsPlanned:
 class DirectedProbes:
     """Probes that travel to pairs which the policy no longer visits.
 
+    Parameters
+    ----------
+    share
+        How much probes may cost, relative to the regret of learning; 0 for no probes.
+    delta
+        The probability that the tests until a restart find a change that is none.
+
+    Examples
+    --------
     >>> DirectedProbes(share=0.2).share
     0.2
     """

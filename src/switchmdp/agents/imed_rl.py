@@ -91,7 +91,7 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
 
 @compiled
 class IMEDRL(Agent):
-    """Chooses the action with the least empirical divergence; for problems that do not change.
+    """IMED-RL: takes the action with the least empirical divergence. For problems that do not change.
 
     Parameters
     ----------
@@ -104,6 +104,11 @@ class IMEDRL(Agent):
     ------
     InvalidParameter
         A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    F. Pesquerel and O.-A. Maillard (2022). IMED-RL: regret optimal learning of ergodic Markov
+    decision processes. NeurIPS.
 
     Examples
     --------
@@ -218,7 +223,16 @@ class IMEDRL(Agent):
                 break
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; what was learned is kept."""
+        """Add states or actions; what was learned is kept.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         pairs, place = self.larger(n_states, n_actions, available)
         bias = self.bias
         self.counts = self.counts.moved(pairs, place)

@@ -325,10 +325,9 @@ class StationarityTests:
 
 @compiled
 class MASTER(PolicyAgent):
-    """UCRL on many time scales, restarted by two tests.
+    """MASTER-UCRL: UCRL on many time scales, restarted by two tests of stationarity.
 
-    `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
-    An episode here is a stretch in which one policy is followed.
+    `episode` counts the stretches in which one policy is followed.
 
     Parameters
     ----------
@@ -345,9 +344,14 @@ class MASTER(PolicyAgent):
     confidence
         The factor of the radii of the base, 8 in the paper. Less is a heuristic.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    C.-Y. Wei and H. Luo (2021). Non-stationary reinforcement learning without prior knowledge: an
+    optimal black-box approach. COLT.
 
     Examples
     --------
@@ -527,7 +531,16 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; counts are kept, and all instances plan again."""
+        """Add states or actions; counts are kept, and all instances plan again.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         pairs, place = self.larger(n_states, n_actions, available)
         self.memory.rows(pairs)  # refuses before anything is moved
         self.absorb()
@@ -542,5 +555,11 @@ class MASTER(PolicyAgent):
         self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
 
     def reseed(self, seed: Any) -> None:
-        """Seed the draws of the schedule."""
+        """Seed the draws of the schedule.
+
+        Parameters
+        ----------
+        seed
+            An integer or a numpy `SeedSequence`.
+        """
         self.instances.words = stream(seed)

@@ -36,20 +36,30 @@ from switchmdp.validation import check_integer, check_not_negative, check_positi
 
 @compiled
 class QLearning(Agent):
-    """Optimistic Q-learning, restarted every `period` steps (never, if not given).
+    """Optimistic Q-learning for average reward, optionally restarted every `period` steps.
 
     Parameters
     ----------
     n_states, n_actions
         The numbers of states and actions.
     period
-        The number of steps from one restart to the next.
+        The number of steps from one restart to the next; by default it never restarts.
     span
         H. The discount is 1 - 1/H.
     bonus
         c, the factor of the bonus.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        `span` is below 2, or a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    C.-Y. Wei, M. Jafarnia-Jahromi, H. Luo, H. Sharma and R. Jain (2020). Model-free reinforcement
+    learning in infinite-horizon average-reward Markov decision processes. ICML.
 
     Examples
     --------
@@ -120,7 +130,16 @@ class QLearning(Agent):
             self.restart_at = self.clock + self.period
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; the estimates are kept."""
+        """Add states or actions; the estimates are kept.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         q, ceiling, visits = self.q, self.ceiling, self.visits
         pairs, place = self.larger(n_states, n_actions, available)
         self.know(pairs)

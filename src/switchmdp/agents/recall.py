@@ -52,7 +52,18 @@ NONE = -1
 
 @compiled
 class Recall(Apart):
-    """`Apart` with a library of up to 8 configurations."""
+    """A memory since the last change, with a library of up to 8 earlier configurations.
+
+    Parameters
+    ----------
+    room
+        The number of latest steps that are stored, so that some can be kept after a restart.
+
+    Examples
+    --------
+    >>> Recall(room=1000).room
+    1000
+    """
 
     places: Annotated[int, Range(0, PLACES)]
     stored_count: Annotated[int, Range(0, "places")]

@@ -128,6 +128,23 @@ class AgentInfo:
 def agent_info(agent: str | type) -> AgentInfo:
     """What an agent needs, from its name in the registry or from its class.
 
+    Parameters
+    ----------
+    agent
+        The name of a registered agent, or an agent class.
+
+    Returns
+    -------
+    AgentInfo
+        Its parameters, and what it needs that only a simulation knows.
+
+    Raises
+    ------
+    KeyError
+        If no agent is registered under this name.
+
+    Examples
+    --------
     >>> info = agent_info("oracle-psrl")
     >>> info.needs_change_points, info.can_be_served, info.parameters["seed"]
     (True, False, 0)

@@ -40,7 +40,7 @@ from switchmdp.restarts import Never
 
 @compiled
 class SWUCRL(Episodic):
-    """UCRL2 that remembers the last `window` steps.
+    """SW-UCRL: UCRL2 on the last `window` steps.
 
     Parameters
     ----------
@@ -54,6 +54,11 @@ class SWUCRL(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    P. Gajane, R. Ortner and P. Auer (2018). A sliding-window algorithm for Markov decision
+    processes with arbitrarily changing rewards and transitions. arXiv:1805.10066.
 
     Examples
     --------

@@ -54,6 +54,11 @@ class SWUCRL2CW(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
+
     Examples
     --------
     >>> agent = SWUCRL2CW(5, 3, horizon=100_000)

@@ -30,7 +30,9 @@ from switchmdp.validation import check_integer, check_probability
 
 @compiled
 class UCRL2(Episodic):
-    """Remembers everything.
+    """UCRL2: optimism in the face of uncertainty, for problems that do not change.
+
+    It remembers everything.
 
     Parameters
     ----------
@@ -42,6 +44,11 @@ class UCRL2(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11.
 
     Examples
     --------
@@ -77,6 +84,11 @@ class UCRL2R(Episodic):
         ℓ itself; by default `changes` + 1.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11. Theorem 6.
 
     Examples
     --------
@@ -114,6 +126,11 @@ class UCRL2RW(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    P. Gajane, R. Ortner and P. Auer (2018). A sliding-window algorithm for Markov decision
+    processes with arbitrarily changing rewards and transitions. arXiv:1805.10066.
 
     Examples
     --------

@@ -67,6 +67,13 @@ class UCRL2B(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
+    inequality. arXiv:2007.05456.
+
+    Examples
+    --------
     >>> UCRL2B(5, 3, delta=0.1).act(2)
     0
     """
@@ -99,6 +106,13 @@ class UCRL3(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    Examples
+    --------
     >>> UCRL3(5, 3, delta=0.1).act(2)
     0
     """
@@ -132,6 +146,13 @@ class KLUCRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
+    Examples
+    --------
     >>> KLUCRL(5, 3, delta=0.1).act(2)
     0
     """

@@ -56,7 +56,7 @@ class Phases(Schedule):
 
 @compiled
 class VariationAwareUCRL(Episodic):
-    """UCRL2 in phases as long as the variation allows.
+    """UCRL2 in phases, which are longer the less the problem varies.
 
     Parameters
     ----------
@@ -78,6 +78,16 @@ class VariationAwareUCRL(Episodic):
         The variation of rows within a phase; 0 is a heuristic.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    R. Ortner, P. Gajane and P. Auer (2019). Variational regret bounds for reinforcement learning.
+    UAI.
 
     Examples
     --------
