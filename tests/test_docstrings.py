@@ -21,8 +21,9 @@ from switchmdp.compiled import classes_of
 
 PACKAGES = (
     "agents", "agents.components", "client", "compiled", "concurrency", "contract", "display",
-    "errors", "experiments", "gym", "mdp", "memory", "online", "planning", "plausible", "problems", "randomness", "reports",
-    "restarts", "simulation", "storage", "theory", "validation",
+    "errors", "experiments", "gym", "mdp", "memory", "online",
+    "planning", "plausible", "problems", "randomness", "reports", "restarts", "simulation",
+    "storage", "theory", "validation",
 )  # fmt: skip
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}$|\Z)", re.M | re.S)
 ENTRY = re.compile(r"^([\w.*][^\n:]*?)\s*(?::.*)?$", re.M)
@@ -130,6 +131,8 @@ def parameters_of(thing: Any) -> list[str]:
     """The names that a caller may pass."""
     if isinstance(thing, property):
         return []
+    if inspect.isclass(thing) and issubclass(thing, tuple):
+        return list(getattr(thing, "_fields", ()))
     if inspect.isclass(thing) and takes_nothing(thing):
         return []
     names = list(inspect.signature(_plain(thing)).parameters)

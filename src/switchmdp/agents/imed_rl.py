@@ -58,7 +58,7 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
 
     >>> masses, values = np.array([1.0]), np.array([0.0])  # a bandit: K = kl(0.5, 0.8)
     >>> k = least_divergence(masses, values, 0.5, 0.8, 1.0)
-    >>> round(k, 9), round(0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2), 9)
+    >>> round(float(k), 9), round(0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2), 9)
     (0.223143551, 0.223143551)
     """
     low, high = 0.0, 1.0 / (top - level)
