@@ -8,9 +8,11 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 import switchmdp as sm
 from switchmdp import errors
@@ -114,8 +116,9 @@ def methods_of(cls: type) -> list[str]:
 
 def takes_nothing(cls: type) -> bool:
     """Errors, protocols, and classes without a constructor."""
-    special = issubclass(cls, BaseException) or getattr(cls, "_is_protocol", False)
-    return special or cls.__init__ is object.__init__  # type: ignore[misc]
+    if issubclass(cls, BaseException) or getattr(cls, "_is_protocol", False):
+        return True
+    return cls.__init__ is object.__init__ and "__new__" not in vars(cls)  # type: ignore[misc]
 
 
 def inherits_documentation(documented: Documented) -> bool:
@@ -202,11 +205,15 @@ def faults_of(documented: Documented) -> Iterator[str]:
 EXEMPLARY = ("", "agents", "experiments", "gym", "planning", "problems", "reports", "theory")
 
 
+def is_record(cls: type) -> bool:
+    """Whether a class only holds what functions return, or what a configuration contains."""
+    return is_dataclass(cls) or issubclass(cls, (tuple, float, BaseModel)) or takes_nothing(cls)
+
+
 def lacks_example(documented: Documented) -> bool:
     """Whether a public function, or a class that a user makes, shows no example."""
     thing = documented.thing
-    is_class = inspect.isclass(thing)
-    if documented.owner is not None or (is_class and takes_nothing(thing)):
+    if documented.owner is not None or (inspect.isclass(thing) and is_record(thing)):
         return False
     return ">>>" not in documented.text
 

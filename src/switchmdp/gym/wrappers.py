@@ -389,8 +389,10 @@ class PermuteActions(_Change):
 
         Raises
         ------
+        InvalidParameter
+            If the environment does not have at least two discrete actions.
         Mismatch
-            If the environment cannot be changed like this.
+            If some state does not have all actions.
         """
         space = env.action_space
         if not isinstance(space, gymnasium.spaces.Discrete) or space.n < 2:
