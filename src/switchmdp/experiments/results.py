@@ -263,11 +263,30 @@ class Results:
 def as_setting(
     times: ArrayLike, regret: Mapping[str, ArrayLike], change_points: Sequence[int] = ()
 ) -> Setting:
-    """A setting from arrays: for each agent, regret of shape (problems, points).
+    """A setting from regret curves that were computed elsewhere.
 
-    A row with a NaN is a failed run. The regret is also used as pseudo-regret, and all problems
-    have the same change points.
+    Parameters
+    ----------
+    times
+        The steps after which regret was recorded.
+    regret
+        For each agent its regret, an array (problems, points). A row with a NaN is a failed run. It
+        is also used as pseudo-regret.
+    change_points
+        The change points, the same on all problems.
 
+    Returns
+    -------
+    Setting
+        The setting.
+
+    Raises
+    ------
+    InvalidParameter
+        If an array has the wrong shape.
+
+    Examples
+    --------
     >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
     3
     """
