@@ -122,12 +122,14 @@ def takes_nothing(cls: type) -> bool:
 
 
 def inherits_documentation(documented: Documented) -> bool:
-    """Whether the interface that the method belongs to documents it."""
-    method = documented.name.rpartition(".")[2]
-    cls = documented.owner
+    """Whether an interface, or the method that it overrides, documents a method."""
+    name, cls = documented.name.rpartition(".")[2], documented.owner
     if cls is None or getattr(cls, "_is_protocol", False):
         return False
-    return method in DOCUMENTED_BY_INTERFACES and (issubclass(cls, Agent) or cls in COMPILED)
+    if name in DOCUMENTED_BY_INTERFACES and (issubclass(cls, Agent) or cls in COMPILED):
+        return True
+    owners = [base for base in cls.__mro__ if name in vars(base)]
+    return any("Parameters" in Documented(name, vars(base)[name]).sections for base in owners[1:])
 
 
 def parameters_of(thing: Any) -> list[str]:
@@ -138,8 +140,11 @@ def parameters_of(thing: Any) -> list[str]:
         return list(getattr(thing, "_fields", ()))
     if inspect.isclass(thing) and takes_nothing(thing):
         return []
-    names = list(inspect.signature(_plain(thing)).parameters)
-    return [name for name in names if name not in ("self", "cls") and not name.startswith("_")]
+    function = _plain(thing)
+    names = list(inspect.signature(function).parameters)
+    if "." in function.__qualname__ and names[:1] in (["self"], ["cls"]):
+        del names[0]
+    return [name for name in names if not name.startswith("_")]
 
 
 def documented_parameters(section: str) -> list[str]:
