@@ -1,32 +1,33 @@
-"""UCRL2 restarted by a detector: GLR or R-BOCPD, and forced exploration.
+"""UCRL2 and UCRL3 restarted by a detector: GLR or R-BOCPD, with optional forced exploration.
 
-**GLR.** UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
+**GLR-UCRL.** UCRL2 with restarts by generalised likelihood ratio tests.
 
     UCRL2 on all steps since the last restart                            Everything, L1Ball
     after each step: the tests of the pair's rewards and successors                     GLR
-    if one fires: forget all, t := 1                                    Episodic.start_over
-    every 1/ε steps: one action in turn, whatever the policy says         ForcedExploration
+    at an alarm: forget all, t := 1                                     Episodic.start_over
+    every 1/ε steps: an action in turn, instead of the policy's           ForcedExploration
 
 The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
 for l changes, because an arm that is never pulled could become the best unnoticed (Besson et al.
-2022). Here S·A takes the place of A. Not everything carries over: the agent only tries actions of
-states that the policy visits, in turn in each state. This is a heuristic.
+2022). Here S·A replaces A. This is a heuristic: the agent tries only actions of states that the
+policy visits, in turn in each state.
 
-A probe is one step: the policy's pair and quota in that state are stored and restored at the next
-step, and the episode continues. Probes come at fixed steps, so that nothing depends on when
-`prepare` is called.
+A probe is one step. The policy's pair and quota in that state are stored, and restored at the next
+step, so the episode continues. Probes come at fixed steps, so nothing depends on when `prepare` is
+called.
 
-`GLRUCRL3` is the same with UCRL3's set and without the last line.
+`GLRUCRL3` has the set of UCRL3, and no forced exploration.
 
-**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
+**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023).** UCRL2 with restarts by change-point detection.
 
     UCRL2 on all steps since the last restart                              Everything, L1Ball
     after each step: the pair's detector R-BOCPD reads the next state                   BOCPD
-    if it fires: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
+    at an alarm: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
 
-The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, each of
-transitions that all pairs show: with the prior of its theorem, not with w/n, and without rewards
-that change. With `rewards` (the default here) changes of rewards are found too: a heuristic.
+The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, if each
+changes the transitions of all pairs. The bound holds for the prior of its theorem (not for w/n) and
+for rewards that do not change. With `rewards` (the default here) the agent also finds changes of
+rewards: a heuristic.
 """
 
 from __future__ import annotations

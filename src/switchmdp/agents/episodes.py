@@ -1,7 +1,8 @@
-"""Episode rules: how often a pair may be visited in an episode, and the step at which it must end.
+"""Episode rules: how often a pair may be visited in an episode, and when the episode must end.
 
-That step may depend on the start of time: step 1, or the last restart (`since`). An agent calls
-`end` first and then `quota` for each state, so that a quota may depend on the time.
+An episode may have to end at a step that depends on the time since step 1 or the last restart
+(`since`). An agent calls `end` first and then `quota` for each state, so a quota may depend on the
+time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""EvidencePSRL: posterior sampling that forgets pairs which seem to have changed, and probes.
+"""EvidencePSRL: posterior sampling that forgets what seems to have changed, and probes the rest.
 
     Memory      rewards and successors of each pair since their last     agents.Recall
                 change, or those of an earlier configuration that is back
     Policy      the best one of an MDP drawn from a posterior, slightly  plausible.Posterior
                 sharper than the true one because probes explore too
-    Episodes    end when a pair's visits double, or after √n steps       agents.episodes.Rooted
+    Episodes    end when the visits to a pair double, or after √n steps  agents.episodes.Rooted
     Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
                 suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
@@ -14,8 +14,8 @@ It does not need the horizon, the number of changes, the diameter or a window. T
 defaults that are never tuned to a problem: δ = 0.01, the evidence required before it forgets
 anything, and `share`, how much probes may add to the regret of learning.
 
-False alarms of the detector have probability at most δ. No bound on regret is proved in a changing
-MDP. Proofs and measurements, also of each component, are in docs/evidence-psrl.md.
+The probability that the detector ever raises a false alarm is at most δ. No regret bound is proved
+for changing MDPs. docs/evidence-psrl.md has proofs and measurements, also of each component.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ for an action whose empirical mean is γ. By duality (Honda and Takemura 2010)
 
     K = max { E log(1 - (X - γ) x) :  0 <= x <= 1/(B - γ) },
 
-a concave function of x, whose maximum Newton's method finds, kept in a bracket.
+which is a concave function of x. Newton's method finds the maximum, within a bracket.
 
-For ergodic MDPs (every policy reaches every state) the paper proves that the regret is at most
-log T times the constant of the lower bound of Burnetas and Katehakis (1997), asymptotically. For
-MDPs that are only communicating, and where the problem changes, there is no guarantee.
+For ergodic MDPs (every policy reaches every state) the paper proves that the regret is
+asymptotically at most log T times the constant of the lower bound of Burnetas and Katehakis (1997).
+There is no guarantee for MDPs that are only communicating, or if the problem changes.
 
 **Choices.**
 
@@ -25,9 +25,9 @@ MDPs that are only communicating, and where the problem changes, there is no gua
   rewards, which takes unbounded memory. As log(1 - (X - γ) x) is concave in X, this can only make
   K smaller, so that the agent explores more. For rewards of 0 and 1 it is the same.
 - Every pair has one virtual visit with reward 1/2 and a uniform next state, as in the authors'
-  code. Then the empirical MDP is ergodic, and the law of X has mass at B.
-- φ is improved after every step, from the last one, until the sweeps agree up to `PRECISION`. A
-  sweep costs O(observed transitions). `act` changes nothing.
+  code. Then the empirical MDP is ergodic, and B has positive probability under the law of X.
+- φ is improved after every step, starting from the last φ, until the sweeps agree up to
+  `PRECISION`. A sweep costs O(observed transitions). `act` changes nothing.
 """
 
 from __future__ import annotations

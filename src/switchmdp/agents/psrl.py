@@ -1,4 +1,4 @@
-"""Posterior sampling: PSRL with TSDE's episodes and different memories and restart rules.
+"""Posterior sampling: PSRL with the episodes of TSDE, and different memories and restart rules.
 
     For episodes k = 1, 2, … do                             (Ouyang, Gagrani, Nayyar, Jain 2017)
       T_{k-1} := t - t_{k-1};  t_k := t.                              Growing.end, start_episode
@@ -6,9 +6,9 @@
       While t <= t_k + T_{k-1} and no pair's visits have doubled:         Growing.end, .quota
          follow π_k; update the posterior.                          Episodic.prepare, .observe
 
-(Visits are doubled as UCRL2 has it: v_k = max(1, N_k).) In a stationary, weakly communicating MDP
-drawn from the prior, its Bayesian regret is O(H S √(A T) log T), with H a bound on the optimal
-bias's span. With a window, fading weights or a detector it is a heuristic.
+(As in UCRL2, the visits to a pair have doubled when v_k = max(1, N_k).) In a stationary, weakly
+communicating MDP drawn from the prior, its Bayesian regret is O(H S √(A T) log T), with H a bound
+on the span of the optimal bias. With a window, decaying weights or a detector it is a heuristic.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """References for comparisons: agents that know more than others, and one that learns nothing.
 
-Omniscient       knows every configuration and when it is active, and plays its optimal policy.
-Oracle…          know the change points, but not the configurations, and restart there. Between
-                 two change points each is the agent of its paper, with that paper's guarantee,
-                 if any. The difference to it is the cost of not knowing when changes come.
-OraclePairsPSRL  also knows which pairs change, and forgets only those.
-Random           chooses uniformly among the available actions.
+    Omniscient       knows every configuration and when it is active, and plays its optimal policy
+    Oracle…          restart at the change points, which they know; they do not know the
+                     configurations
+    OraclePairsPSRL  also knows which pairs change, and forgets only those
+    Random           chooses uniformly among the available actions
+
+Between two change points an Oracle agent is the agent of its paper, with the guarantee of the
+paper, if there is one. The difference to it is the cost of not knowing when changes come.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The registry of agents: their names, and what each needs.
+"""The registry of agents: their names, and what each of them needs.
 
-A new agent is one line in `AGENTS`. All else follows from the signature of its constructor: which
-parameters it has, whether it must be told the problem or its change points, and whether a service
-can offer it.
+A new agent is one line in `AGENTS`. Everything else follows from the signature of its constructor:
+its parameters, whether it needs the problem or its change points, and whether a service can offer
+it.
 """
 
 from __future__ import annotations
