@@ -44,9 +44,9 @@ then MASTER is UCRL, interrupted by new instances that start without data.
 
 Two parameters make it useful in practice, as a heuristic. `scale` < 1 allows the tests to fire. It
 must exceed 1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵; below that, a single step
-without a reward fails Test 2. `confidence` < 8 allows the base to learn: with 8, its reward radius is
-below 1 only after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Until
-then all actions look equally good, and it takes the lowest one.
+without a reward fails Test 2. `confidence` < 8 allows the base to learn: with 8, its reward radius
+is below 1 only after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1.
+Until then all actions look equally good, and it takes the lowest one.
 """
 
 from __future__ import annotations
