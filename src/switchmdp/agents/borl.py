@@ -200,7 +200,7 @@ class AnyWindow(Window):
 
 @compiled
 class BORL(Episodic):
-    """BORL: a bandit that chooses the window and the widening of SWUCRL2-CW.
+    """A bandit that chooses the window and the widening of SWUCRL2-CW.
 
     By default there are eight combinations, not the grid of the paper (see `PaperBORL`).
 

@@ -275,7 +275,7 @@ class GLRUCRL3(Episodic):
 
 @compiled
 class RBOCPDUCRL2(Episodic):
-    """R-BOCPD-UCRL2: UCRL2 restarted by Bayesian online change-point detection.
+    """UCRL2 restarted by Bayesian online change-point detection.
 
     Parameters
     ----------

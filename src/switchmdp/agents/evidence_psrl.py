@@ -35,7 +35,7 @@ SHARPNESS = 1.2  # of the posterior
 
 @compiled
 class EvidencePSRL(Episodic):
-    """EvidencePSRL: posterior sampling with restarts by evidence, and probes. Needs no tuning.
+    """Posterior sampling with restarts by evidence, and probes. Needs no tuning.
 
     Parameters
     ----------

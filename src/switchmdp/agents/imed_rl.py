@@ -91,7 +91,7 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
 
 @compiled
 class IMEDRL(Agent):
-    """IMED-RL: takes the action with the least empirical divergence, if problems do not change.
+    """Takes the action with the least empirical divergence; for problems that do not change.
 
     Parameters
     ----------

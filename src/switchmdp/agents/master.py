@@ -326,7 +326,7 @@ class StationarityTests:
 
 @compiled
 class MASTER(PolicyAgent):
-    """MASTER-UCRL: UCRL on many time scales, restarted by two tests of stationarity.
+    """UCRL on many time scales, restarted by two tests of stationarity.
 
     `episode` counts the stretches in which one policy is followed.
 

@@ -26,7 +26,7 @@ from switchmdp.validation import check_integer
 
 @compiled
 class PSRL(Episodic):
-    """PSRL: posterior sampling from all steps, or from the last `window` steps.
+    """Posterior sampling from all steps, or from the last `window` steps.
 
     Parameters
     ----------

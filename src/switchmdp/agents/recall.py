@@ -81,7 +81,7 @@ class Recall(Apart):
     past_count: Annotated[
         NDArray[np.int64], Shape("places", "pairs", "cells"), Range(0, MOST_VISITS)
     ]
-    allocate_apart = Apart.allocate  # what is overridden below: machine code knows no super()
+    allocate_apart = Apart.allocate  # what is overridden below: machine code has no super()
     absorb_steps = Apart.absorb
     keep_apart = Apart.keep
     grow_apart = Apart.grow

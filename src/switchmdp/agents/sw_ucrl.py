@@ -42,7 +42,7 @@ from switchmdp.restarts import Never
 
 @compiled
 class SWUCRL(Episodic):
-    """SW-UCRL: UCRL2 on the last `window` steps.
+    """UCRL2 on the last `window` steps.
 
     Parameters
     ----------

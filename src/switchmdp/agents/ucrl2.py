@@ -30,7 +30,7 @@ from switchmdp.validation import check_integer, check_probability
 
 @compiled
 class UCRL2(Episodic):
-    """UCRL2: optimism in the face of uncertainty, for problems that do not change.
+    """Optimism in the face of uncertainty, for problems that do not change.
 
     It remembers everything.
 

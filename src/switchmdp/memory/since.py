@@ -299,7 +299,7 @@ class Apart(Since):
 
     counts: CountsApart
     first_reward: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "total")]
-    make_steps = Since.allocate  # what is overridden below: machine code knows no super()
+    make_steps = Since.allocate  # what is overridden below: machine code has no super()
     move_steps = Since.grow
 
     def allocate(self, pairs: Pairs) -> None:

@@ -48,7 +48,7 @@ class CountsWithVariance(Counts):
     """
 
     spread: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS * LARGEST_TERM)]
-    add_steps = Counts.add  # what is overridden below: machine code knows no super()
+    add_steps = Counts.add  # what is overridden below: machine code has no super()
     remove_steps = Counts.remove
     exchange_steps = Counts.exchange
     forget_counts = Counts.forget
