@@ -42,6 +42,18 @@ def delayed_signals(*, until_repeated: bool = False) -> Iterator[None]:
     any. With `until_repeated` the second signal of a kind is handled at once, for blocks that may
     never end by themselves.
 
+    Parameters
+    ----------
+    until_repeated
+        Handle the second signal of a kind at once.
+
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
     >>> heard = []
     >>> before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     >>> with delayed_signals():
@@ -85,8 +97,15 @@ _thread: threading.Thread | None = None
 
 @contextmanager
 def pulse() -> Iterator[Flag]:
-    """A flag, an array of one element, that is set every `INTERVAL` seconds during the block.
+    """A flag that is set every `INTERVAL` seconds during the block.
 
+    Yields
+    ------
+    Flag
+        The flag, an array of one element.
+
+    Examples
+    --------
     >>> with pulse() as flag:
     ...     while not flag[0]:
     ...         time.sleep(0.01)
@@ -110,6 +129,18 @@ def whole_steps(n: int) -> Iterator[Iterator[int]]:
 
     A signal that comes twice is handled at once, in case a step never ends.
 
+    Parameters
+    ----------
+    n
+        The number of steps.
+
+    Yields
+    ------
+    Iterator[int]
+        The steps.
+
+    Examples
+    --------
     >>> with whole_steps(3) as steps:
     ...     list(steps)
     [0, 1, 2]
@@ -155,11 +186,20 @@ _users: dict[int, tuple[int]] = {}  # the id of each agent at work -> the thread
 
 
 class exclusive:  # noqa: N801  # read as a verb: with exclusive(agent)
-    """Keep other threads out of an agent; its own thread may enter again.
+    """Keep other threads out of an agent. Its own thread may enter again.
 
-    Raises:
-        SharedAgent: another thread is using the agent right now.
+    Parameters
+    ----------
+    agent
+        The agent.
 
+    Raises
+    ------
+    SharedAgent
+        Another thread is using the agent right now.
+
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> agent = sm.agents.Random(2, 2)
     >>> with exclusive(agent):

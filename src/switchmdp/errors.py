@@ -138,7 +138,17 @@ class MissingExtra(SwitchmdpError, ImportError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One error in a configuration."""
+    """One error in a configuration.
+
+    Parameters
+    ----------
+    path
+        The key in the configuration, such as `agents.A.parameters.window`.
+    value
+        The value found there.
+    allowed
+        What is allowed.
+    """
 
     path: str
     value: Any

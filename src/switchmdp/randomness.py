@@ -44,6 +44,18 @@ _MIX_L, _MIX_R, _MASK = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), 2**32 - 1
 def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """The four words of state of a new stream.
 
+    Parameters
+    ----------
+    seed
+        An integer or a numpy `SeedSequence`.
+
+    Returns
+    -------
+    numpy.ndarray
+        The state, which the draws change.
+
+    Examples
+    --------
     >>> stream(0).dtype, len(stream(0))
     (dtype('uint64'), 4)
     """
@@ -52,15 +64,40 @@ def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.ui
 
 
 def run_seeds(seed: int) -> list[np.random.SeedSequence]:
-    """The seeds of a run's rewards, of its moves and of its agent, all from one.
+    """The seeds of the rewards, of the transitions and of the agent of a run.
 
+    Parameters
+    ----------
+    seed
+        The seed of the run.
+
+    Returns
+    -------
+    list[np.random.SeedSequence]
+        One seed for each.
+
+    Examples
+    --------
     >>> rewards, moves, agent = run_seeds(0)
     """
     return [run_seed(seed, key) for key in range(3)]
 
 
 def run_seed(seed: int, key: int) -> np.random.SeedSequence:
-    """One of `run_seeds`."""
+    """One of `run_seeds`.
+
+    Parameters
+    ----------
+    seed
+        The seed of the run.
+    key
+        0 for the rewards, 1 for the transitions, 2 for the agent.
+
+    Returns
+    -------
+    np.random.SeedSequence
+        The seed.
+    """
     # As SeedSequence(seed).spawn(3)[key], without the work of making the parent.
     return np.random.SeedSequence(seed, spawn_key=(key,))
 
@@ -71,6 +108,18 @@ def streams_of_runs(seeds: Sequence[int]) -> NDArray[np.uint64]:
     It computes what `SeedSequence` computes, for all seeds at once: 1 µs each for a hundred of
     them, instead of 8 µs for an object that computes one.
 
+    Parameters
+    ----------
+    seeds
+        The seeds of the runs.
+
+    Returns
+    -------
+    NDArray[np.uint64]
+        The states of the streams, an array (3, runs, 4).
+
+    Examples
+    --------
     >>> bool((streams_of_runs([7, 2**50])[1, 0] == stream(run_seed(7, 1))).all())
     True
     """
@@ -108,11 +157,21 @@ def streams_of_runs(seeds: Sequence[int]) -> NDArray[np.uint64]:
 
 @inlined
 def next_word(state: Any) -> Any:
-    """(64 random bits, the next state) of a stream whose four words are a tuple.
+    """64 random bits, and the next state of a stream whose four words are a tuple.
 
     The functions `next_…` keep the state in registers, which saves a loop that makes many draws a
     fifth to a quarter of their time. They are for machine code only: as arguments from Python, the
     words would lose their type.
+
+    Parameters
+    ----------
+    state
+        The state of the stream, a tuple.
+
+    Returns
+    -------
+    Any
+        The bits and the next state.
     """
     s0, s1, s2, s3 = state
     total = s0 + s3
@@ -129,20 +188,50 @@ def next_word(state: Any) -> Any:
 
 @inlined
 def next_uniform(state: Any) -> Any:
-    """(a number in [0, 1), the next state), the same numbers as `uniform`."""
+    """A number in [0, 1), the same as that of `uniform`, and the next state.
+
+    Parameters
+    ----------
+    state
+        The state of the stream, a tuple.
+
+    Returns
+    -------
+    Any
+        The number and the next state.
+    """
     word, state = next_word(state)
     return float(word >> _11) * _TO_UNIT, state
 
 
 @inlined
 def load_words(words: Any) -> Any:
-    """The state of a stream as a tuple."""
+    """The state of a stream as a tuple.
+
+    Parameters
+    ----------
+    words
+        The state of a stream, an array.
+
+    Returns
+    -------
+    Any
+        The same state as a tuple.
+    """
     return words[0], words[1], words[2], words[3]
 
 
 @inlined
 def store_words(words: Any, state: Any) -> None:
-    """Write a tuple back into the words of a stream."""
+    """Write the state of a stream back into its array.
+
+    Parameters
+    ----------
+    words
+        The array.
+    state
+        The state, a tuple.
+    """
     words[0], words[1], words[2], words[3] = state
 
 
@@ -150,6 +239,18 @@ def store_words(words: Any, state: Any) -> None:
 def uniform(words: Any) -> float:
     """A number in [0, 1), a multiple of 2⁻⁵³; advances the words.
 
+    Parameters
+    ----------
+    words
+        The state of the stream.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Examples
+    --------
     >>> words = stream(0)
     >>> 0.0 <= uniform(words) < 1.0
     True
@@ -161,13 +262,37 @@ def uniform(words: Any) -> float:
 
 @jit
 def below(words: Any, n: int) -> int:
-    """An integer in 0..n-1, uniform up to 2⁻⁵³·n."""
+    """An integer in 0..n-1, uniform up to 2⁻⁵³·n.
+
+    Parameters
+    ----------
+    words
+        The state of the stream.
+    n
+        The number of values.
+
+    Returns
+    -------
+    int
+        The integer.
+    """
     return int(uniform(words) * n)
 
 
 @jit
 def normal(words: Any) -> float:
-    """A standard normal number (Marsaglia's polar method; the second of the pair is dropped)."""
+    """A standard normal number (Marsaglia's polar method; the second of the pair is dropped).
+
+    Parameters
+    ----------
+    words
+        The state of the stream.
+
+    Returns
+    -------
+    float
+        The number.
+    """
     state = load_words(words)
     while True:
         x, state = next_uniform(state)
@@ -181,7 +306,20 @@ def normal(words: Any) -> float:
 
 @jit
 def gamma(words: Any, shape: float) -> float:
-    """A Gamma(shape, 1) number (Marsaglia and Tsang 2000), shape > 0."""
+    """A Gamma(shape, 1) number (Marsaglia and Tsang 2000), shape > 0.
+
+    Parameters
+    ----------
+    words
+        The state of the stream.
+    shape
+        The shape, above 0.
+
+    Returns
+    -------
+    float
+        The number.
+    """
     boost = 1.0
     if shape < 1.0:
         boost = math.exp(math.log(1.0 - uniform(words)) / shape)
@@ -204,7 +342,20 @@ def gamma(words: Any, shape: float) -> float:
 
 @jit
 def beta(words: Any, a: float, b: float) -> float:
-    """A Beta(a, b) number, a, b > 0."""
+    """A Beta(a, b) number, a, b > 0.
+
+    Parameters
+    ----------
+    words
+        The state of the stream.
+    a, b
+        The parameters, above 0.
+
+    Returns
+    -------
+    float
+        The number.
+    """
     x = gamma(words, a)
     y = gamma(words, b)
     if x + y == 0.0:
@@ -258,7 +409,18 @@ _SIGN = np.uint64(LAYERS)
 
 @inlined
 def next_normal(state: Any) -> Any:
-    """(a standard normal number, the next state)."""
+    """A standard normal number, and the next state.
+
+    Parameters
+    ----------
+    state
+        The state of the stream, a tuple.
+
+    Returns
+    -------
+    Any
+        The number and the next state.
+    """
     while True:
         word, state = next_word(state)  # bits 0-7: the layer; 8: the sign; 11-63: the point
         layer = word & _LAYER
@@ -281,7 +443,18 @@ def next_normal(state: Any) -> Any:
 
 @inlined
 def next_exponential(state: Any) -> Any:
-    """(a number with the standard exponential law, the next state)."""
+    """A number with the standard exponential law, and the next state.
+
+    Parameters
+    ----------
+    state
+        The state of the stream, a tuple.
+
+    Returns
+    -------
+    Any
+        The number and the next state.
+    """
     beyond = 0.0
     while True:
         word, state = next_word(state)
@@ -303,7 +476,7 @@ SQUEEZE = 0.199
 
 @inlined
 def next_gamma(state: Any, shape: float) -> Any:
-    """(a Gamma(shape, 1) number, the next state), shape > 0.
+    """A Gamma(shape, 1) number, and the next state.
 
     Marsaglia and Tsang (2000): d v is accepted with probability exp(f), where
 
@@ -313,6 +486,18 @@ def next_gamma(state: Any, shape: float) -> Any:
     too strict for large shapes. Here it is u < 1 - 0.199 (c x²)² <= exp(f) for all d >= 2/3.
 
     For a shape a < 1 a Gamma(1 + a) number is multiplied by U^(1/a), and -log U is exponential.
+
+    Parameters
+    ----------
+    state
+        The state of the stream, a tuple.
+    shape
+        The shape, above 0.
+
+    Returns
+    -------
+    Any
+        The number and the next state.
     """
     boost = 1.0
     if shape < 1.0:

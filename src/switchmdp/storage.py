@@ -48,6 +48,18 @@ Arrays = dict[str, NDArray[Any]]
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to. It replaces the path when the block ends without an error.
 
+    Parameters
+    ----------
+    path
+        The file to replace.
+
+    Yields
+    ------
+    BinaryIO
+        The temporary file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder, "file")) as file:
@@ -71,6 +83,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file that is either complete or not there.
 
+    Parameters
+    ----------
+    path
+        The file.
+    content
+        Its content.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_bytes(Path(folder, "file"), b"whole")
@@ -84,7 +105,19 @@ def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def save_arrays(
     path: str | os.PathLike[str], kind: str, fields: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
-    """Write arrays and JSON fields to a file that is either complete or not there."""
+    """Write arrays and JSON fields to a file that is either complete or not there.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        The kind of file, which `load_arrays` checks.
+    fields
+        Plain data for the header.
+    arrays
+        The arrays, by name.
+    """
     with replacing(path) as file:
         write_arrays(file, kind, fields, arrays)
 
@@ -94,6 +127,19 @@ def write_arrays(
 ) -> None:
     """Write arrays and JSON fields to a binary stream.
 
+    Parameters
+    ----------
+    file
+        The stream.
+    kind
+        The kind of file, which `read_arrays` checks.
+    fields
+        Plain data for the header.
+    arrays
+        The arrays, by name.
+
+    Examples
+    --------
     >>> stream = io.BytesIO()
     >>> write_arrays(stream, "example", {"n": 1}, {"a": np.arange(2)})
     >>> read_arrays(stream, "example", "a stream")
@@ -115,7 +161,27 @@ def write_arrays(
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Read the fields and arrays of a file of this kind, and check every byte."""
+    """Read the fields and arrays of a file, and check every byte.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        The kind of file that is expected.
+
+    Returns
+    -------
+    tuple[dict[str, Any], Arrays]
+        The fields and the arrays.
+
+    Raises
+    ------
+    DamagedFile
+        If the file is incomplete, altered, or of another kind.
+    FileNotFoundError
+        If there is no file.
+    """
     try:
         with open(path, "rb") as file:
             return read_arrays(file, kind, path)
@@ -126,7 +192,27 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any]
 
 
 def read_arrays(file: BinaryIO, kind: str, name: object) -> tuple[dict[str, Any], Arrays]:
-    """`load_arrays` from a binary stream; `name` describes it in error messages."""
+    """Read the fields and arrays from a stream, and check every byte.
+
+    Parameters
+    ----------
+    file
+        The stream.
+    kind
+        The kind of file that is expected.
+    name
+        The name of the stream in error messages.
+
+    Returns
+    -------
+    tuple[dict[str, Any], Arrays]
+        The fields and the arrays.
+
+    Raises
+    ------
+    DamagedFile
+        If the content is incomplete, altered, or of another kind.
+    """
     try:
         start = _start_of_directory(file)
         with zipfile.ZipFile(file) as archive:
@@ -222,7 +308,13 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
+    """Sync the names in a folder to disk.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    """
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

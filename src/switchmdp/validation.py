@@ -15,15 +15,48 @@ from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, Inv
 
 
 def check_index(value: Any, top: int, field: str, error: type[InvalidParameter]) -> int:
-    """A plain int in 0..top-1: no bool, no float, no array."""
+    """A plain integer from 0 to top - 1: no bool, no float, no array.
+
+    Parameters
+    ----------
+    value
+        The argument.
+    top
+        The number of allowed values.
+    field
+        The name of the argument, for the message.
+    error
+        The error to raise.
+
+    Returns
+    -------
+    int
+        The integer.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
         raise error(field, value, f"an integer from 0 to {top - 1}")
     return int(value)
 
 
 def check_state(value: Any, n_states: int, field: str = "state") -> int:
-    """A state as an int, else `InvalidState`.
+    """A state as an integer.
 
+    Parameters
+    ----------
+    value
+        The argument.
+    n_states
+        The number of states.
+    field
+        The name of the argument, for the message.
+
+    Returns
+    -------
+    int
+        The state.
+
+    Examples
+    --------
     >>> check_state(2, n_states=3)
     2
     """
@@ -31,13 +64,43 @@ def check_state(value: Any, n_states: int, field: str = "state") -> int:
 
 
 def check_action(value: Any, n_actions: int) -> int:
-    """An action as an int, else `InvalidAction`."""
+    """An action as an integer.
+
+    Parameters
+    ----------
+    value
+        The argument.
+    n_actions
+        The number of actions.
+
+    Returns
+    -------
+    int
+        The action.
+    """
     return check_index(value, n_actions, "action", InvalidAction)
 
 
 def check_reward(value: Any) -> float:
-    """A reward as a float, else `InvalidReward`.
+    """A reward as a float.
 
+    Parameters
+    ----------
+    value
+        The argument.
+
+    Returns
+    -------
+    float
+        The reward.
+
+    Raises
+    ------
+    InvalidReward
+        If the value is not a number in [0, 1].
+
+    Examples
+    --------
     >>> check_reward(1)
     1.0
     """
@@ -51,7 +114,29 @@ def check_reward(value: Any) -> float:
 
 
 def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:
-    """A parameter that must be an integer in a range."""
+    """An integer in a range.
+
+    Parameters
+    ----------
+    field
+        The name of the argument, for the message.
+    value
+        The argument.
+    least
+        The least allowed value.
+    most
+        The largest allowed value.
+
+    Returns
+    -------
+    int
+        The integer.
+
+    Raises
+    ------
+    InvalidParameter
+        If the value is not an integer in the range.
+    """
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, np.integer))
@@ -63,7 +148,23 @@ def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:
 
 
 def check_increasing_steps(values: Any) -> NDArray[np.int64]:
-    """Change points or restart times: integers from 2 on that increase, else a ValueError."""
+    """Change points or restart times: strictly increasing integers from 2 on.
+
+    Parameters
+    ----------
+    values
+        The argument.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        The steps.
+
+    Raises
+    ------
+    ValueError
+        If the values are anything else.
+    """
     try:
         steps = np.asarray(values)
         if steps.ndim == 1 and steps.size == 0:
@@ -83,7 +184,18 @@ def check_increasing_steps(values: Any) -> NDArray[np.int64]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a plain number: no bool, no complex, no string, no array."""
+    """Whether a value is a plain number: no bool, no complex, no string, no array.
+
+    Parameters
+    ----------
+    value
+        Any object.
+
+    Returns
+    -------
+    bool
+        Whether it is one.
+    """
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
@@ -92,7 +204,25 @@ LEAST_PROBABILITY = 1e-200
 
 
 def check_probability(field: str, value: Any) -> float:
-    """A parameter that must lie strictly between 0 and 1."""
+    """A number strictly between 0 and 1.
+
+    Parameters
+    ----------
+    field
+        The name of the argument, for the message.
+    value
+        The argument.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    InvalidParameter
+        If the value is anything else.
+    """
     if not is_number(value) or not 0.0 < value < 1.0:
         raise InvalidParameter(field, value, "a number strictly between 0 and 1")
     if value < LEAST_PROBABILITY:
@@ -101,14 +231,50 @@ def check_probability(field: str, value: Any) -> float:
 
 
 def check_positive(field: str, value: Any) -> float:
-    """A parameter that must be a positive, finite number."""
+    """A positive, finite number.
+
+    Parameters
+    ----------
+    field
+        The name of the argument, for the message.
+    value
+        The argument.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    InvalidParameter
+        If the value is anything else.
+    """
     if not is_number(value) or not 0.0 < value < float("inf"):
         raise InvalidParameter(field, value, "a positive number")
     return float(value)
 
 
 def check_not_negative(field: str, value: Any) -> float:
-    """A parameter that must be a finite number from 0 on."""
+    """A finite number that is not negative.
+
+    Parameters
+    ----------
+    field
+        The name of the argument, for the message.
+    value
+        The argument.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    InvalidParameter
+        If the value is anything else.
+    """
     if not is_number(value) or not 0.0 <= value < float("inf"):
         raise InvalidParameter(field, value, "a number >= 0")
     return float(value)

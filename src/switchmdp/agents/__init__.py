@@ -1,4 +1,12 @@
-"""Agents: two verbs, `act` and `observe`. A new agent is one file and a line in `registry`."""
+"""Agents: objects with the methods `act` and `observe`.
+
+A new agent is one file and one line in `registry`.
+
+- `protocol`, `policy_agent`: the interface, and the base class of agents that follow a policy
+- `episodic`, `components`: the agent that is made of components, and their interfaces
+- `episodes`, `exploration`, `recall`: components that only agents use
+- the other modules: one paper each, and `references`, which know the change points
+"""
 
 import warnings
 from typing import Any

@@ -10,42 +10,42 @@
       q_j += (β + 1{j was drawn} R/H) / p_j for all j.                              Exp3P.update
 
 SWUCRL2-CW is `Episodic` with a window, the widened ball and an episode rule: an episode also ends
-when the block's own time is a multiple of W. Only one base is alive at a time, so that it is kept,
-and W and η are changed when it starts over.
+when the time since the start of the block is a multiple of W. Only one base agent exists at a time,
+so each block restarts the same agent with another W and η.
 
-**Certainty.** The radii of the base are those of the paper. H, Φ and the grid are from memory
+**Certainty.** The radii of the base agent are those of the paper. H, Φ and the grid are from memory
 (about 80 % certain). That the bandit is EXP3.P with these constants was checked against its proof
-(below). T in the base's radii is the run's horizon, not H, and time starts again at 1 in each
-block: both our reading.
+(below). Two points are our interpretation: T in the radii is the horizon of the run, not H, and
+time starts again at 1 in each block.
 
-**The default grid is not the paper's.** At T = 10⁵, S = 5, A = 3 there are 21 blocks for 63 arms:
-γ = 1, and all that BORL can do is to draw uniformly, often a window that can't hold a visit to
-every pair. So by default there are 8 arms: the paper's four longest windows, each without widening
-and with η = √(W/T), which is what the paper takes where budgets are unknown. Even so γ = 0.93.
-`PaperBORL` has all arms.
+**The default grid is smaller than that of the paper.** At T = 10⁵, S = 5, A = 3 there are 21 blocks
+for 63 arms. Then γ = 1, and BORL can only draw arms uniformly, often a window that is too short for
+a visit to every pair. So by default there are 8 arms: the four longest windows of the paper, each
+without widening and with η = √(W/T), which is the choice of the paper for unknown budgets. Even so
+γ = 0.93. `PaperBORL` has all arms.
 
 **Guarantee.** For `PaperBORL`, with T known and budgets of variation B_r, B_p unknown, the paper
-bounds the regret by Õ(D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}). It says nothing at such T.
-With the reduced grid it is a heuristic.
+bounds the regret by Õ(D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}). At such T the bound is
+vacuous. With the reduced grid BORL is a heuristic.
 
-**EXP3.P**: which arm to play in the next block, with high probability little worse than the best.
-
-For n arms and B blocks, with gains g in [0, 1]:
+**EXP3.P** chooses the arm of the next block. With high probability its choices are little worse
+than the best arm. For n arms and B blocks, with gains g in [0, 1]:
 
     α = .95 √(ln n/(nB)),   β = √(ln n/(nB)),   γ = min(1, 1.05 √(n ln n/B));   q_j := 0
     p_j = (1 - γ) exp(α q_j)/Σ exp(α q) + γ/n;  draw an arm from p
     q_j += (β + 1{j was drawn} g) / p_j  for all j
 
 (Auer, Cesa-Bianchi, Freund, Schapire 2002; in this form Bubeck and Cesa-Bianchi 2012, Theorem 3.3,
-where our α is called η.) What their proof needs of the update was derived again and is tested:
+where our α is called η.) The properties of the update that their proof needs were derived again and
+are tested:
 
 - the estimate (β + 1{drawn} g)/p has mean g + β/p;
 - E exp(β g - β · estimate) <= 1 for β <= 1, since e^x <= 1 + x + x² for x <= 1 bounds it by
-  exp(-β²/p) (1 + β²/p): in sum no arm is underrated by more than ln(1/δ)/β;
+  exp(-β²/p) (1 + β²/p): in sum no arm is underestimated by more than ln(1/δ)/β;
 - α · estimate <= 1, as exponential weights need, which follows from (1 + β) n α <= γ.
 
-The last holds from B = 5.15² n ln n on. Below, their bound 5.15 √(B n ln n) on what is lost exceeds
-B: it says nothing.
+The last property holds for B >= 5.15² n ln n. For smaller B their bound 5.15 √(B n ln n) on the
+loss exceeds B, so it is vacuous.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def reduced_grid(block: int, horizon: int) -> Arms:
 
 @compiled
 class Exp3P(Schedule):
-    """A restart every `block` steps, and which arm to play until the next."""
+    """Restarts every `block` steps, and chooses an arm for each block by EXP3.P."""
 
     block: Annotated[int, Range(1, LONGEST)]
     alpha: Annotated[float, Range(0.0, 1.0)]
@@ -139,7 +139,7 @@ class Exp3P(Schedule):
         self.words = stream(seed)
 
     def after(self, t: int) -> int:
-        """The first step of the next block, if one begins at t."""
+        """The first step of the next block, for a block that begins at t."""
         return t + self.block
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
@@ -200,24 +200,31 @@ class AnyWindow(Window):
 
 @compiled
 class BORL(Episodic):
-    """A bandit over the windows and widenings of SWUCRL2-CW; eight arms unless they are given.
+    """A bandit that chooses the window and the widening of SWUCRL2-CW.
+
+    By default there are eight combinations, not the grid of the paper (see `PaperBORL`).
 
     Parameters
     ----------
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii know.
+        The number of steps of the run, which the radii depend on.
     delta
         The probability with which the true MDP may lie outside the plausible set.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     arms
-        The (window, widening) to choose from; by default a small grid.
+        The pairs (window, widening) to choose from; by default a small grid.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
 
     Examples
     --------
@@ -252,7 +259,7 @@ class BORL(Episodic):
         )  # fmt: skip
         self.windows = np.array([window for window, _ in chosen], np.int64)
         self.widenings = np.array([widening for _, widening in chosen])
-        self.restart_at = 1  # the first block begins as all others do, once it is asked
+        self.restart_at = 1  # the first block begins like all others
 
     forget = Episodic.start_over  # the overridden method: machine code has no super()
 
@@ -287,9 +294,14 @@ class PaperBORL(BORL):
     delta
         The probability with which the true MDP may lie outside the plausible set.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
 
     Examples
     --------

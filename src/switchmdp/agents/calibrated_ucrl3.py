@@ -5,16 +5,16 @@
     if they prove a change: forget everything, t := 1                        RestartAll
     g k² steps after the last restart, k = 1, 2, …: a round of exploration      Squares
       each state owes one visit to its next action in turn        DiminishingExploration
-      the agent takes that action when it comes by, once
+      the agent takes that action once, at its next visit
 
 An optimistic agent stops visiting pairs that it believes to be bad, and would not notice that one
 of them has become good. Li, Hsieh and Huang (2024, "diminishing exploration", arXiv:2410.05734)
 explore piecewise stationary bandits in rounds that become rarer, without knowing the number of
-changes: after n steps √(n/g) rounds cost about as much regret as learning does. This is their idea
-for MDPs: a round has one visit per state, and A rounds have one per pair.
+changes: after n steps √(n/g) rounds cost about as much regret as learning does. This file applies
+their idea to MDPs: a round has one visit per state, and A rounds have one per pair.
 
 docs/agents.md states the guarantee (a bound on false alarms, and on regret given the delays) with
-its assumptions and proof, and says what is not proved: how long a change takes to be detected.
+its assumptions and proof, and what is not proved: how long a change takes to be detected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,25 @@ class RestartAll(Calibrated):
 
 @compiled
 class DiminishingExploration:
-    """Rounds of exploration, gap·k² steps after the last restart; one action in turn per state."""
+    """Rounds of exploration, gap·k² steps after the last restart: one visit per state and round.
+
+    In a round each state takes its next action in turn, once.
+
+    Parameters
+    ----------
+    gap
+        The number of steps until the first round, at least 1.
+
+    Raises
+    ------
+    InvalidParameter
+        `gap` is not a number from 1 to 10⁹.
+
+    Examples
+    --------
+    >>> DiminishingExploration(10).gap
+    10.0
+    """
 
     gap: Annotated[float, Range(1.0, 1e9)]
     next_round: Annotated[int, Range(1, below=2**31)]
@@ -73,7 +91,7 @@ class DiminishingExploration:
         self.allocate(pairs)
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
-        """An episode was planned at time t: send it to the pairs that are owed a visit."""
+        """Change the policy of the episode so that it visits the pairs of this round."""
         owes, turn, before, visits = self.owes, self.turn, self.before, counts.visits
         due = t - 1 >= self.gap * self.next_round * self.next_round
         while t - 1 >= self.gap * self.next_round * self.next_round:
@@ -99,20 +117,20 @@ class DiminishingExploration:
         return 0
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets everything: rounds start anew."""
+        """Start the rounds again; the agent forgets everything."""
         self.next_round = 1
         for s in range(self.owes.size):
             self.turn[s] += self.owes[s]
             self.owes[s] = False
 
     def destination(self) -> int:
-        """None: the agent waits until the policy comes by."""
+        """NO_STATE: the agent does not travel, but waits for the next visit to a state."""
         return NO_STATE
 
 
 @compiled
 class CalibratedUCRL3(Episodic):
-    """UCRL3 that restarts when a change is proved; needs neither horizon nor number of changes.
+    """UCRL3, restarted when its data prove a change. Needs neither horizon nor number of changes.
 
     Parameters
     ----------
@@ -132,6 +150,13 @@ class CalibratedUCRL3(Episodic):
     ------
     InvalidParameter
         A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    K.-T. Li, P.-C. Hsieh and Y.-C. Huang (2024). Diminishing exploration. arXiv:2410.05734.
 
     Examples
     --------

@@ -1,32 +1,33 @@
-"""UCRL2 restarted by a detector: GLR or R-BOCPD, and forced exploration.
+"""UCRL2 and UCRL3 restarted by a detector: GLR or R-BOCPD, with optional forced exploration.
 
-**GLR.** UCRL2 restarted by likelihood ratios (GLR), and actions that are tried now and then.
+**GLR-UCRL.** UCRL2 with restarts by generalised likelihood ratio tests.
 
     UCRL2 on all steps since the last restart                            Everything, L1Ball
     after each step: the tests of the pair's rewards and successors                     GLR
-    if one fires: forget all, t := 1                                    Episodic.start_over
-    every 1/ε steps: one action in turn, whatever the policy says         ForcedExploration
+    at an alarm: forget all, t := 1                                     Episodic.start_over
+    every 1/ε steps: an action in turn, instead of the policy's           ForcedExploration
 
 The last line is off by default. Bandits restarted by GLR need it, with ε of about √(l A log T/T)
 for l changes, because an arm that is never pulled could become the best unnoticed (Besson et al.
-2022). Here S·A takes the place of A. Not everything carries over: the agent only tries actions of
-states that the policy visits, in turn in each state. This is a heuristic.
+2022). Here S·A replaces A. This is a heuristic: the agent tries only actions of states that the
+policy visits, in turn in each state.
 
-A probe is one step: the policy's pair and quota in that state are stored and restored at the next
-step, and the episode continues. Probes come at fixed steps, so that nothing depends on when
-`prepare` is called.
+A probe is one step. The policy's pair and quota in that state are stored, and restored at the next
+step, so the episode continues. Probes come at fixed steps, so nothing depends on when `prepare` is
+called.
 
-`GLRUCRL3` is the same with UCRL3's set and without the last line.
+`GLRUCRL3` has the set of UCRL3, and no forced exploration.
 
-**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023):** UCRL2, started over when a detector fires.
+**R-BOCPD-UCRL2 (Alami, Mahfoud, Moulines 2023).** UCRL2 with restarts by change-point detection.
 
     UCRL2 on all steps since the last restart                              Everything, L1Ball
     after each step: the pair's detector R-BOCPD reads the next state                   BOCPD
-    if it fires: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
+    at an alarm: forget all, t := 1, and restart the detectors of all pairs  Episodic.start_over
 
-The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, each of
-transitions that all pairs show: with the prior of its theorem, not with w/n, and without rewards
-that change. With `rewards` (the default here) changes of rewards are found too: a heuristic.
+The paper bounds the regret by O(D S √(A T K log(T/δ)) + K log(K/δ)/min KL) for K changes, if each
+changes the transitions of all pairs. The bound holds for the prior of its theorem (not for w/n) and
+for rewards that do not change. With `rewards` (the default here) the agent also finds changes of
+rewards: a heuristic.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from switchmdp.validation import is_number
 
 @compiled
 class ForcedExploration(Episodic):
-    """An agent in episodes that tries an action in turn every 1/`explore` steps.
+    """An episodic agent that tries an action in turn every 1/`explore` steps.
 
     Parameters
     ----------
@@ -65,6 +66,11 @@ class ForcedExploration(Episodic):
         The episode rule; by default `Doubling`.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        `explore` is not a number from 0 to 1, or a component is invalid.
 
     Examples
     --------
@@ -159,7 +165,16 @@ class ForcedExploration(Episodic):
         Episodic.adopt(self, planned)
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; an episode starts at the next visit."""
+        """Add states or actions; an episode starts at the next visit to a state.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         self.settle()
         self.grow_episodic(n_states, n_actions, available)
         turn = np.zeros(self.n_states, np.int64)
@@ -175,9 +190,7 @@ class ForcedExploration(Episodic):
 
 @compiled
 class GLRUCRL(ForcedExploration):
-    """UCRL2 restarted by GLR; `explore` is the share of steps at which an action is tried in turn.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """UCRL2 restarted by generalised likelihood ratio tests, with optional forced exploration.
 
     Parameters
     ----------
@@ -193,6 +206,11 @@ class GLRUCRL(ForcedExploration):
         The share of steps at which an action is tried in turn.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
 
     Examples
     --------
@@ -214,9 +232,7 @@ class GLRUCRL(ForcedExploration):
 
 @compiled
 class GLRUCRL3(Episodic):
-    """UCRL3 restarted by GLR, a heuristic.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """UCRL3 restarted by generalised likelihood ratio tests. A heuristic.
 
     Parameters
     ----------
@@ -230,6 +246,14 @@ class GLRUCRL3(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
 
     Examples
     --------
@@ -251,9 +275,7 @@ class GLRUCRL3(Episodic):
 
 @compiled
 class RBOCPDUCRL2(Episodic):
-    """UCRL2 restarted by R-BOCPD; `weight` is the prior's w, δ/streams if not given.
-
-    `delta` is the confidence of the radii and of the detector, unless `detector_delta` is given.
+    """UCRL2 restarted by Bayesian online change-point detection.
 
     Parameters
     ----------
@@ -271,6 +293,11 @@ class RBOCPDUCRL2(Episodic):
         Watch rewards too, which the paper does not.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    R. Alami, M. Mahfoud and E. Moulines (2023). Restarted Bayesian online change-point detection
+    for non-stationary Markov decision processes. CoLLAs.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Episode rules: how often a pair may be visited in an episode, and the step at which it must end.
+"""Episode rules: how often a pair may be visited in an episode, and when the episode must end.
 
-That step may depend on the start of time: step 1, or the last restart (`since`). An agent calls
-`end` first and then `quota` for each state, so that a quota may depend on the time.
+An episode may have to end at a step that depends on the time since step 1 or the last restart
+(`since`). An agent calls `end` first and then `quota` for each state, so a quota may depend on the
+time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from switchmdp.validation import check_integer, is_number
 
 @compiled
 class Doubling:
-    """UCRL2's rule: an episode ends when a pair would be visited more often in it than before."""
+    """The rule of UCRL2: an episode ends when its visits to a pair equal those before it.
+
+    Examples
+    --------
+    >>> Doubling().quota(4), Doubling().quota(0)
+    (4, 1)
+    """
 
     def quota(self, visits: int) -> int:
         """How often a pair may be visited in an episode."""
@@ -47,9 +54,16 @@ class Multiples(Doubling):
 
 @compiled
 class Growing(Doubling):
-    """TSDE's rule (Ouyang et al. 2017): doubling, or one step more than the last episode had.
+    """The rule of TSDE: doubling, and at most one step more than the last episode.
 
-    With the paper's t_0 = 0 the first has at most two steps. Restarts do not change this rule.
+    With t_0 = 0, as in the paper (Ouyang et al. 2017), the first episode has at most two steps.
+    Restarts do not change this rule.
+
+    Examples
+    --------
+    >>> rule = Growing()
+    >>> rule.end(1, 1), rule.end(3, 1)
+    (3, 6)
     """
 
     started: Annotated[int, Range(0, 2**53)]
@@ -65,10 +79,15 @@ class Growing(Doubling):
 
 @compiled
 class Rooted(Doubling):
-    """Doubling, or √n steps at time n.
+    """Doubling, and at most √n steps at time n.
 
-    After n steps there are about 2√n episodes, in the order of TSDE's rule. But a short episode,
-    for example because of a probe, does not shorten the next ones.
+    After n steps there are about 2√n episodes, the same order as with the rule of TSDE. But a short
+    episode, for example because of a probe, does not shorten the next ones.
+
+    Examples
+    --------
+    >>> Rooted().end(101, 1)
+    112
     """
 
     def end(self, t: int, since: int) -> int:
@@ -91,6 +110,12 @@ class Vanishing(Doubling):
     of the first n steps end an episode because of one pair, as its visits grow by a factor of
     1 + f(n) each time. So there are O(SA √(n log n)) episodes, and if each costs D in the regret
     bound of UCRL2 or UCRL3, that bound keeps its order in n.
+
+    Examples
+    --------
+    >>> rule = Vanishing()
+    >>> rule.end(1000, 1) > 10**18, rule.quota(1000)
+    (True, 84)
     """
 
     growth: Annotated[float, Range(0.0, 1.0)]
@@ -111,7 +136,23 @@ class Vanishing(Doubling):
 
 @compiled
 class Squares(Doubling):
-    """Doubling, and an episode also ends gap·k² steps after the last restart, k = 1, 2, …"""
+    """Doubling, and an episode also ends gap·k² steps after the last restart, k = 1, 2, …
+
+    Parameters
+    ----------
+    gap
+        The number of steps until the first of these ends, at least 1.
+
+    Raises
+    ------
+    InvalidParameter
+        `gap` is not a number from 1 to 10⁹.
+
+    Examples
+    --------
+    >>> Squares(10.0).end(1, 1), Squares(10.0).end(11, 1)
+    (11, 41)
+    """
 
     gap: Annotated[float, Range(1.0, 1e9)]
 

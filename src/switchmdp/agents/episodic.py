@@ -19,6 +19,13 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents.components import (
+    EpisodeRule,
+    Exploration,
+    Memory,
+    PlausibleSet,
+    RestartRule,
+)
 from switchmdp.agents.episodes import Doubling
 from switchmdp.agents.exploration import NO_STATE, AsPlanned
 from switchmdp.agents.policy_agent import PolicyAgent
@@ -77,24 +84,31 @@ def _due(rule: Any, since: int) -> int:
 
 @compiled
 class Episodic(PolicyAgent):
-    """Learns in episodes, from components.
+    """An agent that learns in episodes, made of components.
+
+    `agents.components` says what each component must offer.
 
     Parameters
     ----------
     n_states, n_actions
         The numbers of states and actions.
     memory
-        The component that counts steps.
+        The component that counts the steps.
     plausible
-        The plausible set or posterior, which plans.
+        The plausible set or posterior, which computes the policies.
     restarts
-        The restart rule, or a detector.
+        The restart rule or detector.
     episodes
         The episode rule; by default `Doubling`.
     exploration
-        What the agent tries beyond the plan; by default nothing.
+        The component that explores beyond the plan; by default none.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A component lacks a method or belongs to another agent, or a parameter is out of range.
 
     Examples
     --------
@@ -116,7 +130,8 @@ class Episodic(PolicyAgent):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        memory: Any, plausible: Any, restarts: Any, episodes: Any = None, exploration: Any = None,
+        memory: Memory, plausible: PlausibleSet, restarts: RestartRule,
+        episodes: EpisodeRule | None = None, exploration: Exploration | None = None,
         available: Any = None,
     ) -> None:  # fmt: skip
         Agent.__init__(self, n_states, n_actions, available)
@@ -197,9 +212,22 @@ class Episodic(PolicyAgent):
         self.logged = 0
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions, and keep the memory; the next visit starts an episode.
+        """Add states or actions, and keep the memory.
 
-        Detectors and probes start from scratch.
+        An episode starts at the next visit to a state. Detectors and probes start from scratch.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+
+        Raises
+        ------
+        InvalidParameter
+            If a number decreases, a known pair is missing, or the memory cannot grow.
         """
         if not hasattr(self.memory, "grow"):
             raise InvalidParameter("memory", self.memory, "one that can grow")
@@ -220,7 +248,7 @@ class Episodic(PolicyAgent):
         self.choice, self.quota = choice, np.zeros(self.n_states, np.int64)
 
     def start_over(self) -> None:
-        """Forget everything."""
+        """Forget everything that was observed."""
         self.absorb()
         suspects = self.no_suspects()
         self.forget_suspects(suspects, mark_all(suspects))
@@ -268,7 +296,13 @@ class Episodic(PolicyAgent):
         return any(hasattr(part, "reseed") for part in self.parts())
 
     def reseed(self, seed: Any) -> None:
-        """Seed the components that draw random numbers."""
+        """Seed the components that draw random numbers.
+
+        Parameters
+        ----------
+        seed
+            An integer or a numpy `SeedSequence`.
+        """
         for part in self.parts():
             if hasattr(part, "reseed"):
                 part.reseed(seed)
@@ -295,14 +329,36 @@ class Episodic(PolicyAgent):
         return self._radii("transition_radius")
 
     def transition_counts(self, state: int, action: int) -> dict[int, int]:
-        """P(s, a, ·): the count of each next state in memory."""
+        """P(s, a, ·): how often each next state was observed.
+
+        Parameters
+        ----------
+        state, action
+            The state-action pair.
+
+        Returns
+        -------
+        dict
+            The count of each next state in the memory.
+        """
         pair, counts = self.pairs.pair(state, action), self._counts()
         block = slice(counts.offset[pair], counts.offset[pair] + counts.used[pair])
         slots = zip(counts.target[block].tolist(), counts.count[block].tolist(), strict=True)
         return {target: count for target, count in sorted(slots) if count > 0}
 
     def transition_estimates(self, state: int, action: int) -> dict[int, float]:
-        """p̂(· | s, a), empty where never visited."""
+        """p̂(· | s, a): the observed frequency of each next state.
+
+        Parameters
+        ----------
+        state, action
+            The state-action pair.
+
+        Returns
+        -------
+        dict
+            The frequency of each next state; empty if the pair was never visited.
+        """
         counts = self.transition_counts(state, action)
         visits = sum(counts.values())
         return {target: count / visits for target, count in counts.items()}

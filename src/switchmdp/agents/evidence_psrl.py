@@ -1,10 +1,10 @@
-"""EvidencePSRL: posterior sampling that forgets pairs which seem to have changed, and probes.
+"""EvidencePSRL: posterior sampling that forgets what seems to have changed, and probes the rest.
 
     Memory      rewards and successors of each pair since their last     agents.Recall
                 change, or those of an earlier configuration that is back
     Policy      the best one of an MDP drawn from a posterior, slightly  plausible.Posterior
                 sharper than the true one because probes explore too
-    Episodes    end when a pair's visits double, or after √n steps       agents.episodes.Rooted
+    Episodes    end when the visits to a pair double, or after √n steps  agents.episodes.Rooted
     Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
                 suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
@@ -14,8 +14,8 @@ It does not need the horizon, the number of changes, the diameter or a window. T
 defaults that are never tuned to a problem: δ = 0.01, the evidence required before it forgets
 anything, and `share`, how much probes may add to the regret of learning.
 
-False alarms of the detector have probability at most δ. No bound on regret is proved in a changing
-MDP. Proofs and measurements, also of each component, are in docs/evidence-psrl.md.
+The probability that the detector ever raises a false alarm is at most δ. No regret bound is proved
+for changing MDPs. docs/evidence-psrl.md has proofs and measurements, also of each component.
 """
 
 from __future__ import annotations
@@ -35,19 +35,33 @@ SHARPNESS = 1.2  # of the posterior
 
 @compiled
 class EvidencePSRL(Episodic):
-    """Posterior sampling with restarts by evidence, and probes; needs no tuning.
+    """Posterior sampling with restarts by evidence, and probes. Needs no tuning.
 
-    Args:
-        n_states: the number of states.
-        n_actions: the number of actions.
-        delta: the detector's probability of any false alarm, ever; also the level of the probes.
-        share: how much probes may cost, relative to the regret of learning. 0: no probes.
-        seed: of the draws from the posterior. `simulate` replaces it by the seed of the run.
-        available: which actions each state has, a (states, actions) mask. By default all.
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability that the detector ever raises a false alarm; also the level of the probes.
+    share
+        How much probes may cost, relative to the regret of learning; 0 for no probes.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
 
-    Raises:
-        InvalidParameter: a parameter has the wrong type or is out of range.
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
+    References
+    ----------
+    This agent is switchmdp's own. docs/evidence-psrl.md has its definition, proofs and
+    measurements.
+
+    Examples
+    --------
     >>> agent = EvidencePSRL(5, 3)
     >>> agent.observe(0, agent.act(0), 1.0, 4)
     >>> agent.t

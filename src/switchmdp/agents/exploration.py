@@ -1,41 +1,41 @@
 """Exploration beyond the plan: none, or probes of pairs that the policy no longer visits.
 
 An agent that follows one policy never notices that another action has become better. So from time
-to time it leaves its policy, goes to a pair that it has not visited for long (`routes`), tries it,
-and compares the data since with the data before by a Bayes factor b. Wald's sequential test says
-when to stop:
+to time `DirectedProbes` leaves the policy, travels to a pair that it has not visited for long
+(`routes`), tries it, and compares the data since then with the data before by a Bayes factor b.
+Wald's sequential test says when to stop:
 
-    b < 1                      no better: back to the policy, usually after one visit
-    b > n k (k + 1) / δ        changed: the past of the pair is forgotten (n pairs, k-th n tests)
-    otherwise                  tried again, up to 2 + 4 log b visits
+    b < 1                      no better: return to the policy, usually after one visit
+    b > n k (k + 1) / δ        changed: forget the past of the pair (n pairs, k-th n tests)
+    otherwise                  try again, up to 2 + 4 log b visits
 
-What is looked for is an improvement. If the mean reward has changed, it has the prior Beta(2, 1);
-if the row has, it has the learned prior (`plausible.row_prior`). "The reward", "the row" and "both"
-are equally likely, and b is the mean of the three Bayes factors. Without a change, b exceeds
+The test looks for improvements. If the mean reward has changed, it has the prior Beta(2, 1); if the
+row has changed, it has the learned prior (`plausible.row_prior`). "The reward", "the row" and
+"both" are equally likely, and b is the mean of the three Bayes factors. Without a change, b exceeds
 n k (k + 1)/δ with probability at most δ over all tests until a restart, if the prior of the old law
 is right (Ville's inequality, summed over the tests).
 
-Gaps Δ, the gain ρ and the mean rewards r below are those of the MDP of observed means (`routes`).
+The gaps Δ, the gain ρ and the mean rewards r below are those of the empirical MDP (`routes`).
 
-**Which pair.** The one with the largest  age · √(w / (Δ + 0.02)),  where its age is the time since
-the agent last visited it, and w = max(1 - ρ, 1 - r - Δ) is the most that a change could bring: the
-advantage that it has if its reward becomes 1, or if it also stays in its state. If a visit costs Δ,
-and changes with a worth of w come at random, a rate proportional to √(w/Δ) minimises the cost of
-probes together with the loss until they find something.
+**Which pair.** The one with the largest  age · √(w / (Δ + 0.02)).  Its age is the time since the
+last visit, and w = max(1 - ρ, 1 - r - Δ) is the most that a change could gain: the advantage of the
+pair if its reward becomes 1, possibly together with a transition back to its own state. If a visit
+costs Δ, and changes with a gain of w come at random, a rate of visits proportional to √(w/Δ)
+minimises the cost of probes plus the loss until they find something.
 
-**How often.** One parameter, `share`: after t steps, probes may have cost
+**How often.** One parameter, `share`, limits the cost of all probes in t steps to
 
-    share · (1 - ρ) n^(3/4) √t        with n pairs,
+    share · (1 - ρ) n^(3/4) √t        with n pairs.
 
-where what the first 64 n steps after a restart would have earned is not spent, because learning
-visits all pairs then anyway. If an earlier configuration is recalled, t counts its data too, and
-what they would have earned is not spent either. No change can be worth more than 1 - ρ per step. As
-the sum grows like √t, so does the time between two rounds: cost and delay grow alike. (If pairs
-change at the same rate whatever their number, the best sum grows like n; if problems do, like √n.)
-A find shows that there are changes which only probes can find: from then on the sum grows `ZEAL`
-times as fast, which fades with tests that find nothing.
+What the first 64 n steps after a restart would add is not spent, because learning visits all pairs
+then anyway. If an earlier configuration is recalled, t includes its data, but what they would add
+is not spent either. No change can gain more than 1 - ρ per step. As the limit grows like √t, so
+does the time between two rounds: cost and delay grow alike. (If pairs change at the same rate
+whatever their number, the best limit grows like n; if problems do, like √n.) A find shows that
+there are changes which only probes can find. From then on the limit grows `ZEAL` times as fast,
+which fades with tests that find nothing.
 
-In a service with many callers the first one who comes to s* takes the probe.
+In a service with many callers the first one who arrives at s* takes the probe.
 """
 
 from __future__ import annotations
@@ -80,21 +80,21 @@ class AsPlanned:
     """No exploration beyond the plan."""
 
     def adjust(self, starts: Any, counts: Any, t: int, choice: Any, quota: Any) -> None:
-        """An episode was planned at time t."""
+        """Leave the policy as it is."""
 
     def alarmed(self) -> bool:
-        """Whether a pair has been found changed."""
+        """Exploration finds no changes."""
         return False
 
     def suspect(self, suspects: Any, t: int) -> int:
-        """Mark the pairs that seem to have changed; returns how many steps ago."""
+        """Never called, as it raises no alarm."""
         return 0
 
     def start_over(self, suspects: Any) -> None:
         """The agent forgets these pairs."""
 
     def destination(self) -> int:
-        """The state to which the agent travels for a probe, or NO_STATE."""
+        """NO_STATE: there are no probes."""
         return NO_STATE
 
 
@@ -102,6 +102,15 @@ class AsPlanned:
 class DirectedProbes:
     """Probes that travel to pairs which the policy no longer visits.
 
+    Parameters
+    ----------
+    share
+        How much probes may cost, relative to the regret of learning; 0 for no probes.
+    delta
+        The probability that the tests until a restart find a change that is none.
+
+    Examples
+    --------
     >>> DirectedProbes(share=0.2).share
     0.2
     """

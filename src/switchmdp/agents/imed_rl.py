@@ -13,11 +13,11 @@ for an action whose empirical mean is γ. By duality (Honda and Takemura 2010)
 
     K = max { E log(1 - (X - γ) x) :  0 <= x <= 1/(B - γ) },
 
-a concave function of x, whose maximum Newton's method finds, kept in a bracket.
+which is a concave function of x. Newton's method finds the maximum, within a bracket.
 
-For ergodic MDPs (every policy reaches every state) the paper proves that the regret is at most
-log T times the constant of the lower bound of Burnetas and Katehakis (1997), asymptotically. For
-MDPs that are only communicating, and where the problem changes, there is no guarantee.
+For ergodic MDPs (every policy reaches every state) the paper proves that the regret is
+asymptotically at most log T times the constant of the lower bound of Burnetas and Katehakis (1997).
+There is no guarantee for MDPs that are only communicating, or if the problem changes.
 
 **Choices.**
 
@@ -25,9 +25,9 @@ MDPs that are only communicating, and where the problem changes, there is no gua
   rewards, which takes unbounded memory. As log(1 - (X - γ) x) is concave in X, this can only make
   K smaller, so that the agent explores more. For rewards of 0 and 1 it is the same.
 - Every pair has one virtual visit with reward 1/2 and a uniform next state, as in the authors'
-  code. Then the empirical MDP is ergodic, and the law of X has mass at B.
-- φ is improved after every step, from the last one, until the sweeps agree up to `PRECISION`. A
-  sweep costs O(observed transitions). `act` changes nothing.
+  code. Then the empirical MDP is ergodic, and B has positive probability under the law of X.
+- φ is improved after every step, starting from the last φ, until the sweeps agree up to
+  `PRECISION`. A sweep costs O(observed transitions). `act` changes nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
 
     >>> masses, values = np.array([1.0]), np.array([0.0])  # a bandit: K = kl(0.5, 0.8)
     >>> k = least_divergence(masses, values, 0.5, 0.8, 1.0)
-    >>> round(k, 9), round(0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2), 9)
+    >>> round(float(k), 9), round(0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2), 9)
     (0.223143551, 0.223143551)
     """
     low, high = 0.0, 1.0 / (top - level)
@@ -91,7 +91,7 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
 
 @compiled
 class IMEDRL(Agent):
-    """Chooses the action with the least empirical divergence; for problems that do not change.
+    """Takes the action with the least empirical divergence; for problems that do not change.
 
     Parameters
     ----------
@@ -104,6 +104,11 @@ class IMEDRL(Agent):
     ------
     InvalidParameter
         A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    F. Pesquerel and O.-A. Maillard (2022). IMED-RL: regret optimal learning of ergodic Markov
+    decision processes. NeurIPS.
 
     Examples
     --------
@@ -218,7 +223,16 @@ class IMEDRL(Agent):
                 break
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; what was learned is kept."""
+        """Add states or actions; what was learned is kept.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         pairs, place = self.larger(n_states, n_actions, available)
         bias = self.bias
         self.counts = self.counts.moved(pairs, place)

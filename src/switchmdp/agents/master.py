@@ -13,11 +13,11 @@ adds its episode's widening η to Γ, and it signals when  Γ > 4 S √(A t log(
 **Schedule.** In a block of 2ⁿ steps (Wei, Luo 2021, MALG):
 
     for τ = 0 … 2ⁿ - 1, and m = n, n-1, …, 0 with 2^m | τ:
-        with probability ρ(2ⁿ)/ρ(2^m) an instance of order m is to live in steps τ+1 … τ+2^m
+        with probability ρ(2ⁿ)/ρ(2^m) an instance of order m is scheduled for steps τ+1 … τ+2^m
 
 At each step the live instance of the lowest order acts and learns; the others pause. Spans of one
-order do not overlap, so that one instance of each order is enough. A shorter span lies within every
-longer one that it overlaps, so that the active instance is the next to end.
+order do not overlap, so one instance of each order is enough. A shorter span lies within every
+longer one that it overlaps, so the active instance is the next to end.
 
 The schedule is drawn step by step, each time up to the next start.
 
@@ -31,21 +31,22 @@ In a block of which t steps have passed, with optimistic gains g̃, rewards R, a
     Test 2, after every step:                    the mean of g̃ - R over the t steps >= 3 ρ̂(t)
 
 **Deviations.** The schedule, the tests and the base are those of the paper. Its ρ has logarithms
-that are left out here. Our interpretation: all steps of a span count in Test 1, also those of other
-instances; η starts at 1/T in every episode; of spans that tie the shorter one acts.
+that are left out here. Three points are our interpretation: all steps of a span count in Test 1,
+also those of other instances; η starts at 1/T in every episode; if several spans could act, the
+shortest one does.
 
 **Guarantee.** With `diameter` at least every diameter, the paper bounds the regret by order
 min(√(L T), Δ^{1/3} T^{2/3}), with neither the number L of changes nor their amount Δ known: for
-scale = 1, up to the logarithms in ρ. It says nothing at practical T. Since g̃ - R <= 1, Test 2 can
-fire only where 3 ρ̂ <= 1, which at S = 5, A = 3, D = 1 takes more than 10¹¹ steps (Gerogiannis,
-Huang and Veeravalli 2024 say the same of bandits), and Test 1 needs ρ̂ three times as small. Until
-then MASTER is UCRL with unlearned copies of itself in between.
+scale = 1, up to the logarithms in ρ. At practical T the bound is vacuous. Since g̃ - R <= 1, Test 2
+can fire only if 3 ρ̂ <= 1, which at S = 5, A = 3, D = 1 takes more than 10¹¹ steps (Gerogiannis,
+Huang and Veeravalli 2024 say the same of bandits), and Test 1 needs a ρ̂ three times as small. Until
+then MASTER is UCRL, interrupted by new instances that start without data.
 
-Two parameters make it useful in practice, and a heuristic. `scale` < 1 lets the tests fire; it has
-to exceed 1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵: from there down, one step without
-a reward fails Test 2. `confidence` < 8 lets the base learn: as printed, its reward radius is below
-1 only after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1. Until then
-all actions look equally good, and it takes the lowest one.
+Two parameters make it useful in practice, as a heuristic. `scale` < 1 allows the tests to fire. It
+must exceed 1/(54 D (log₂ T + 1) log(T/δ)), about 10⁻⁴/D at T = 10⁵; below that, a single step
+without a reward fails Test 2. `confidence` < 8 allows the base to learn: with 8, its reward radius
+is below 1 only after 64 log(SAT/δ) visits to a pair in one instance, 1058 at T = 10⁵, δ = 0.1.
+Until then all actions look equally good, and it takes the lowest one.
 """
 
 from __future__ import annotations
@@ -222,12 +223,12 @@ class Paused:
         self.steps, self.drifts = np.zeros(orders, np.int64), np.zeros(orders)
 
     def put(self, order: int, choice: Any, quota: Any) -> None:
-        """An instance pauses."""
+        """Store the policy and quotas of an instance that pauses."""
         for s in range(choice.size):
             self.choices[order, s], self.quotas[order, s] = choice[s], quota[s]
 
     def take(self, order: int, choice: Any, quota: Any) -> None:
-        """An instance resumes."""
+        """Restore the policy and quotas of an instance that resumes."""
         for s in range(choice.size):
             choice[s], quota[s] = self.choices[order, s], self.quotas[order, s]
 
@@ -244,11 +245,11 @@ class Paused:
         self.choices, self.quotas = choices, np.zeros_like(choices)
 
     def planned(self, order: int, gain: float, widening: float) -> None:
-        """An episode of the instance begins."""
+        """Store the gain and the widening of a new plan."""
         self.gains[order], self.widenings[order] = gain, widening
 
     def spend(self, order: int, steps: int) -> None:
-        """The instance acted for some steps: each adds its widening to Γ."""
+        """Add the widening of an instance to Γ, for each step in which it acted."""
         for _ in range(steps):
             self.drifts[order] += self.widenings[order]
         self.steps[order] += steps
@@ -289,15 +290,15 @@ class StationarityTests:
         return self.diameter * min(1.0, self.n_states * (math.sqrt(ratio) + ratio))
 
     def rho_hat(self, t: int) -> float:
-        """ρ̂(t)."""
+        """ρ̂(t) = factor · ρ(t)."""
         return self.factor * self.rho(t)
 
     def begin(self) -> None:
-        """A block begins."""
+        """Reset the sums at the start of a block."""
         self.earned, self.gap, self.lowest = 0.0, 0.0, np.inf
 
     def start(self, order: int) -> None:
-        """An instance starts."""
+        """Store the sum of rewards at the start of an instance."""
         self.earned_before[order] = self.earned
 
     def take_in(self, rewards: Any, first: int, last: int, gain: float) -> None:
@@ -325,10 +326,9 @@ class StationarityTests:
 
 @compiled
 class MASTER(PolicyAgent):
-    """UCRL on many time scales, restarted by two tests.
+    """UCRL on many time scales, restarted by two tests of stationarity.
 
-    `scale` multiplies the tests' ρ̂, and `confidence` is the 8 of the base's radii.
-    An episode here is a stretch in which one policy is followed.
+    `episode` counts the stretches in which one policy is followed.
 
     Parameters
     ----------
@@ -345,9 +345,14 @@ class MASTER(PolicyAgent):
     confidence
         The factor of the radii of the base, 8 in the paper. Less is a heuristic.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    C.-Y. Wei and H. Luo (2021). Non-stationary reinforcement learning without prior knowledge: an
+    optimal black-box approach. COLT.
 
     Examples
     --------
@@ -501,7 +506,7 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def start_episode(self) -> None:
-        """The active instance plans."""
+        """Plan for the active instance, and set its quotas."""
         self.absorb()
         self.started = self.clock
         self.episode_count += 1
@@ -527,7 +532,16 @@ class MASTER(PolicyAgent):
         self.look_at = self.clock + self.calm()
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; counts are kept, and all instances plan again."""
+        """Add states or actions; counts are kept, and all instances plan again.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         pairs, place = self.larger(n_states, n_actions, available)
         self.memory.rows(pairs)  # refuses before anything is moved
         self.absorb()
@@ -542,5 +556,11 @@ class MASTER(PolicyAgent):
         self.plausible.follow(self.paused.gains[self.active], self.paused.widenings[self.active])
 
     def reseed(self, seed: Any) -> None:
-        """Seed the draws of the schedule."""
+        """Seed the draws of the schedule.
+
+        Parameters
+        ----------
+        seed
+            An integer or a numpy `SeedSequence`.
+        """
         self.instances.words = stream(seed)

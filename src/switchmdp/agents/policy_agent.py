@@ -242,14 +242,14 @@ class PolicyAgent(Agent):
         self.credit_logged(1)
 
     def credit_logged(self, steps: int) -> None:
-        """Credit steps that the caller has written to the log."""
+        """Advance the time by steps that the caller has written to the log."""
         self.logged += steps
         self.clock += steps
 
     # The following methods are called from Python only.
 
     def plan(self) -> None:
-        """Call `start_episode`, as machine code if possible, with the same result to the bit.
+        """Plan now, as machine code if possible, with the same result to the bit.
 
         >>> from switchmdp.agents import SWUCRL
         >>> agent = SWUCRL(2, 2, window=100)
@@ -282,12 +282,14 @@ class PolicyAgent(Agent):
         return Choice(action, due, replaced)
 
     def worth(self, state: int, action: int) -> float:
-        """The value of an action when the policy's own is not available. By default all are equal,
-        and the lowest action is taken."""
+        """The value of an action, for a choice among those that are available.
+
+        By default all values are equal, and the lowest action is chosen.
+        """
         return 0.0
 
     def spend_visit(self, state: int, action: int) -> None:
-        """An action is taken: if it is the policy's, the quota shrinks by one visit."""
+        """Reduce the quota by one visit, if the action is that of the policy."""
         if action == self.actions[self.choice[state]] and self.quota[state] > 0:
             self.quota[state] -= 1
 

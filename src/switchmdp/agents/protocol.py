@@ -38,16 +38,39 @@ PUBLIC = (
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """Any object with the two methods."""
+    """The interface of an agent: any object with the two methods."""
 
     n_states: int
     n_actions: int
 
     def act(self, state: int) -> int:
-        """The action to take now, in this state."""
+        """The action to take now, in this state.
+
+        Parameters
+        ----------
+        state
+            The current state.
+
+        Returns
+        -------
+        int
+            The action.
+        """
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
-        """Learn from the result of an action."""
+        """Learn from the result of an action.
+
+        Parameters
+        ----------
+        state
+            The state before the step.
+        action
+            The action that was taken.
+        reward
+            The reward, in [0, 1].
+        next_state
+            The state after the step.
+        """
 
 
 def check_act(agent: Any, state: Any) -> tuple[int]:
@@ -88,7 +111,26 @@ def grow_as_given(
 
 
 class Agent:
-    """Base of the compiled agents: their state-action pairs, and checked calls from Python."""
+    """Base class of the compiled agents: their state-action pairs, and checked calls from Python.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> from switchmdp.agents import SWUCRL
+    >>> isinstance(SWUCRL(5, 3, window=100), Agent)
+    True
+    """
 
     __doors__: ClassVar[dict[str, Any]] = {
         "act": check_act, "observe": check_observe, "grow": grow_as_given,
@@ -179,7 +221,22 @@ class Agent:
         return present("plot", self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to a file that `agents.load` reads."""
+        """Write the agent to a file that `agents.load` reads.
+
+        The file that was there is kept as `PATH.previous`.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+
+        Raises
+        ------
+        InvalidParameter
+            If the agent could not be loaded again, for example because a field is not declared.
+        OSError
+            If the file cannot be written.
+        """
         from switchmdp.agents.saving import save_agent
 
         save_agent(self, path)

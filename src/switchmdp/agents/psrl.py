@@ -1,4 +1,4 @@
-"""Posterior sampling: PSRL with TSDE's episodes and different memories and restart rules.
+"""Posterior sampling: PSRL with the episodes of TSDE, and different memories and restart rules.
 
     For episodes k = 1, 2, … do                             (Ouyang, Gagrani, Nayyar, Jain 2017)
       T_{k-1} := t - t_{k-1};  t_k := t.                              Growing.end, start_episode
@@ -6,9 +6,9 @@
       While t <= t_k + T_{k-1} and no pair's visits have doubled:         Growing.end, .quota
          follow π_k; update the posterior.                          Episodic.prepare, .observe
 
-(Visits are doubled as UCRL2 has it: v_k = max(1, N_k).) In a stationary, weakly communicating MDP
-drawn from the prior, its Bayesian regret is O(H S √(A T) log T), with H a bound on the optimal
-bias's span. With a window, fading weights or a detector it is a heuristic.
+(As in UCRL2, the visits to a pair have doubled when v_k = max(1, N_k).) In a stationary, weakly
+communicating MDP drawn from the prior, its Bayesian regret is O(H S √(A T) log T), with H a bound
+on the span of the optimal bias. With a window, decaying weights or a detector it is a heuristic.
 """
 
 from __future__ import annotations
@@ -26,8 +26,26 @@ from switchmdp.validation import check_integer
 
 @compiled
 class PSRL(Episodic):
-    """Posterior sampling; remembers everything, or the last `window` steps.
+    """Posterior sampling from all steps, or from the last `window` steps.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS.
+
+    Examples
+    --------
     >>> PSRL(5, 3, seed=1).act(0) in (0, 1, 2)
     True
     """
@@ -45,8 +63,26 @@ class PSRL(Episodic):
 
 @compiled
 class SWPSRL(PSRL):
-    """Posterior sampling from the last `window` steps: PSRL with a window that must be given.
+    """Posterior sampling from the last `window` steps: PSRL with a required window. A heuristic.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    window
+        The number of latest steps that count.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS. (Without a window.)
+
+    Examples
+    --------
     >>> SWPSRL(5, 3, window=1000).memory.window
     1000
     """
@@ -61,8 +97,26 @@ class SWPSRL(PSRL):
 
 @compiled
 class FadingPSRL(Episodic):
-    """Posterior sampling with decaying weights: about the last `steps` steps count.
+    """Posterior sampling with decaying weights: about the last `steps` steps count. A heuristic.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    steps
+        The sum of all weights in the long run: each step multiplies them by 1 - 1/steps.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS. (Without decay.)
+
+    Examples
+    --------
     >>> FadingPSRL(5, 3, steps=1000).memory.discount
     0.999
     """
@@ -81,8 +135,29 @@ class FadingPSRL(Episodic):
 
 @compiled
 class GLRPSRL(Episodic):
-    """Posterior sampling restarted by likelihood ratios.
+    """Posterior sampling, restarted by generalised likelihood ratio tests. A heuristic.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The confidence of the detector.
+    seed
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS. (Without restarts.)
+
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
+
+    Examples
+    --------
     >>> GLRPSRL(5, 3).restarts.delta
     0.05
     """

@@ -8,14 +8,14 @@
       Q(s_t, a_t) := (1-α_τ) Q(s_t, a_t) + α_τ (r_t + γ V̂(s_{t+1}) + b_τ)
       Q̂(s_t, a_t) := min(Q̂(s_t, a_t), Q(s_t, a_t));   V̂(s_t) := max_a Q̂(s_t, a)
 
-The discount and H belong together as in the paper, γ = 1 - 1/H; where H = γ/(1-γ) is written
-instead, γ = .99 has H = 99 and not 100.
+As in the paper, H determines the discount: γ = 1 - 1/H. (With H = γ/(1-γ), which is also found,
+γ = .99 would have H = 99 and not 100.)
 
-It keeps no model: O(A) a step. With c = 4 sp(v*) √log(2T/δ) and H ~ T^{1/3} the paper proves
-regret O(sp(v*) (S A)^{1/3} T^{2/3}) in a stationary, weakly communicating MDP. The default c = 1
-and H = 100 (γ = .99) have no guarantee. Q̂ never increases, so that improvements go unnoticed. Hence
-the restarts every `period` steps. They are not in the paper and a heuristic: nothing is proved for
-problems that change. Ties: the lowest action.
+The agent has no model: a step costs O(A). With c = 4 sp(v*) √log(2T/δ) and H ~ T^{1/3} the paper
+proves regret O(sp(v*) (S A)^{1/3} T^{2/3}) in a stationary, weakly communicating MDP. The default
+c = 1 and H = 100 (γ = .99) have no guarantee. Q̂ never increases, so improvements go unnoticed; the
+restarts every `period` steps are an answer to that. They are not in the paper, and a heuristic.
+Ties are broken by the lowest action.
 """
 
 from __future__ import annotations
@@ -36,20 +36,30 @@ from switchmdp.validation import check_integer, check_not_negative, check_positi
 
 @compiled
 class QLearning(Agent):
-    """Optimistic Q-learning, restarted every `period` steps (never, if not given).
+    """Optimistic Q-learning for average reward, optionally restarted every `period` steps.
 
     Parameters
     ----------
     n_states, n_actions
         The numbers of states and actions.
     period
-        The number of steps from one restart to the next.
+        The number of steps from one restart to the next; by default it never restarts.
     span
         H. The discount is 1 - 1/H.
     bonus
         c, the factor of the bonus.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        `span` is below 2, or a parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    C.-Y. Wei, M. Jafarnia-Jahromi, H. Luo, H. Sharma and R. Jain (2020). Model-free reinforcement
+    learning in infinite-horizon average-reward Markov decision processes. ICML.
 
     Examples
     --------
@@ -120,7 +130,16 @@ class QLearning(Agent):
             self.restart_at = self.clock + self.period
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions; the estimates are kept."""
+        """Add states or actions; the estimates are kept.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         q, ceiling, visits = self.q, self.ceiling, self.visits
         pairs, place = self.larger(n_states, n_actions, available)
         self.know(pairs)

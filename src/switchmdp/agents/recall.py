@@ -1,31 +1,31 @@
-"""A memory that recognises configurations that it has met before.
+"""A memory that recognises configurations that have been active before.
 
 When data are forgotten after a change, `Recall` stores the counts of the configuration that has
-ended in a library. Then it compares the data since the change with each stored configuration c: the
-log Bayes factor of "c again" against "new" is, under a uniform prior,
+ended in a library. Then it compares the data since the change with each stored configuration c.
+Under a uniform prior, the log Bayes factor of "c again" against "new" is
 
     Σ over what was forgotten of  log m(c + since) - log m(c) - log m(since)
 
 with m the Dirichlet-multinomial probability of successors, or the Beta-binomial one of rewards. If
-it exceeds 10 for the best c, the counts of c are added to those of the forgotten data. One clear
-contradiction is a veto, however much the other pairs agree: c is not considered if the data of one
-stream (the rewards, or the row, of one pair) favour "new" by a factor above 2n/δ with n pairs and
-δ = 0.01. If c is back and the prior is right, that has probability at most δ at one test, by
+it exceeds 10 for the best c, the counts of c are added to those of the forgotten data. A single
+clear contradiction is a veto, however much the other pairs agree: c is excluded if the data of one
+stream (the rewards, or the row, of one pair) favour "new" by a factor above 2n/δ with n pairs and δ
+= 0.01. If c is back and the prior is right, a wrong veto has probability at most δ in one test, by
 Markov's inequality.
 
-The test is repeated as data come in, 16, 32, 64, … steps after the alarm, with the data since the
-alarm alone: so a configuration that was recalled by mistake is withdrawn again. After 16 n steps
+The test is repeated as data arrive, 16, 32, 64, … steps after the alarm, with only the data since
+the alarm. So a configuration that was recalled by mistake is withdrawn again. After 16 n steps
 with n pairs nothing is recalled any more: by then the agent follows a good policy, and good
 policies of different configurations earn similar rewards.
 
 **Library.** At most 8 configurations, and 2²² counts of successors. A configuration that was
 recognised is stored in its old place, and one that matches another when it ends is merged with it.
 If the library is full, the one that was not active for the longest time is dropped. Configurations
-that lasted less than 32 n steps are not stored: several alarms may follow one change.
+that lasted less than 32 n steps are not stored, because several alarms may follow one change.
 
-It stores full rows, so it recognises nothing in problems with more than 64 states. No guarantee is
-known: the prior may be wrong, and a configuration that agrees with a stored one in all pairs
-visited may differ in others. Detectors and probes notice that later, as after any change.
+The library stores full rows, so it recognises nothing in problems with more than 64 states. No
+guarantee is known: the prior may be wrong, and a configuration that agrees with a stored one in all
+visited pairs may differ in others. Detectors and probes notice that later, as after any change.
 """
 
 from __future__ import annotations
@@ -52,7 +52,18 @@ NONE = -1
 
 @compiled
 class Recall(Apart):
-    """`Apart` with a library of up to 8 configurations."""
+    """A memory since the last change, with a library of up to 8 earlier configurations.
+
+    Parameters
+    ----------
+    room
+        The number of latest steps that are stored, so that some can be kept after a restart.
+
+    Examples
+    --------
+    >>> Recall(room=1000).room
+    1000
+    """
 
     places: Annotated[int, Range(0, PLACES)]
     stored_count: Annotated[int, Range(0, "places")]
@@ -70,7 +81,7 @@ class Recall(Apart):
     past_count: Annotated[
         NDArray[np.int64], Shape("places", "pairs", "cells"), Range(0, MOST_VISITS)
     ]
-    allocate_apart = Apart.allocate  # what is overridden below: machine code knows no super()
+    allocate_apart = Apart.allocate  # what is overridden below: machine code has no super()
     absorb_steps = Apart.absorb
     keep_apart = Apart.keep
     grow_apart = Apart.grow

@@ -1,11 +1,13 @@
 """References for comparisons: agents that know more than others, and one that learns nothing.
 
-Omniscient       knows every configuration and when it is active, and plays its optimal policy.
-Oracle…          know the change points, but not the configurations, and restart there. Between
-                 two change points each is the agent of its paper, with that paper's guarantee,
-                 if any. The difference to it is the cost of not knowing when changes come.
-OraclePairsPSRL  also knows which pairs change, and forgets only those.
-Random           chooses uniformly among the available actions.
+    Omniscient       knows every configuration and when it is active, and plays its optimal policy
+    Oracle…          restart at the change points, which they know; they do not know the
+                     configurations
+    OraclePairsPSRL  also knows which pairs change, and forgets only those
+    Random           chooses uniformly among the available actions
+
+Between two change points an Oracle agent is the agent of its paper, with the guarantee of the
+paper, if there is one. The difference to it is the cost of not knowing when changes come.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ class Random(Agent):
     n_states, n_actions
         The numbers of states and actions.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -119,11 +121,26 @@ class Random(Agent):
         self.clock = 1
 
     def grow(self, n_states: int, n_actions: int, available: Any = None) -> None:
-        """Add states or actions."""
+        """Add states or actions.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        available
+            Which actions each state has, a mask of the new size that includes all known pairs; by
+            default new states have all actions, and new actions are available in all states.
+        """
         self.know(self.larger(n_states, n_actions, available)[0])
 
     def reseed(self, seed: int | np.random.SeedSequence) -> None:
-        """Seed the random numbers; `simulate` does so with the seed of the run."""
+        """Seed the random numbers; `simulate` does so with the seed of the run.
+
+        Parameters
+        ----------
+        seed
+            An integer or a numpy `SeedSequence`.
+        """
         self.words = stream(seed)
 
     def act(self, state: int) -> int:
@@ -158,6 +175,11 @@ class OracleUCRL2(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11.
+
     Examples
     --------
     >>> OracleUCRL2(5, 3, change_points=[50_000], delta=0.1).restart_at
@@ -190,6 +212,11 @@ class OracleUCRL2B(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
+    inequality. arXiv:2007.05456.
 
     Examples
     --------
@@ -224,6 +251,11 @@ class OracleUCRL3(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
     Examples
     --------
     >>> OracleUCRL3(5, 3, change_points=[50_000]).restart_at
@@ -257,6 +289,11 @@ class OracleKLUCRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
     Examples
     --------
     >>> OracleKLUCRL(5, 3, change_points=[50_000]).restart_at
@@ -284,9 +321,14 @@ class OraclePSRL(Episodic):
     change_points
         The steps at which the agent restarts.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS.
 
     Examples
     --------
@@ -322,9 +364,14 @@ class OraclePairsPSRL(Episodic):
     changed_pairs
         What changes at each change point; see above.
     seed
-        Of the random numbers. `simulate` replaces it by the seed of the run.
+        The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
+    a Thompson sampling approach. NeurIPS.
 
     Examples
     --------

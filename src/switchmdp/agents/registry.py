@@ -1,8 +1,8 @@
-"""The registry of agents: their names, and what each needs.
+"""The registry of agents: their names, and what each of them needs.
 
-A new agent is one line in `AGENTS`. All else follows from the signature of its constructor: which
-parameters it has, whether it must be told the problem or its change points, and whether a service
-can offer it.
+A new agent is one line in `AGENTS`. Everything else follows from the signature of its constructor:
+its parameters, whether it needs the problem or its change points, and whether a service can offer
+it.
 """
 
 from __future__ import annotations
@@ -128,6 +128,23 @@ class AgentInfo:
 def agent_info(agent: str | type) -> AgentInfo:
     """What an agent needs, from its name in the registry or from its class.
 
+    Parameters
+    ----------
+    agent
+        The name of a registered agent, or an agent class.
+
+    Returns
+    -------
+    AgentInfo
+        Its parameters, and what it needs that only a simulation knows.
+
+    Raises
+    ------
+    KeyError
+        If no agent is registered under this name.
+
+    Examples
+    --------
     >>> info = agent_info("oracle-psrl")
     >>> info.needs_change_points, info.can_be_served, info.parameters["seed"]
     (True, False, 0)

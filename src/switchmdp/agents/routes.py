@@ -1,15 +1,16 @@
-"""Gaps and cheapest routes in the MDP of the observed means and frequencies.
+"""Gaps and cheapest routes in the empirical MDP, which has the observed means and frequencies.
 
-It has the pairs that were visited at least once. With its optimal gain ρ and bias h, a visit to a
-pair costs the gap  Δ(s, a) = max_b Q(s, b) - Q(s, a),  Q = r + p h;  and the regret of any stretch
-of steps is the sum of its gaps, up to the span of h. A pair that was never visited is taken to cost
-`UNKNOWN`.
+It contains the pairs that were visited at least once. With its optimal gain ρ and bias h, a visit
+to a pair costs the gap Δ(s, a) = max_b Q(s, b) - Q(s, a), Q = r + p h. The regret of any stretch of
+steps is the sum of its gaps, up to the span of h. The gap of a pair that was never visited is taken
+to be `UNKNOWN`.
 
-The cheapest way to a pair (s*, a*) minimises the expected sum of gaps on the way:
+The cheapest route to a pair (s*, a*) minimises the expected sum of gaps on the way:
 
     J(s*) = Δ(s*, a*),      J(s) = min_a { Δ(s, a) + ε + Σ p J }   for s ≠ s*,
 
-with ε > 0, so that it arrives. If the policy visits s* anyway, J is little more than Δ(s*, a*).
+with ε > 0, so that the route arrives. If the policy visits s* anyway, J is little more than
+Δ(s*, a*).
 """
 
 from __future__ import annotations

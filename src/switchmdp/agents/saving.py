@@ -162,8 +162,33 @@ def _kind_of(number: Any) -> type:
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
-    """Load an agent; `classes` are classes of your own that the file may name.
+    """Load an agent that `Agent.save` has written.
 
+    If the file is damaged or missing, its previous version is loaded, with a warning.
+
+    Parameters
+    ----------
+    path
+        The file.
+    classes
+        Classes of your own that the file may name.
+
+    Returns
+    -------
+    Agent
+        The agent, which continues exactly where it was saved.
+
+    Raises
+    ------
+    DamagedFile
+        If the file is incomplete, altered, or describes no valid agent.
+    FileNotFoundError
+        If there is no file.
+    InvalidParameter
+        If two classes have one name, or one has the name of a class of switchmdp.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
     >>> agent = SWUCRL(5, 3, window=100)

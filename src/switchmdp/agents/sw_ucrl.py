@@ -1,4 +1,6 @@
-"""SW-UCRL (Gajane, Ortner, Auer 2018, Figure 1), beside the parts that carry it out.
+"""SW-UCRL (Gajane, Ortner, Auer 2018, Figure 1): UCRL2 on a sliding window.
+
+The pseudo-code, with the code that carries out each line:
 
     Input: δ in (0,1), S, A, window size W.                                   SWUCRL.__init__
     Initialization: t := 1, observe the initial state s_1.                  Episodic.__init__
@@ -15,16 +17,16 @@
          choose a_t = π_k(s_t), obtain r_t, observe s_{t+1};                   Episodic.prepare
          v_k(s_t, a_t) += 1;  t := t + 1.                                      Episodic.observe
 
-Of v_k only max(1, N_k) - v_k at the policy's action is kept, as `quota`. Pairs with N_k = 0 have a
-radius above 2 in Eq. 2, so that their p̂ is never asked for.
+Instead of v_k, the agent stores `quota`: max(1, N_k) - v_k at the action of the policy. Pairs with
+N_k = 0 have a radius above 2 in Eq. 2, so their p̂ is not used.
 
-Counts are frozen within an episode, t_k in the radii is the global time. The paper says that no
-episode is longer than W; in truth it may have W + S - 1 steps, because each pair with N_k = 0 may
-be visited once.
+Counts are fixed within an episode, and t_k in the radii is the global time. The paper says that no
+episode is longer than W. In fact an episode may have W + S - 1 steps, because each pair with N_k =
+0 may be visited once.
 
 With W* of Eq. 3 the paper bounds its regret, for l changes, by order l^{1/3} T^{2/3} ψ^{2/3} with
-probability 1 - δ, ψ = D S √(A log(T/δ)). `theory.regret_bound` has the bound with its constants and
-conditions, and `theory.repaired_regret_bound` without the slips of its proof.
+probability 1 - δ, ψ = D S √(A log(T/δ)). `theory.regret_bound` is the bound with its constants and
+conditions; `theory.repaired_regret_bound` corrects the slips of its proof.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from switchmdp.restarts import Never
 
 @compiled
 class SWUCRL(Episodic):
-    """UCRL2 that remembers the last `window` steps.
+    """UCRL2 on the last `window` steps.
 
     Parameters
     ----------
@@ -54,6 +56,11 @@ class SWUCRL(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    P. Gajane, R. Ortner and P. Auer (2018). A sliding-window algorithm for Markov decision
+    processes with arbitrarily changing rewards and transitions. arXiv:1805.10066.
 
     Examples
     --------

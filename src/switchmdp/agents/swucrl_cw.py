@@ -1,4 +1,6 @@
-"""SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020, Algorithm 1), beside the parts that carry it out.
+"""SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020, Algorithm 1): a window, and widened confidence sets.
+
+The pseudo-code, with the code that carries out each line:
 
     Input: horizon T, S, A, window W, widening η.                            SWUCRL2CW.__init__
     For episodes m = 1, 2, … do
@@ -9,9 +11,10 @@
       While t is not a multiple of W and ν(s_t, π(s_t)) < N⁺(s_t, π(s_t)):         Multiples
         follow π.
 
-An episode that starts at a multiple of W would by these words never run: it takes a step before it
-tests. The widening keeps the optimistic MDPs' diameters small although the data of a window may
-come from several: without it no MDP in the set need be one in which all states can be reached soon.
+Read literally, an episode that starts at a multiple of W would have no steps. Here the condition is
+tested from the second step on. The data of a window may come from several MDPs, and then the set
+without widening may contain only MDPs with a large diameter. The widening adds MDPs with a small
+one.
 
 With B_r = Σ max|Δr̄|, B_p = Σ max‖Δp‖₁ over all steps, W = `theory.cw_window` and η =
 `theory.cw_widening` the dynamic regret is of order D (B_r + B_p + 1)^{1/4} S^{2/3} A^{1/2} T^{3/4}
@@ -53,6 +56,11 @@ class SWUCRL2CW(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
 
     Examples
     --------

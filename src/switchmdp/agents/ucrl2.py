@@ -1,17 +1,17 @@
-"""UCRL2 (Jaksch, Ortner, Auer 2010, Figure 1), and the paper's ways of restarting it.
+"""UCRL2 (Jaksch, Ortner, Auer 2010, Figure 1), and its variants with scheduled restarts.
 
 UCRL2 is the episodic agent that remembers everything. It assumes that nothing changes.
 
     UCRL2     never restarts.
     UCRL2-R   Jaksch et al., Theorem 6: for ℓ - 1 changes, UCRL2 with δ/ℓ², restarted at steps
               ⌈i³/ℓ²⌉, i = 1, 2, 3, …  The SW-UCRL paper does not say whether it ran ℓ = l + 1, as
-              the theorem has it, or ℓ = l: `segments` sets it, and l + 1 is the default.
-    UCRL2-RW  the SW-UCRL paper's own: restarted every W* steps, δ as it is.
+              in the theorem, or ℓ = l: `segments` sets it, and l + 1 is the default.
+    UCRL2-RW  the second baseline of the SW-UCRL paper: restarted every W* steps, with the same δ.
 
 In a stationary communicating MDP the regret of UCRL2 is at most 34 D S √(A T log(T/δ)) with
-probability 1 - δ (Theorem 2); that of UCRL2-R with ℓ - 1 changes at most 65 ℓ^{1/3} T^{2/3} D S
-√(A log(T/δ)) (Theorem 6). For UCRL2-RW nothing is proved. Where the problem changes UCRL2 has no
-guarantee. `oracle.OracleUCRL2` restarts it at the true change points.
+probability 1 - δ (Theorem 2). With ℓ - 1 changes that of UCRL2-R is at most 65 ℓ^{1/3} T^{2/3} D S
+√(A log(T/δ)) (Theorem 6). For UCRL2-RW no bound is proved. UCRL2 has no guarantee if the problem
+changes. `references.OracleUCRL2` restarts it at the true change points.
 
 A restart deletes all counts, and t in the radii and in 1/√t starts again at 1.
 """
@@ -30,7 +30,9 @@ from switchmdp.validation import check_integer, check_probability
 
 @compiled
 class UCRL2(Episodic):
-    """Remembers everything.
+    """Optimism in the face of uncertainty, for problems that do not change.
+
+    It remembers everything.
 
     Parameters
     ----------
@@ -42,6 +44,11 @@ class UCRL2(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11.
 
     Examples
     --------
@@ -77,6 +84,11 @@ class UCRL2R(Episodic):
         ℓ itself; by default `changes` + 1.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11. Theorem 6.
 
     Examples
     --------
@@ -114,6 +126,11 @@ class UCRL2RW(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    References
+    ----------
+    P. Gajane, R. Ortner and P. Auer (2018). A sliding-window algorithm for Markov decision
+    processes with arbitrarily changing rewards and transitions. arXiv:1805.10066.
 
     Examples
     --------

@@ -5,12 +5,12 @@
     Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
     Plausible rewards and rows       within √(2 V̂ b/n) + 3b/n of r̂, p̂             Bernstein
     V̂ of the rewards                 their empirical variance     EverythingWithVariance
-    Extended value iteration         pouring within intervals             Ranking, Sweeps
+    Extended value iteration         inner maximum over intervals        Ranking, Sweeps
 
-In a stationary communicating MDP the set holds the true one with probability 1 - δ (see the set for
-the union), and the regret of an agent of this kind is of order √(D S A Γ T), Γ the most successors
-of a pair. Where the world changes it has no guarantee; with a window it is a heuristic whose bounds
-hold in every window in which nothing changes.
+In a stationary communicating MDP the set contains the true MDP with probability 1 - δ (see the set
+for the union bound), and the regret of an agent of this kind is of order √(D S A Γ T), with Γ the
+largest number of successors of a pair. There is no guarantee if the problem changes. With a window
+it is a heuristic, whose bounds hold in every window in which nothing changes.
 
 **UCRL3 (Bourel, Maillard, Talebi 2020, Algorithm 4)**: time-uniform intervals, on a small support.
 
@@ -23,8 +23,8 @@ hold in every window in which nothing changes.
 
 In a stationary communicating MDP its regret is at most, with probability 1 - 4δ (Theorem 1),
 (5 √(Σ D_s² L_{s,a}) + 10 √(SA) + 2D) √(T log(6 S² A √(T+1)/δ)), plus terms of order T^{1/3}; D_s is
-the local diameter and L_{s,a} <= S - 1 the local effective support. Where the world changes it has
-no guarantee; with a window it is a heuristic, as above.
+the local diameter and L_{s,a} <= S - 1 the local effective support. There is no guarantee if the
+problem changes. With a window it is a heuristic, as above.
 
 **KL-UCRL (Filippi, Cappé, Garivier 2010)**: UCRL2 with Kullback-Leibler balls.
 
@@ -33,10 +33,9 @@ no guarantee; with a window it is a heuristic, as above.
     Plausible rows                   KL(p̂, p̃) <= C_p/N                                 KLBall
     Extended value iteration         the inner maximum by its dual           planning.inner_maximum
 
-In a stationary communicating MDP the paper bounds its regret by order D S √(A T), as UCRL2's, with
-probability 1 - δ, where the constants know the horizon T; how far that holds with t in its place
-is said in `plausible.kl_ball`. Where the world changes it has no guarantee; with a window it is
-a heuristic.
+In a stationary communicating MDP the paper bounds its regret by order D S √(A T), like that of
+UCRL2, with probability 1 - δ, if the constants contain the horizon T. `plausible.kl_ball` says what
+holds with t instead. There is no guarantee if the problem changes. With a window it is a heuristic.
 """
 
 from __future__ import annotations
@@ -67,6 +66,13 @@ class UCRL2B(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
+    inequality. arXiv:2007.05456.
+
+    Examples
+    --------
     >>> UCRL2B(5, 3, delta=0.1).act(2)
     0
     """
@@ -99,6 +105,13 @@ class UCRL3(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    Examples
+    --------
     >>> UCRL3(5, 3, delta=0.1).act(2)
     0
     """
@@ -132,6 +145,13 @@ class KLUCRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
+    Examples
+    --------
     >>> KLUCRL(5, 3, delta=0.1).act(2)
     0
     """

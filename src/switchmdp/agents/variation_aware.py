@@ -1,4 +1,6 @@
-"""Variation-aware UCRL with restarts (Ortner, Gajane, Auer 2019), beside what carries it out.
+"""Variation-aware UCRL with restarts (Ortner, Gajane, Auer 2019).
+
+The pseudo-code, with the code that carries out each line:
 
     Input: δ, the variations V_r, V_p, the diameter D.                VariationAwareUCRL.__init__
     τ := 1.  For phases i = 1, 2, … do
@@ -6,8 +8,8 @@
       θ_i = ⌈i² / (V_r + D V_p)²⌉ steps;  τ := τ + θ_i.                                   Phases
 
 V_r and V_p are the total variations of rewards and transitions, Σ_t max|Δr̄| and Σ_t max‖Δp‖₁. The
-radii also contain the variation within the phase, which is usually unknown. It is 0 unless given,
-as in the authors' experiments. Without any variation there is one phase, which does not end.
+radii also contain the variation within the phase, which is usually unknown. Its default is 0, as in
+the authors' experiments. Without any variation there is one phase, which does not end.
 
 With the true variations, also within phases, the regret is of order
 (V_r + D V_p)^{1/3} T^{2/3} D S √A with probability 1 - δ. With 0 for the variation within a phase
@@ -41,7 +43,7 @@ class Phases(Schedule):
         self.i, self.start = 0, 1
 
     def length(self) -> int:
-        """θ_i."""
+        """θ_i, the number of steps of phase i."""
         ratio = self.i / max(self.variation, 1e-18)
         # Rounding must not increase a whole square by one.
         return math.ceil(ratio * ratio * (1.0 - 1e-12)) if ratio < 1e9 else NEVER
@@ -56,7 +58,7 @@ class Phases(Schedule):
 
 @compiled
 class VariationAwareUCRL(Episodic):
-    """UCRL2 in phases as long as the variation allows.
+    """UCRL2 in phases, which are longer the less the problem varies.
 
     Parameters
     ----------
@@ -78,6 +80,16 @@ class VariationAwareUCRL(Episodic):
         The variation of rows within a phase; 0 is a heuristic.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    R. Ortner, P. Gajane and P. Auer (2019). Variational regret bounds for reinforcement learning.
+    UAI.
 
     Examples
     --------
@@ -109,7 +121,7 @@ class VariationAwareUCRL(Episodic):
         )  # fmt: skip
 
     def start_over(self) -> None:
-        """Forget everything, and tell the set when the phase began."""
+        """Forget everything, and start a phase of the confidence set."""
         self.forget()
         self.plausible.start_phase(self.since)
 

@@ -91,6 +91,18 @@ _classes: list[type] = []
 def jit(function: F) -> F:
     """Compile a function that other compiled functions call.
 
+    Parameters
+    ----------
+    function
+        A function that other compiled functions call.
+
+    Returns
+    -------
+    F
+        The compiled function.
+
+    Examples
+    --------
     >>> @jit
     ... def twice(x):
     ...     return 2 * x
@@ -101,27 +113,70 @@ def jit(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Like `jit`, and compiled into each caller with the constants given there."""
+    """Like `jit`, and compiled into each caller with the constants given there.
+
+    Parameters
+    ----------
+    function
+        The function.
+
+    Returns
+    -------
+    F
+        The compiled function.
+    """
     return cast("F", InnerFunction(function, entry, forceinline=True) if JIT else function)
 
 
 def entry(function: F) -> F:
-    """Compile a function that Python calls, and keep its machine code on disk."""
+    """Compile a function that Python calls, and keep its machine code on disk.
+
+    Parameters
+    ----------
+    function
+        A function that Python calls.
+
+    Returns
+    -------
+    F
+        The compiled function.
+    """
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return cast("F", _cached(function, label, _sources(function)))
 
 
 def patient(function: F) -> F:
-    """Like `jit`, for functions whose work is bounded by the size of their arguments.
+    """Compile a function like `jit`, but run small calls interpreted.
 
     Small calls from Python run interpreted, up to half a second in total, unless machine code is on
-    disk: so a first short use does not wait for the compiler.
+    disk. So a short first use does not wait for the compiler.
+
+    Parameters
+    ----------
+    function
+        A function whose work is bounded by the size of its arguments.
+
+    Returns
+    -------
+    F
+        The compiled function.
     """
     return cast("F", InnerFunction(function, entry, patient=True) if JIT else function)
 
 
 def interpreted(function: F) -> F:
-    """The plain Python function behind a compiled one."""
+    """The plain Python function behind a compiled one.
+
+    Parameters
+    ----------
+    function
+        A compiled function, or a plain one.
+
+    Returns
+    -------
+    F
+        The plain function.
+    """
     return cast("F", getattr(function, "py_func", function))
 
 
@@ -129,11 +184,23 @@ def compiled(cls: C) -> C:
     """Let machine code hold instances of this class and call its methods.
 
     Every field is annotated on the class: `int`, `float`, `bool`, `np.ndarray` or another compiled
-    class. The methods stay within what Numba compiles, use no `super()`, and are called by
-    interpreted code unchanged. A class may have `__doors__`, {method: check}: calls from Python
-    then pass through the check, which returns clean arguments or raises, and only one thread at a
-    time may call (`concurrency.exclusive`). Calls from machine code skip both. A method that has
-    a door of its own (`door`) is left as it is.
+    class. The methods use only what Numba compiles, use no `super()`, and are called by interpreted
+    code unchanged.
+
+    A class may have `__doors__`, {method: check}. Calls from Python then pass through the check,
+    which returns clean arguments or raises, and only one thread at a time may call
+    (`concurrency.exclusive`). Calls from machine code skip both. A method with its own door
+    (`door`) is left as it is.
+
+    Parameters
+    ----------
+    cls
+        The class.
+
+    Returns
+    -------
+    C
+        The class itself.
     """
     if JIT:
         register(cls)
@@ -152,6 +219,18 @@ def door(from_python: Callable[..., Any]) -> Callable[[F], F]:
     Machine code runs the method itself. The other one must have the same effect, check its
     arguments, and keep other threads out.
 
+    Parameters
+    ----------
+    from_python
+        The implementation for calls from Python.
+
+    Returns
+    -------
+    Callable[[F], F]
+        A decorator of the method.
+
+    Examples
+    --------
     >>> def from_text(number):
     ...     return 2 * int(number)
     >>> @door(from_text)
@@ -168,7 +247,18 @@ def door(from_python: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def classes_of(package: str) -> dict[str, type]:
-    """The compiled classes of a package that have been imported, by name."""
+    """The compiled classes of a package that have been imported, by name.
+
+    Parameters
+    ----------
+    package
+        The name of the package.
+
+    Returns
+    -------
+    dict[str, type]
+        The classes, by name.
+    """
     return {c.__name__: c for c in _classes if c.__module__.partition(".")[0] == package}
 
 
@@ -203,6 +293,18 @@ def machine(function: F, instance: Any) -> F:
     """`function` compiled for the combination of classes that `instance` is made of.
 
     Each combination of classes has its own dispatcher.
+
+    Parameters
+    ----------
+    function
+        A function compiled by `jit`.
+    instance
+        An instance of a compiled class.
+
+    Returns
+    -------
+    F
+        The function, compiled for these classes.
     """
     key = (function, class_tree(instance))
     if key not in _machines:
@@ -228,7 +330,21 @@ def call_machine_code(function: Callable[..., Any], instance: Any, *arguments: A
     """Run `function(state, *arguments)` as machine code on an instance, which it changes.
 
     The function thaws the state, and returns (the frozen state, a result). Signals wait until the
-    instance has been updated, so that Ctrl-C can't leave it half changed.
+    instance has been updated, so Ctrl-C cannot leave it half changed.
+
+    Parameters
+    ----------
+    function
+        A function compiled by `jit`.
+    instance
+        An instance of a compiled class.
+    arguments
+        The other arguments.
+
+    Returns
+    -------
+    Any
+        The result.
     """
     dispatcher = compile_for(function, instance, *arguments)
     with delayed_signals():
@@ -242,8 +358,23 @@ def caller(
 ) -> Caller:
     """`function(instance, *arguments)` as machine code on this instance, for many short calls.
 
-    The function is compiled by `jit`, and returns a tuple of the results. An instance whose
-    components were exchanged needs a new caller (`Caller.fits`).
+    An instance whose components were exchanged needs a new caller (`Caller.fits`).
+
+    Parameters
+    ----------
+    function
+        A function compiled by `jit`, which returns a tuple of the results.
+    instance
+        An instance of a compiled class.
+    arguments
+        The names of the other arguments.
+    results
+        The names of the results.
+
+    Returns
+    -------
+    Caller
+        The machine code, bound to the instance.
     """
     key = (function, class_tree(instance))
     if key not in _layouts:
@@ -259,8 +390,19 @@ def batch_function(
 ) -> BatchFunction | None:
     """`function(instance, i, *arguments)` as machine code, for instances made of the same classes.
 
-    The function is compiled by `jit`, and returns whether to go on with the next i. None if machine
-    code can't hold the instance.
+    Parameters
+    ----------
+    function
+        A function compiled by `jit`, which returns whether to go on with the next i.
+    instance
+        An instance of a compiled class.
+    arguments
+        The names of the other arguments.
+
+    Returns
+    -------
+    BatchFunction | None
+        The machine code; None if machine code cannot hold the instance.
     """
     tree = class_tree(instance)
     if tree is None:
@@ -284,7 +426,20 @@ def _generated(function: Callable[..., Any], instance: Any, layout: Layout, sour
 
 
 def is_loaded(function: Callable[..., Any], instance: Any) -> bool:
-    """Whether this process has the machine code that a `caller` needs."""
+    """Whether this process has the machine code that a `caller` needs.
+
+    Parameters
+    ----------
+    function
+        The function of the caller.
+    instance
+        An instance of a compiled class.
+
+    Returns
+    -------
+    bool
+        Whether it is loaded.
+    """
     key = (function, class_tree(instance))
     return key in _layouts and bool(_layouts[key][1].overloads)
 
@@ -292,7 +447,21 @@ def is_loaded(function: Callable[..., Any], instance: Any) -> bool:
 def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) -> Any:
     """Compile what `call_machine_code` needs, unless that was done before.
 
-    Compiling takes seconds. Unlike a call it may be interrupted, because it changes nothing.
+    Compiling takes seconds. It may be interrupted, because it changes nothing.
+
+    Parameters
+    ----------
+    function
+        The function.
+    instance
+        An instance of a compiled class.
+    arguments
+        The other arguments.
+
+    Returns
+    -------
+    Any
+        The packed instance.
     """
     dispatcher: Any = machine(function, instance)
     if not dispatcher.overloads:
@@ -301,7 +470,20 @@ def compile_for(function: Callable[..., Any], instance: Any, *arguments: Any) ->
 
 
 def is_on_disk(function: Callable[..., Any], instance: Any) -> bool:
-    """Whether the cache has machine code for this combination, or the package."""
+    """Whether there is machine code for this combination in the cache or in the package.
+
+    Parameters
+    ----------
+    function
+        The function.
+    instance
+        An instance of a compiled class.
+
+    Returns
+    -------
+    bool
+        Whether there is.
+    """
     if not JIT:
         return False
     return DiskCache(function, _label(interpreted(function), instance), None).is_on_disk()

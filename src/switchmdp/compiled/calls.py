@@ -93,8 +93,15 @@ _here = threading.local()
 
 @contextmanager
 def interpreting() -> Iterator[None]:
-    """In the block this thread runs agents interpreted, even where there is machine code.
+    """In the block, this thread runs agents interpreted, even if there is machine code.
 
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
     >>> with interpreting():
     ...     is_interpreting()
     True
@@ -108,7 +115,13 @@ def interpreting() -> Iterator[None]:
 
 
 def is_interpreting() -> bool:
-    """Whether this thread is in such a block."""
+    """Whether this thread is in a block of `interpreting`.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
     return getattr(_here, "interpreting", False)
 
 
@@ -240,7 +253,14 @@ class Layout:
 class BatchFunction:
     """`function(instance, i, *arguments)` as machine code for many i, in one call.
 
-    It holds for all instances of a tree of classes.
+    It works for all instances of a tree of classes.
+
+    Parameters
+    ----------
+    dispatcher
+        The machine code.
+    layout
+        Where the fields of the instances are.
     """
 
     def __init__(self, dispatcher: Any, layout: Layout) -> None:
@@ -265,7 +285,15 @@ class BatchFunction:
         return fields, last
 
     def compile(self, instance: Any, *arguments: Any) -> None:
-        """Compile, unless that was done before; changes nothing, so it may be interrupted."""
+        """Compile, unless that was done before; changes nothing, so it may be interrupted.
+
+        Parameters
+        ----------
+        instance
+            An instance.
+        arguments
+            The other arguments.
+        """
         if not self._dispatcher.overloads:
             given = (*self.fields(instance), NO_WORDS, False, 0, 1, *arguments)
             self._dispatcher.compile(tuple(map(self._dispatcher.typeof_pyval, given)))
@@ -276,7 +304,18 @@ class BatchFunction:
         return [at in self.layout.words for at in [*self.layout.arrays, *self.layout.numbers]]
 
     def fields(self, instance: Any) -> list[Any]:
-        """All fields, coerced to their annotations."""
+        """All fields, converted to their annotated types.
+
+        Parameters
+        ----------
+        instance
+            An instance.
+
+        Returns
+        -------
+        list[Any]
+            The fields.
+        """
         arrays, numbers = self.layout.gather(instance)
         fields = [
             value if type(value) is np.ndarray and value.flags.carray
@@ -295,7 +334,18 @@ NO_WORDS = np.zeros((0, 4), np.uint64)
 class Caller:
     """`function(instance, *arguments)` as machine code on one instance, which it changes.
 
-    `results` holds what the function returned.
+    `results` has what the function returned.
+
+    Parameters
+    ----------
+    dispatcher
+        The machine code.
+    layout
+        Where the fields of the instance are.
+    results
+        The names of the results.
+    instance
+        The instance.
     """
 
     def __init__(self, dispatcher: Any, layout: Layout, results: list[str], instance: Any) -> None:
@@ -319,7 +369,13 @@ class Caller:
         deque(map(setitem, self._targets, self._names, returned), maxlen=0)
 
     def compile(self, *arguments: Any) -> None:
-        """Compile, unless that was done before; changes nothing, so it may be interrupted."""
+        """Compile, unless that was done before; changes nothing, so it may be interrupted.
+
+        Parameters
+        ----------
+        arguments
+            The arguments.
+        """
         if not self._dispatcher.overloads:
             numbers = self._coerced(tuple(map(getitem, self._number_owners, self._number_names)))
             given = (*self._arrays, *numbers, *arguments)

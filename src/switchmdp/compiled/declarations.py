@@ -53,7 +53,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max}
 
 
 class Shape:
-    """The shape of an array: a number or an expression for each axis."""
+    """The shape of an array: a number or an expression for each axis.
+
+    Parameters
+    ----------
+    sizes
+        The size of each axis: a number, a name or an expression.
+    """
 
     def __init__(self, *sizes: int | str) -> None:
         self.sizes = sizes
@@ -63,16 +69,48 @@ class Rule:
     """A rule for the values of a field."""
 
     def holds(self, value: Any, names: Names) -> bool:
-        """Whether all values follow the rule."""
+        """Whether all values follow the rule.
+
+        Parameters
+        ----------
+        value
+            The value of the field.
+        names
+            The dimensions and integer fields, by name.
+
+        Returns
+        -------
+        bool
+            Whether they do.
+        """
         raise NotImplementedError
 
     def text(self, names: Names) -> str:
-        """The rule in words, as in "must ..."."""
+        """The rule in words, as in "must ...".
+
+        Parameters
+        ----------
+        names
+            The dimensions and integer fields, by name.
+
+        Returns
+        -------
+        str
+            The rule in words.
+        """
         raise NotImplementedError
 
 
 class Range(Rule):
-    """low <= value <= high, and above < value < below; bounds that are not given do not apply."""
+    """The rule low <= value <= high and above < value < below.
+
+    Parameters
+    ----------
+    low, high
+        The bounds of an interval that includes them; by default none.
+    above, below
+        The bounds of an interval that does not include them; by default none.
+    """
 
     def __init__(
         self, low: Bound | None = None, high: Bound | None = None, *,
@@ -100,14 +138,20 @@ FINITE = Range(above=-math.inf, below=math.inf)
 
 
 class Equals(Range):
-    """One value, everywhere."""
+    """The rule that all values equal one value.
+
+    Parameters
+    ----------
+    value
+        The value: a number, a name or an expression.
+    """
 
     def __init__(self, value: Bound) -> None:
         Range.__init__(self, value, value)
 
 
 class Increasing(Rule):
-    """Strictly increasing."""
+    """The rule that the values increase strictly."""
 
     def holds(self, value: Any, names: Names) -> bool:
         """Whether each value is above the one before it."""
@@ -119,7 +163,7 @@ class Increasing(Rule):
 
 
 class Permutation(Rule):
-    """The numbers 0, 1, 2, … in some order."""
+    """The rule that the values are the numbers 0, 1, 2, … in some order."""
 
     def holds(self, value: Any, names: Names) -> bool:
         """Whether each index occurs once."""
@@ -143,10 +187,13 @@ class NotAllZero(Rule):
 
 
 class Scratch:
-    """Working memory: not saved, and allocated again at load.
+    """Working memory, which is not saved, and is allocated again when an object is loaded.
 
-    `fill` is the value of every element, or a function of the named dimensions that makes the
-    whole field.
+    Parameters
+    ----------
+    fill
+        The value of every element, or a function of the named dimensions that makes the whole
+        field.
     """
 
     def __init__(self, fill: float | Callable[[Names], Any] = 0) -> None:
@@ -173,7 +220,18 @@ class Declaration:
 
 
 def declarations(cls: type) -> dict[str, Declaration]:
-    """The declaration of each annotated field of a class."""
+    """The declaration of each annotated field of a class.
+
+    Parameters
+    ----------
+    cls
+        A class.
+
+    Returns
+    -------
+    dict[str, Declaration]
+        The declarations, by field.
+    """
     return _declarations(cls)
 
 
@@ -184,7 +242,18 @@ def _declarations(cls: type) -> dict[str, Declaration]:
 
 
 def state_fields(cls: type) -> dict[str, Any]:
-    """The annotated fields of a class that are saved, with their types."""
+    """The annotated fields of a class that are saved, with their types.
+
+    Parameters
+    ----------
+    cls
+        A class.
+
+    Returns
+    -------
+    dict[str, Any]
+        The types, by field.
+    """
     return {name: d.kind for name, d in declarations(cls).items() if d.scratch is None}
 
 
@@ -221,14 +290,41 @@ def _value(node: ast.expr, names: Names) -> int | float:
 
 
 def require(condition: Any, message: str) -> None:
-    """Raise a ValueError where an invariant does not hold."""
+    """Raise a ValueError where an invariant does not hold.
+
+    Parameters
+    ----------
+    condition
+        What must hold.
+    message
+        The message of the error.
+
+    Raises
+    ------
+    ValueError
+        If the condition does not hold.
+    """
     if not condition:
         raise ValueError(message)
 
 
 def validate(instance: Any, **dimensions: int) -> None:
-    """Check an object and all that it holds; a ValueError names the first field that is wrong.
+    """Check an object and all that it holds.
 
+    Parameters
+    ----------
+    instance
+        The object.
+    dimensions
+        The dimensions, by name.
+
+    Raises
+    ------
+    ValueError
+        If a field is wrong; the message names the first one.
+
+    Examples
+    --------
     >>> class Ring:
     ...     room: Annotated[int, Range(1, 100)]
     ...     head: Annotated[int, Range(0, below="room")]
@@ -243,7 +339,20 @@ def validate(instance: Any, **dimensions: int) -> None:
 
 
 def complete(instance: Any, **dimensions: int) -> None:
-    """Validate an object that was loaded, and allocate its scratch fields."""
+    """Validate an object that was loaded, and allocate its scratch fields.
+
+    Parameters
+    ----------
+    instance
+        The object.
+    dimensions
+        The dimensions, by name.
+
+    Raises
+    ------
+    ValueError
+        If a field is wrong; the message names the first one.
+    """
     _validate(instance, dimensions, rebuild=True)
 
 
@@ -305,7 +414,15 @@ def _check_field(place: str, value: Any, declaration: Declaration, names: Names)
 
 
 def make_scratch(instance: Any, pairs: Any) -> None:
-    """Allocate the scratch fields of a component for these state-action pairs."""
+    """Allocate the scratch fields of a component for these state-action pairs.
+
+    Parameters
+    ----------
+    instance
+        The component.
+    pairs
+        The state-action pairs of the agent.
+    """
     dimensions = {"states": pairs.n_states, "actions": pairs.n_actions, "pairs": pairs.n_pairs}
     _fill(instance, _names(instance, dimensions))
 

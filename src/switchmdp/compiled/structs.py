@@ -46,6 +46,11 @@ def register(cls: Any) -> None:
     """Register the fields of a class with Numba, and its methods when something is compiled.
 
     Machine code that is loaded from disk needs no methods, and they take a fifth of a second.
+
+    Parameters
+    ----------
+    cls
+        The class.
     """
     fields = fields_of(cls)
     name = f"{cls.__name__}State"
@@ -85,6 +90,16 @@ def fields_of(cls: type) -> dict[str, Any]:
     """The annotated fields of a class: int, float, bool, `ArrayOf`, a class, or Any.
 
     Remembered, because evaluating annotations took half of the time to load an agent.
+
+    Parameters
+    ----------
+    cls
+        A compiled class.
+
+    Returns
+    -------
+    dict[str, Any]
+        The types, by field.
     """
     if cls not in _fields:
         _fields[cls] = {
@@ -96,7 +111,13 @@ def fields_of(cls: type) -> dict[str, Any]:
 
 
 class ArrayOf:
-    """The annotation of an array field: NDArray[T] has elements of type T, np.ndarray any."""
+    """The annotation of an array field: NDArray[T] has elements of type T, np.ndarray any.
+
+    Parameters
+    ----------
+    hint
+        The annotation.
+    """
 
     def __init__(self, hint: Any) -> None:
         element = get_args(get_args(hint)[1])[0] if len(get_args(hint)) == 2 else None
@@ -197,12 +218,34 @@ def _freeze(typingctx: Any, struct: Any) -> Any:
 
 
 def thaw(state: Any) -> Any:
-    """In machine code the struct that a tree of named tuples describes; else nothing."""
+    """The struct that a tree of named tuples describes, in machine code.
+
+    Parameters
+    ----------
+    state
+        The named tuples.
+
+    Returns
+    -------
+    Any
+        The struct.
+    """
     return state
 
 
 def freeze(struct: Any) -> Any:
-    """In machine code the tree of tuples that holds a struct's fields; else nothing."""
+    """The tree of tuples with the fields of a struct, in machine code.
+
+    Parameters
+    ----------
+    struct
+        The struct.
+
+    Returns
+    -------
+    Any
+        The tuples.
+    """
     return struct
 
 
@@ -219,8 +262,18 @@ def _overload_freeze(struct: Any) -> Any:
 def index(i: Any) -> Any:
     """A number that is never negative, as an index.
 
-    Numba wraps negative indices around. That check is cheap by itself, but it hides from LLVM that
-    neighbouring elements are neighbours, which it then gathers one by one.
+    Numba wraps negative indices around. That check is cheap, but with it LLVM does not see that
+    neighbouring elements are neighbours, and loads them one by one.
+
+    Parameters
+    ----------
+    i
+        The number.
+
+    Returns
+    -------
+    Any
+        The same number, unsigned.
     """
     return i
 
@@ -241,9 +294,19 @@ def _class_of_struct(kind: Any) -> Any:
 
 
 def class_tree(instance: Any) -> Any:
-    """The class of an instance and those of what it holds; None if machine code can't hold it.
+    """The class of an instance, and those of what it holds.
 
-    Its class itself must have been registered: a subclass that was not may override anything.
+    The class itself must be registered: an unregistered subclass may override anything.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+
+    Returns
+    -------
+    Any
+        The tree of classes; None if machine code cannot hold the instance.
     """
     cls = type(instance)
     if "__state__" not in cls.__dict__:
@@ -261,15 +324,36 @@ def class_tree(instance: Any) -> Any:
 
 
 def is_compiled(instance: Any) -> bool:
-    """Whether machine code can hold the instance, and all that it holds."""
+    """Whether machine code can hold the instance, and all that it holds.
+
+    Parameters
+    ----------
+    instance
+        Any object.
+
+    Returns
+    -------
+    bool
+        Whether it can.
+    """
     return class_tree(instance) is not None
 
 
 def pack(instance: Any) -> Any:
-    """The tree of named tuples of an instance, every field coerced to its annotation.
+    """The tree of named tuples of an instance, every field converted to its annotated type.
 
     Otherwise a float in an integer field would be truncated silently, and a read-only or transposed
     array would need another compilation.
+
+    Parameters
+    ----------
+    instance
+        An instance of a compiled class.
+
+    Returns
+    -------
+    Any
+        The named tuples.
     """
     cls, held, items = type(instance), instance.__dict__, []
     for name, kind in cls.__fields__.items():
@@ -297,7 +381,15 @@ def _packed(value: Any, kind: Any) -> Any:
 
 
 def unpack(instance: Any, state: Any) -> None:
-    """Write a tree of tuples back into the instance whose fields they are."""
+    """Write a tree of tuples back into the instance whose fields they are.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    state
+        The tuples.
+    """
     held = instance.__dict__
     for name, value in zip(type(instance).__fields__, state, strict=True):
         if isinstance(value, tuple):
@@ -307,7 +399,18 @@ def unpack(instance: Any, state: Any) -> None:
 
 
 def classes_in(instance: Any) -> list[type]:
-    """The instance's class and those of the components it holds, and all their bases."""
+    """The instance's class and those of the components it holds, and all their bases.
+
+    Parameters
+    ----------
+    instance
+        An instance of a compiled class.
+
+    Returns
+    -------
+    list[type]
+        The classes.
+    """
     classes = [cls for cls in type(instance).__mro__ if cls is not object]
     for name in type(instance).__fields__:
         value = getattr(instance, name)
@@ -329,6 +432,16 @@ def specialised(default: Any) -> Specialised:
 
     Interpreted code always runs the default. Machine code takes the first implementation added by
     `.when(condition)` whose condition holds for the class, and else the default.
+
+    Parameters
+    ----------
+    default
+        The implementation for interpreted code, and for all other classes.
+
+    Returns
+    -------
+    Specialised
+        The function.
     """
     choices: list[tuple[Callable[[type], bool], Callable[..., Any]]] = []
 

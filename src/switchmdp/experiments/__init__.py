@@ -68,12 +68,38 @@ def run(
     experiment: Experiment, folder: str | os.PathLike[str], *,
     modules: str | os.PathLike[str] | None = None, trust: bool | None = None, **how: Any,
 ) -> Results:  # fmt: skip
-    """Run an experiment into a folder and load its results; runs that are there are not repeated.
+    """Run an experiment into a folder, and load its results. Completed runs are not repeated.
 
-    `modules` is the folder of the user's own agents and problems. They are imported, and so run,
-    only with `trust=True` (or SWITCHMDP_TRUST=1), since an experiment may come from anyone. Other
-    keywords are those of `execute.run_chunks` (jobs, executor, dask, watch, ...).
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folder
+        The folder of the results; it is created if it does not exist.
+    modules
+        The folder of your own agents and problems.
+    trust
+        Whether your own modules may be imported, and so run; by default whether SWITCHMDP_TRUST is
+        1. An experiment may come from anyone.
+    how
+        Keywords of `run_chunks`: jobs, executor, dask, watch, …
 
+    Returns
+    -------
+    Results
+        The results of all runs.
+
+    Raises
+    ------
+    InvalidExperiment
+        If an agent, problem or parameter is invalid.
+    ForeignFolder
+        If the folder contains something else.
+    SwitchmdpError
+        If chunks could not be computed or stored.
+
+    Examples
+    --------
     >>> import tempfile
     >>> experiment = Experiment(
     ...     horizon=500, n_problems=2, agents={"R": AgentSpec(agent="random")},
@@ -100,9 +126,34 @@ def prepare(
 ) -> tuple[Store, Plan]:  # fmt: skip
     """The folder and the plan of a configuration, ready for `run_chunks`.
 
-    `config` is a TOML file, or the name of a configuration that comes with the package.
-    `n_problems` replaces the number in the configuration. `trust` is as for `run`.
+    Parameters
+    ----------
+    config
+        A TOML file, or the name of a configuration that comes with the package.
+    folder
+        The folder of the results; it is created if it does not exist.
+    n_problems
+        Replaces the number of problems in the configuration.
+    trust
+        Whether your own modules may be imported, and so run; by default whether SWITCHMDP_TRUST is
+        1.
 
+    Returns
+    -------
+    tuple[Store, Plan]
+        The folder and the plan.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no such configuration.
+    InvalidExperiment
+        If the configuration has errors.
+    ForeignFolder
+        If the folder contains something else.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     store, plan = prepare("figure-1", Path(parent, "results"), n_problems=2)

@@ -62,7 +62,29 @@ Executor = Callable[[list[Chunk], threading.Event], Iterator[ChunkReport]]
 
 @dataclass
 class Progress:
-    """How much of an experiment is done."""
+    """How much of an experiment is done.
+
+    Parameters
+    ----------
+    runs
+        The total number of runs of this shard.
+    done
+        How many of them are done.
+    before
+        How many were done before this call.
+    failed
+        How many failed.
+    lost
+        The chunks that could not be computed or stored.
+    disk_full
+        Whether the disk is full.
+    interrupted
+        Whether the execution was stopped.
+    left
+        The number of runs that are left, by setting and agent.
+    measured
+        The number of measured runs and their seconds, by setting and agent.
+    """
 
     runs: int  # the total, of this shard
     done: int = 0
@@ -75,7 +97,15 @@ class Progress:
     measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
 
     def add(self, report: ChunkReport, key: Hashable) -> None:
-        """Add the report of a chunk; `key` is its setting and agent."""
+        """Add the report of a chunk.
+
+        Parameters
+        ----------
+        report
+            The report.
+        key
+            The setting and agent of the chunk.
+        """
         self.done += report.runs
         self.failed += report.failed
         self.disk_full |= report.disk_full
@@ -128,9 +158,45 @@ def run_chunks(
 ) -> Progress:  # fmt: skip
     """Execute the chunks of this shard that are not done yet.
 
-    `watch` is called once before the first chunk and after each chunk. If `progress` is given, it
-    is the progress of several experiments, to which this one is added. A memory store needs the
-    executor "threads".
+    Parameters
+    ----------
+    store
+        The folder, or memory, of the results.
+    plan
+        The plan of the runs.
+    jobs
+        The number of workers; by default one per available processor.
+    executor
+        `"threads"`, `"processes"` or `"auto"`. Results in memory need threads.
+    shard
+        (i, n) computes the i-th of n parts.
+    dask
+        The address of a Dask scheduler, which then distributes the chunks.
+    stop
+        An event that stops the execution once it is set.
+    watch
+        A function that is called with the progress, before the first chunk and after each one.
+    progress
+        The progress of several experiments, to which this one is added.
+
+    Returns
+    -------
+    Progress
+        The progress in the end.
+
+    Raises
+    ------
+    InvalidParameter
+        If `jobs`, `executor` or `shard` is invalid.
+
+    Examples
+    --------
+    >>> from switchmdp.experiments import MemoryStore, check, loads, shipped
+    >>> experiment = loads(shipped()["figure-1"]).model_copy(
+    ...     update={"n_problems": 1, "horizon": 100, "claims": ()})
+    >>> plan = check(experiment)
+    >>> run_chunks(MemoryStore(plan), plan, jobs=1).done
+    10
     """
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)

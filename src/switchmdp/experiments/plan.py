@@ -64,7 +64,29 @@ Factories = Mapping[str, Callable[..., Any]]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """An experiment without errors, and everything that its runs need."""
+    """An experiment without errors, and everything that its runs need.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    settings
+        The settings: problem families with one value for each swept parameter.
+    agents
+        The agents, with one value for each swept parameter.
+    generators
+        The generators of the settings, by source.
+    factories
+        The classes of the agents, by source.
+    compiled
+        Whether each agent runs as machine code.
+    pairs
+        The number of state-action pairs of the first problem of each setting.
+    modules
+        The digests of the user's modules.
+    trusted
+        Whether modules that the experiment names may be imported.
+    """
 
     experiment: Experiment
     settings: tuple[Variant, ...]
@@ -221,10 +243,31 @@ def _default_of(factory: Callable[..., Any], name: str, otherwise: Any) -> Any:
 
 
 def check(experiment: Experiment, folder: Path | None = None, *, trust: bool | None = None) -> Plan:
-    """Find every error, or return the plan of the runs; `folder` holds the user's modules.
+    """Check an experiment, and return the plan of its runs.
 
-    User modules are imported only with `trust`, whose default is whether SWITCHMDP_TRUST is 1.
+    All errors are found before anything runs.
 
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    folder
+        The folder of the user's modules.
+    trust
+        Whether user modules may be imported, and so run; by default whether SWITCHMDP_TRUST is 1.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    InvalidExperiment
+        If the experiment has errors; the exception lists all of them.
+
+    Examples
+    --------
     >>> from switchmdp.experiments.spec import parse
     >>> agents = {"A": {"agent": "sw-ucrl", "parameters": {"windw": 10, "delta": 2.0}}}
     >>> problems = {"p": {"problem": "random-switching"}}

@@ -135,7 +135,33 @@ def no_runs(n: int, points: int) -> dict[str, NDArray[Any]]:
 
 @dataclass(frozen=True)
 class Runs:
-    """One agent on every problem of one setting."""
+    """The runs of one agent on every problem of one setting.
+
+    Parameters
+    ----------
+    regret
+        The regret over time, (problems, points); NaN if the run failed.
+    pseudo_regret
+        The pseudo-regret over time, (problems, points).
+    episodes
+        The number of episodes of each run; -1 if the agent has none.
+    sweeps
+        The sweeps of extended value iteration over all episodes; -1 if unknown.
+    bad_steps
+        The number of steps with an ε-bad policy; NaN if not measured.
+    failed
+        Whether each run failed.
+    seconds
+        The wall time of each run; NaN if unknown.
+    base
+        The name of the agent in the experiment, before sweeps gave it several variants.
+    swept
+        The swept parameters and their values.
+    parameters
+        All parameters, with their values on the first problem.
+    restarts
+        The steps at which the agent restarted, for each run; None if unknown.
+    """
 
     regret: NDArray[np.float64]  # (problems, points), NaN where the run failed
     pseudo_regret: NDArray[np.float64]
@@ -152,7 +178,29 @@ class Runs:
 
 @dataclass(frozen=True)
 class Setting:
-    """One family of problems, and the runs of each agent on them."""
+    """One family of problems, and the runs of each agent on them.
+
+    Parameters
+    ----------
+    name
+        The name of the setting.
+    times
+        The steps after which regret was recorded.
+    change_points
+        The change points of each problem, including those after the horizon.
+    gains
+        The optimal gain of each configuration within the horizon, for each problem.
+    hardness
+        The hardness measures of the problems, by name; NaN if not computed.
+    agents
+        The runs of each agent, by name.
+    base
+        The name of the entry in the experiment, before sweeps gave it several variants.
+    swept
+        The swept parameters and their values.
+    parameters
+        All parameters of the generator.
+    """
 
     name: str
     times: NDArray[np.int64]  # (points,): the steps after which regret was recorded
@@ -177,7 +225,25 @@ class Setting:
 
 @dataclass(frozen=True)
 class Results:
-    """A whole experiment: its settings, its claims, and its provenance."""
+    """The results of an experiment.
+
+    Parameters
+    ----------
+    title
+        The title.
+    epsilon
+        The tolerance of ε-bad steps and of adaptation.
+    settings
+        The settings, by name.
+    claims
+        The claims to be tested.
+    configuration
+        The experiment as TOML.
+    provenance
+        The versions, the digest and the seed.
+    failures
+        The setting, agent, problem, error and traceback of each failed run.
+    """
 
     title: str
     epsilon: float  # the tolerance of ε-bad steps and of adaptation
@@ -197,11 +263,30 @@ class Results:
 def as_setting(
     times: ArrayLike, regret: Mapping[str, ArrayLike], change_points: Sequence[int] = ()
 ) -> Setting:
-    """A setting from arrays: for each agent, regret of shape (problems, points).
+    """A setting from regret curves that were computed elsewhere.
 
-    A row with a NaN is a failed run. The regret is also used as pseudo-regret, and all problems
-    have the same change points.
+    Parameters
+    ----------
+    times
+        The steps after which regret was recorded.
+    regret
+        For each agent its regret, an array (problems, points). A row with a NaN is a failed run. It
+        is also used as pseudo-regret.
+    change_points
+        The change points, the same on all problems.
 
+    Returns
+    -------
+    Setting
+        The setting.
+
+    Raises
+    ------
+    InvalidParameter
+        If an array has the wrong shape.
+
+    Examples
+    --------
     >>> as_setting([10, 20], {"a": [[1, 2], [3, 4], [5, 6]]}, change_points=[11]).n_problems
     3
     """

@@ -88,19 +88,43 @@ PARAMETERS_SCHEMA = {
 Parameters = Annotated[dict[str, Any], Field(json_schema_extra=PARAMETERS_SCHEMA)]
 
 
+def _keep_summary(schema: dict[str, Any]) -> None:
+    """Describe a table of an experiment file by the first sentence of the docstring."""
+    schema["description"] = schema["description"].partition("\n\n")[0]
+
+
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, allow_inf_nan=False,
+        json_schema_extra=_keep_summary,
+    )  # fmt: skip
 
 
 class ProblemSpec(_Strict):
-    """A family of problems: the name of its generator, and parameters."""
+    """A family of problems in an experiment: the name of a generator, and its parameters.
+
+    Parameters
+    ----------
+    problem
+        A registered name, or "module:Name".
+    parameters
+        The arguments of the generator: values, sweeps and choices.
+    """
 
     problem: Name
     parameters: Parameters = {}
 
 
 class AgentSpec(_Strict):
-    """The name of an agent, and parameters."""
+    """An agent in an experiment: its name, and its parameters.
+
+    Parameters
+    ----------
+    agent
+        A registered name, or "module:Name".
+    parameters
+        The arguments of the agent: values, sweeps and formulas.
+    """
 
     agent: Name
     parameters: Parameters = {}
@@ -109,10 +133,29 @@ class AgentSpec(_Strict):
 class Claim(_Strict):
     """A statement that the results can support or contradict.
 
-    `better`: the mean final regret of `agent` is below that of `than`. `slightly-worse`: it is
-    above it, by at most the fraction `margin`. `close`: it differs by at most that fraction.
-    `bumps`: after every change point within the horizon, regret grows faster in the next `span`
-    steps than in the `span` steps before.
+    The measure `better`: the mean final regret of `agent` is below that of `than`.
+    `slightly-worse`: it is above it, by at most the fraction `margin`. `close`: it differs by at
+    most that fraction. `bumps`: after every change point within the horizon, regret grows faster in
+    the next `span` steps than in the `span` steps before.
+
+    Parameters
+    ----------
+    quote
+        The sentence that makes the claim.
+    reading
+        What the sentence is taken to mean.
+    measure
+        `"better"`, `"slightly-worse"`, `"close"` or `"bumps"`.
+    setting
+        The setting on which the claim is tested.
+    agent
+        The agent that the claim is about.
+    than
+        The agent with which it is compared.
+    margin
+        The largest relative difference, for `slightly-worse` and `close`.
+    span
+        The number of steps before and after a change, for `bumps`.
     """
 
     quote: str
@@ -126,8 +169,33 @@ class Claim(_Strict):
 
 
 class Experiment(_Strict):
-    """Problems × agents, as a frozen value.
+    """An experiment: problems × agents, as a frozen value.
 
+    Parameters
+    ----------
+    title
+        The title of reports.
+    horizon
+        The number of steps of every run.
+    n_problems
+        The number of problems of each family; every agent runs on each of them.
+    seed
+        The seed of all random numbers.
+    initial_state
+        The state before the first step of every run.
+    every
+        The number of steps between two recorded points; by default 1/200 of the horizon.
+    epsilon
+        The tolerance of ε-bad steps and of adaptation.
+    problems
+        The families of problems, by name.
+    agents
+        The agents, by name.
+    claims
+        Statements that the report tests.
+
+    Examples
+    --------
     >>> experiment = Experiment(
     ...     title="two agents", horizon=2000, n_problems=3,
     ...     problems={"random": ProblemSpec(problem="random-switching")},
@@ -226,7 +294,30 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
 
 
 def loads(text: str, title: str | None = None) -> Experiment:
-    """An experiment from TOML text; `title` is used if the text has none."""
+    """An experiment from TOML text.
+
+    Parameters
+    ----------
+    text
+        The text of a configuration.
+    title
+        The title, if the text has none.
+
+    Returns
+    -------
+    Experiment
+        The experiment.
+
+    Raises
+    ------
+    InvalidExperiment
+        If the text has errors; the exception lists all of them.
+
+    Examples
+    --------
+    >>> loads(shipped()["figure-1"]).n_problems
+    1000
+    """
     if any(part.count(".") > MOST_PARTS for part in re.split(r"[=,\[\]{}#]", text)):
         value = Words(f"a key of more than {MOST_PARTS} parts")
         raise InvalidExperiment([Fault("the file", value, "TOML with keys of a few parts")])
@@ -241,7 +332,34 @@ def loads(text: str, title: str | None = None) -> Experiment:
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
-    """An experiment from a TOML file, and the file's text. The default title is the file's name."""
+    """An experiment from a TOML file, and the text of the file.
+
+    Parameters
+    ----------
+    path
+        The file. Its name is the title, if the text has none.
+
+    Returns
+    -------
+    tuple[Experiment, str]
+        The experiment and the text.
+
+    Raises
+    ------
+    InvalidExperiment
+        If the file has errors or is no file; the exception lists all errors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mine.toml")
+    ...     _ = path.write_text(shipped()["figure-1"], encoding="utf-8")
+    ...     experiment, text = load(path)
+    >>> experiment == loads(text)
+    True
+    """
     name = str(path)
     try:
         if os.path.getsize(path) > MOST_BYTES:
@@ -258,7 +376,18 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
 
 
 def shipped() -> dict[str, str]:
-    """The configurations that come with the package: name -> TOML text."""
+    """The configurations that come with the package.
+
+    Returns
+    -------
+    dict[str, str]
+        Their TOML text, by name.
+
+    Examples
+    --------
+    >>> "figure-1" in shipped()
+    True
+    """
     folder = resources.files("switchmdp.experiments") / "shipped"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in files}
@@ -271,6 +400,18 @@ def dumps(experiment: Experiment) -> str:
     the order of the parameters, and with it the digest: `{ window = { sweep = [1] }, delta = 0.1 }`
     comes back with `delta` first. Here parameters are inline tables, which keep their order.
 
+    Parameters
+    ----------
+    experiment
+        The experiment.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> experiment = Experiment(
     ...     horizon=10, n_problems=1, agents={"a b": AgentSpec(agent="random")},
     ...     problems={"P": ProblemSpec(problem="random", parameters={"n_states": 3})},
@@ -310,6 +451,13 @@ def _toml_value(value: Any) -> str:
 def schema() -> dict[str, Any]:
     """The JSON schema of experiment files, for editors.
 
+    Returns
+    -------
+    dict[str, Any]
+        The schema, as plain data.
+
+    Examples
+    --------
     >>> sorted(schema()["required"])
     ['agents', 'horizon', 'n_problems', 'problems']
     """

@@ -61,7 +61,23 @@ TEMPORARY = re.compile(r"\..+\.(npz|json|toml)\.[0-9a-f]{12}")  # left by an int
 
 @dataclass(frozen=True)
 class Store:
-    """The folder of an experiment."""
+    """The folder of an experiment.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    experiment
+        The experiment.
+    digest
+        The digest of all that the results depend on.
+    version
+        The version of switchmdp that computes the results.
+    modules
+        The digests of the user's modules.
+    blocks
+        The number of runs per chunk, for each setting and agent.
+    """
 
     path: Path
     experiment: Experiment
@@ -75,11 +91,40 @@ class Store:
         return all_chunks(self.experiment.n_problems, self.blocks)
 
     def chunk_path(self, chunk: Chunk) -> Path:
-        """The file of a chunk."""
+        """The file of a chunk.
+
+        Parameters
+        ----------
+        chunk
+            A chunk.
+
+        Returns
+        -------
+        Path
+            The path of its file.
+        """
         return self.path / "runs" / f"{chunk.id}.npz"
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
-        """Read and validate a chunk: its header fields and arrays."""
+        """Read and validate a chunk.
+
+        Parameters
+        ----------
+        chunk
+            A chunk that is done.
+
+        Returns
+        -------
+        tuple[dict[str, Any], Arrays]
+            The header fields and the arrays.
+
+        Raises
+        ------
+        DamagedFile
+            If the file is damaged, or belongs to another experiment or chunk.
+        FileNotFoundError
+            If the chunk is not done.
+        """
         fields, arrays = load_arrays(self.chunk_path(chunk), KIND)
         if fields.get("digest") != self.digest or fields.get("chunk") != chunk.id:
             raise DamagedFile(f"{self.chunk_path(chunk)} belongs to another experiment or chunk")
@@ -89,11 +134,30 @@ class Store:
         return fields, arrays
 
     def is_done(self, chunk: Chunk) -> bool:
-        """Whether the chunk's file exists and is valid."""
+        """Whether the chunk's file exists and is valid.
+
+        Parameters
+        ----------
+        chunk
+            A chunk.
+
+        Returns
+        -------
+        bool
+            Whether its file exists and is valid.
+        """
         return inspect_chunk(self, chunk)[0] == VALID
 
     def commit(self, chunk: Chunk, outcome: Outcome) -> None:
-        """Write a chunk: the failures and timings first, the file that makes it *done* last."""
+        """Write a chunk: the failures and timings first, the file that makes it *done* last.
+
+        Parameters
+        ----------
+        chunk
+            A chunk.
+        outcome
+            Its results, failures and wall times.
+        """
         name = f"{chunk.id}.json"
         if outcome.failures:
             save_bytes(self.path / "failures" / name, canonical(outcome.failures))
@@ -104,7 +168,20 @@ class Store:
         save_arrays(self.chunk_path(chunk), KIND, fields, outcome.arrays)
 
     def sidecar(self, folder: str, chunk: Chunk) -> Any:
-        """The `failures` or `timings` of a chunk; None if there is no valid file."""
+        """The `failures` or `timings` of a chunk; None if there is no valid file.
+
+        Parameters
+        ----------
+        folder
+            `"failures"` or `"timings"`.
+        chunk
+            A chunk.
+
+        Returns
+        -------
+        Any
+            The content of the file; None if there is no valid file.
+        """
         kind = dict if folder == "failures" else (int, float)
         with contextlib.suppress(OSError, ValueError):
             content = json.loads((self.path / folder / f"{chunk.id}.json").read_bytes())
@@ -132,9 +209,23 @@ class Store:
                     file.unlink(missing_ok=True)
 
     def plan(self, *, trust: bool | None = None) -> Plan:
-        """The plan of the runs; raises if new runs would not match those in the folder.
+        """The plan of the runs.
 
-        `trust` is as for `check`.
+        Parameters
+        ----------
+        trust
+            Whether user modules may be imported, and so run; by default whether SWITCHMDP_TRUST is
+            1.
+
+        Returns
+        -------
+        Plan
+            The plan.
+
+        Raises
+        ------
+        ForeignFolder
+            If new runs would not match those in the folder.
         """
         if self.version != __version__:
             raise ForeignFolder(
@@ -168,7 +259,18 @@ class Store:
         return dumps(self.experiment)
 
     def provenance(self, missing: int) -> dict[str, str]:
-        """Where the results come from, for the report; `missing` runs are not done."""
+        """Where the results come from, for the report.
+
+        Parameters
+        ----------
+        missing
+            The number of runs that are not done.
+
+        Returns
+        -------
+        dict[str, str]
+            The versions, the digest and the seed.
+        """
         total = sum(chunk.n_runs for chunk in self.chunks())
         return {
             "switchmdp": self.version,
@@ -184,7 +286,15 @@ class Store:
 
 @dataclass(frozen=True)
 class MemoryStore:
-    """Results in memory, with the interface that running and loading need."""
+    """Results in memory: a store without a folder.
+
+    Parameters
+    ----------
+    planned
+        The plan of the runs.
+    outcomes
+        The results of the chunks that are done.
+    """
 
     planned: Plan
     outcomes: dict[Chunk, Outcome] = field(default_factory=dict)
@@ -201,17 +311,54 @@ class MemoryStore:
         return all_chunks(self.experiment.n_problems, block_sizes(self.planned))
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
-        """A chunk's header fields and arrays."""
+        """A chunk's header fields and arrays.
+
+        Parameters
+        ----------
+        chunk
+            A chunk that is done.
+
+        Returns
+        -------
+        tuple[dict[str, Any], Arrays]
+            The header fields and the arrays.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the chunk is not done.
+        """
         if chunk not in self.outcomes:
             raise FileNotFoundError(f"chunk {chunk.id} is not done")
         return self.outcomes[chunk].fields, self.outcomes[chunk].arrays
 
     def commit(self, chunk: Chunk, outcome: Outcome) -> None:
-        """Keep a chunk."""
+        """Keep a chunk.
+
+        Parameters
+        ----------
+        chunk
+            A chunk.
+        outcome
+            Its results, failures and wall times.
+        """
         self.outcomes[chunk] = outcome
 
     def sidecar(self, folder: str, chunk: Chunk) -> Any:
-        """The `failures` or `timings` of a chunk."""
+        """The `failures` or `timings` of a chunk.
+
+        Parameters
+        ----------
+        folder
+            `"failures"` or `"timings"`.
+        chunk
+            A chunk.
+
+        Returns
+        -------
+        Any
+            The failures or wall times.
+        """
         outcome = self.outcomes[chunk]
         return outcome.failures if folder == "failures" else outcome.seconds
 
@@ -223,7 +370,18 @@ class MemoryStore:
         return ""
 
     def provenance(self, missing: int) -> dict[str, str]:
-        """The versions and the seed."""
+        """The versions and the seed.
+
+        Parameters
+        ----------
+        missing
+            The number of runs that are not done.
+
+        Returns
+        -------
+        dict[str, str]
+            The versions and the seed.
+        """
         return {"switchmdp": __version__, "seed": str(self.experiment.seed), **_versions()}
 
 
@@ -247,7 +405,35 @@ def inspect_chunk(store: AnyStore, chunk: Chunk) -> tuple[str, int]:
 
 
 def load_results(store: AnyStore) -> Results:
-    """The results of everything that is done. A run that is not done is NaN and not failed."""
+    """The results of everything that is done.
+
+    A run that is not done is NaN, and does not count as failed.
+
+    Parameters
+    ----------
+    store
+        The folder, or memory, of the results.
+
+    Returns
+    -------
+    Results
+        The results.
+
+    Raises
+    ------
+    DamagedFile
+        If the folder or a chunk is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.experiments import prepare
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store, plan = prepare("figure-1", Path(parent, "results"), n_problems=2)
+    ...     results = load_results(store)
+    >>> len(results.settings), results.provenance["seed"] == str(store.experiment.seed)
+    (2, True)
+    """
     parts: dict[tuple[int, int | None], list[tuple[Chunk, dict[str, Any], Arrays]]] = {}
     failures: list[dict[str, Any]] = []
     seconds: dict[Chunk, list[float]] = {}
@@ -286,7 +472,39 @@ def digest_of(plan: Plan) -> str:
 
 
 def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | None) -> Store:
-    """Create the folder of an experiment, or open it if it exists and has the same digest."""
+    """Create the folder of an experiment, or open the existing folder of the same experiment.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    plan
+        The plan of the runs.
+    text
+        The configuration as the user wrote it.
+    modules
+        The folder of the user's modules.
+
+    Returns
+    -------
+    Store
+        The folder, with everything that was computed before.
+
+    Raises
+    ------
+    ForeignFolder
+        If the folder contains something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.experiments import check, loads, shipped
+    >>> text = shipped()["figure-1"]
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store = create(Path(parent, "results"), check(loads(text)), text, None)
+    ...     sorted(path.name for path in store.path.iterdir())
+    ['experiment.json', 'experiment.toml', 'failures', 'runs', 'timings']
+    """
     from switchmdp.experiments.plan import block_sizes
 
     folder = Path(path)
@@ -345,7 +563,34 @@ class _Manifest(BaseModel):
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
-    """Open a folder of results."""
+    """Open a folder of results.
+
+    Parameters
+    ----------
+    path
+        The folder.
+
+    Returns
+    -------
+    Store
+        The folder.
+
+    Raises
+    ------
+    ForeignFolder
+        If it is not a folder of results.
+    DamagedFile
+        If the manifest is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.experiments import prepare
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store, plan = prepare("figure-1", Path(parent, "results"))
+    ...     open_store(store.path) == store
+    True
+    """
     file = Path(path) / MANIFEST
     try:
         raw = file.read_bytes()
@@ -407,7 +652,17 @@ class PairingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """How much of an experiment is done."""
+    """How much of an experiment is done.
+
+    Parameters
+    ----------
+    pairings
+        The number of done and failed runs of each agent in each setting.
+    damaged
+        What is wrong with each damaged chunk.
+    failures
+        The setting, agent, problem, error and traceback of each failed run.
+    """
 
     pairings: list[PairingStatus]  # settings × agents
     damaged: list[str]  # what is wrong with each damaged chunk
@@ -430,7 +685,28 @@ class Status:
 
 
 def status(store: Store) -> Status:
-    """Count what is done, missing, damaged and failed, by setting and agent."""
+    """Count what is done, missing, damaged and failed, by setting and agent.
+
+    Parameters
+    ----------
+    store
+        The folder of the results.
+
+    Returns
+    -------
+    Status
+        What is done.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.experiments import prepare
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store, plan = prepare("figure-1", Path(parent, "results"), n_problems=2)
+    ...     now = status(store)
+    >>> now.done, now.runs
+    (0, 20)
+    """
     settings, agents = expand(store.experiment.problems), expand(store.experiment.agents)
     pairings = {
         (s, a): PairingStatus(setting.name, agent.name)
@@ -453,7 +729,21 @@ def status(store: Store) -> Status:
 
 @dataclass(frozen=True)
 class Verification:
-    """Which chunks are valid, and what is wrong with the others."""
+    """Which chunks are valid, and what is wrong with the others.
+
+    Parameters
+    ----------
+    valid
+        The number of valid chunks.
+    missing
+        The number of chunks that are not done.
+    bad
+        What is wrong with a chunk or file, by name.
+    damaged
+        Whether resuming would repair something.
+    recomputed
+        The number of chunks that were computed again.
+    """
 
     valid: int
     missing: int
@@ -463,7 +753,31 @@ class Verification:
 
 
 def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Verification:
-    """Check every chunk against its checksum; compute `recompute` of them again and compare."""
+    """Check every chunk against its checksum, and compute some of them again.
+
+    Parameters
+    ----------
+    store
+        The folder of the results.
+    recompute
+        How many chunks to compute again, and to compare byte for byte.
+    trust
+        Whether user modules may be imported, and so run; by default whether SWITCHMDP_TRUST is 1.
+
+    Returns
+    -------
+    Verification
+        What is valid, missing and bad.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.experiments import prepare
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     store, plan = prepare("figure-1", Path(parent, "results"), n_problems=2)
+    ...     verify(store).missing == len(store.chunks())
+    True
+    """
     states = {chunk: inspect_chunk(store, chunk)[0] for chunk in store.chunks()}
     valid = [chunk for chunk, state in states.items() if state == VALID]
     bad = {c.id: state for c, state in states.items() if state not in (VALID, MISSING)}

@@ -263,6 +263,12 @@ def register(registered: Container[str]) -> None:
     ----------
     registered
         The ids that Gymnasium knows already.
+
+    Examples
+    --------
+    >>> register(gymnasium.registry)
+    >>> "switchmdp/RandomSwitching-v0" in gymnasium.registry
+    True
     """
     for problem in PROBLEMS:
         if identifier(problem) not in registered:

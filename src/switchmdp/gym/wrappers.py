@@ -174,6 +174,11 @@ class At:
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> At([100, 200])
+    At(2 steps)
     """
 
     def __init__(self, steps: Sequence[int]) -> None:
@@ -215,6 +220,11 @@ class Every(_Shown):
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> Every(1000).due(1001, np.random.default_rng(0))
+    True
     """
 
     def __init__(self, period: int) -> None:
@@ -250,6 +260,11 @@ class AtRate(_Shown):
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> AtRate(0.5).due(2, np.random.default_rng(0)) in (True, False)
+    True
     """
 
     def __init__(self, rate: float) -> None:
@@ -389,8 +404,10 @@ class PermuteActions(_Change):
 
         Raises
         ------
+        InvalidParameter
+            If the environment does not have at least two discrete actions.
         Mismatch
-            If the environment cannot be changed like this.
+            If some state does not have all actions.
         """
         space = env.action_space
         if not isinstance(space, gymnasium.spaces.Discrete) or space.n < 2:
@@ -453,6 +470,13 @@ class RescaleRewards(_Change):
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> rescale = RescaleRewards(0.5, 2.0)
+    >>> rescale.apply(np.random.default_rng(0))
+    >>> 0.5 <= rescale.reward(1.0) <= 2.0
+    True
     """
 
     def __init__(self, low: float, high: float) -> None:
@@ -517,6 +541,13 @@ class PerturbTransitions(_ModelChange):
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> lake = gymnasium.make("FrozenLake-v1")
+    >>> env = Changing(lake, when=Every(1000), how=PerturbTransitions(0.1))
+    >>> env.reset(seed=0)[1]["changes"]
+    0
     """
 
     def __init__(self, amount: float) -> None:
@@ -571,6 +602,13 @@ class ReseedMap(_ModelChange):
     ------
     InvalidParameter
         If a parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> lake = gymnasium.make("FrozenLake-v1")
+    >>> env = Changing(lake, when=Every(1000), how=ReseedMap(0.8))
+    >>> env.reset(seed=0)[1]["changes"]
+    0
     """
 
     def __init__(self, p: float = 0.8) -> None:

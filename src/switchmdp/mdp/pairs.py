@@ -229,6 +229,17 @@ class OverPairs:
         return visible(self, INTERNAL)
 
     def label_like(self, other: OverPairs) -> Self:
-        """Take over the labels of another MDP or problem."""
+        """Take over the labels of another MDP or problem.
+
+        Parameters
+        ----------
+        other
+            A problem with the same states and actions.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         self.state_labels, self.action_labels = other.state_labels, other.action_labels
         return self

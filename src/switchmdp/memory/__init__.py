@@ -1,4 +1,13 @@
-"""Memories: all steps, a window, the steps since a change, or all steps with decaying weights."""
+"""Memories: counts of all steps, of a window, since a change, or with decaying weights.
+
+`agents.components.Memory` is their interface.
+
+- `counts`: visits, sums of rewards and successor counts of each pair
+- `window`: all steps since the last restart, or the last W steps
+- `variance`: the same with the empirical variance of the rewards
+- `since`: the steps since the last change of each pair
+- `discounted`: weights that decay with the age of a step
+"""
 
 from switchmdp.memory.counts import HIGH, Counts, block_size, high_part, low_part
 from switchmdp.memory.discounted import Discounted, Weights

@@ -1,11 +1,11 @@
-"""Counts of each pair: visits N, the sum R of rewards, and the number of each successor.
+"""The counts of each pair: visits N, the sum R of rewards, and the number P of each successor.
 
-The paper's N_k, R_k and P_k (Figure 1, steps 2 and 3).
+These are N_k, R_k and P_k of the SW-UCRL paper (Figure 1, steps 2 and 3).
 
 **Exact sums.** Adding and subtracting doubles accumulates rounding errors. So a reward r in [0, 1]
 is stored as two integers, r = h·2⁻³¹ + l·2⁻⁶² (with an error of at most 2⁻⁶³), which are added and
-subtracted exactly: in any order and after any number of steps, an empty window sums to 0, and 0/1
-rewards to whole numbers. The sums hold 2³² visits to a pair.
+subtracted exactly. In any order and after any number of steps, an empty window sums to 0, and 0/1
+rewards sum to whole numbers. The sums have room for 2³² visits to a pair.
 
 **Successor counts.** Each pair owns a block of slots (successor, count). With few states the block
 is the full row, slot = state. Otherwise it starts empty and doubles as new successors occur, so
@@ -31,13 +31,35 @@ BOTH, REWARDS, ROWS = 1, 2, 3  # what has changed of a pair; True stands for bot
 
 @jit
 def high_part(reward: float) -> int:
-    """h of r = h·2⁻³¹ + l·2⁻⁶²."""
+    """h of r = h·2⁻³¹ + l·2⁻⁶².
+
+    Parameters
+    ----------
+    reward
+        The reward r, in [0, 1].
+
+    Returns
+    -------
+    int
+        h.
+    """
     return int(reward * HIGH)
 
 
 @jit
 def low_part(reward: float) -> int:
-    """l of r = h·2⁻³¹ + l·2⁻⁶², to the nearest."""
+    """l of r = h·2⁻³¹ + l·2⁻⁶², to the nearest.
+
+    Parameters
+    ----------
+    reward
+        The reward r, in [0, 1].
+
+    Returns
+    -------
+    int
+        l.
+    """
     scaled = reward * HIGH
     return int((scaled - int(scaled)) * HIGH + 0.5)
 
@@ -226,7 +248,20 @@ class Slots:
 
 @compiled
 class Counts(Slots):
-    """Visits, reward sums and successor counts of every pair."""
+    """Visits, reward sums and successor counts of every pair.
+
+    Parameters
+    ----------
+    pairs
+        The state-action pairs that are counted.
+
+    Examples
+    --------
+    >>> counts = Counts(Pairs.of(2, 1))
+    >>> counts.add(np.array([1]), np.array([0]), np.array([0.5]), 0, 1)
+    >>> counts.visits.tolist(), counts.mean(1)
+    ([0, 1], 0.5)
+    """
 
     visits: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS)]
     high: Annotated[NDArray[np.int64], Shape("pairs"), Range(0)]
@@ -342,7 +377,18 @@ class Counts(Slots):
 
 @jit
 def block_size(used: int) -> int:
-    """The size of a block with this many slots in use."""
+    """The number of slots in a block, a power of two.
+
+    Parameters
+    ----------
+    used
+        The number of slots in use.
+
+    Returns
+    -------
+    int
+        The least power of two that is at least `used`; 0 if none is in use.
+    """
     size = 1
     while size < used:
         size *= 2

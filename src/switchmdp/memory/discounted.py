@@ -1,19 +1,19 @@
-"""A memory with decaying weights: a step counts 1 when it is new, and less as it ages.
+"""A memory with decaying weights: a new step has weight 1, and its weight decreases with its age.
 
-    N(s, a) = Σ_τ γ^(age of τ) 1{s_τ = s, a_τ = a},     and R, P alike,
+    N(s, a) = Σ_τ γ^(age of τ) 1{s_τ = s, a_τ = a},     and R, P likewise,
 
 so that about 1/(1-γ) steps are remembered (Garivier and Moulines 2011 for bandits; for MDPs it is
 a heuristic: no guarantee is known in this setting).
 
-**When weights decay.** Decay at every step would cost a pass over all pairs. So weights decay every
-b = ⌈1/(32 (1-γ))⌉ steps by γᵇ; the error of a weight is at most 1/32. These moments depend only on
-the number of steps, and a step is one addition, so that the result has the same bits however the
-log is split. Up to γ = 31/32 weights decay at every step.
+**When weights decay.** A decay at every step would cost a pass over all pairs. So weights decay
+every b = ⌈1/(32 (1-γ))⌉ steps by γᵇ, which changes a weight by at most 1/32. When they decay
+depends only on the number of steps, and a step is one addition, so the result has the same bits
+however the log is split. Up to γ = 31/32 weights decay at every step.
 
-**What is counted.** The fields of `Counts`, as doubles: every plausible set, posterior and episode
-rule can read them (UCRL2's rule allows ⌊N⌋ visits, at least one). After each decay N is the sum of
-the successors' weights, so that p̂ is a distribution. While N is below 1, `visits` shows the pair as
-never visited, so that no set divides by a tiny number; the weights are kept. A successor with
+**What is counted.** The fields are those of `Counts`, as doubles, so every plausible set, posterior
+and episode rule can read them (the rule of UCRL2 allows ⌊N⌋ visits, at least one). After each decay
+N is the sum of the weights of the successors, so that p̂ is a distribution. While N is below 1,
+`visits` is 0, so that no set divides by a tiny number; the weights are kept. A successor with
 a weight below 2⁻²⁰ frees its slot, which keeps lists short.
 """
 
@@ -37,7 +37,15 @@ PARTS = 32
 
 @compiled
 class Weights(Slots):
-    """Weights of rewards and successors of every pair; `mass` is N, `visits` what sets read."""
+    """Weights of rewards and successors of every pair: `Counts` with decay.
+
+    `mass` is N; `visits` is N where N >= 1, and 0 elsewhere.
+
+    Parameters
+    ----------
+    pairs
+        The state-action pairs that are counted.
+    """
 
     visits: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
     mass: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]
@@ -118,8 +126,20 @@ class Weights(Slots):
 
 @compiled
 class Discounted:
-    """Remembers every step, each with a weight that fades by `discount` a step.
+    """A memory of every step, with a weight that decays by the factor `discount` per step.
 
+    Parameters
+    ----------
+    discount
+        γ, in (0, 1). About 1/(1-γ) steps are remembered.
+
+    Raises
+    ------
+    InvalidParameter
+        `discount` is not between 0 and 1.
+
+    Examples
+    --------
     >>> memory = Discounted(0.999)
     >>> memory.block, round(memory.keeps, 6)
     (32, 0.968491)

@@ -1,24 +1,24 @@
-"""For each pair the data since its last change; and the last steps one by one.
+"""Memories of the steps since the last change of each pair.
 
-`Since` forgets the steps of a pair as a whole. `Apart` can forget the rewards of a pair and keep
-its successors, or the reverse: it has for each pair the rewards since its mean reward last changed,
-and the successors since its row last changed. The codes BOTH, REWARDS and ROWS tell `keep` what to
-forget of a pair.
+`Since` forgets all steps of a pair. `Apart` can forget the rewards of a pair and keep its
+successors, or the reverse: for each pair it has the rewards since its mean reward last changed, and
+the successors since its row last changed. The codes BOTH, REWARDS and ROWS say what `keep` forgets.
 
-After a detected change all steps since the change are kept for each affected pair. Some steps from
-before are still useful, if the change is small. The delay shows how small: a change that took v
-visits to a pair to detect is about as large as v visits can resolve, so that the data from before
-are worth about v visits. Under drift, data lose value with their age a: data that are m steps old
-are worth v visits, older data m v / a. So
+**What is kept after a change.** All steps since the detected change are kept for each affected
+pair. Some steps from before it are still useful if the change is small, and the delay of the
+detection bounds its size: a change that was detected after v visits to a pair is about as large as
+v visits can resolve, so the data from before are worth about v visits. Under drift, data lose value
+with their age a: data that are m steps old are worth v visits, older data m v / a. So
 
-    a pair's j-th last visit, a steps ago and before the change, is kept if  j a <= m v / 4
+    the j-th last visit to a pair, a steps ago and before the change, is kept if  j a <= m v / 4
 
-and j <= 4: enough not to start from nothing, too few to dominate the new data. The change was m
-steps ago, and since then each visited pair had v = m / (visited pairs) visits on average. After a
-large change, which is detected at once, nothing is kept. This is a heuristic.
+and j <= 4: enough to start with something, too few to dominate the new data. Here the change was m
+steps ago, and v = m / (visited pairs) is the average number of visits since then. After a large
+change, which is detected at once, nothing is kept. This is a heuristic.
 
-`Apart` also learns the shape of rewards, for all pairs together (empirical Bayes): how large their
-variance is relative to that of rewards of 0 and 1 with the same mean. For a reward r with mean m
+**Noise of the rewards.** `Apart` also learns, for all pairs together (empirical Bayes), how large
+the variance of rewards is relative to that of rewards of 0 and 1 with the same mean. For a reward r
+with mean m
 
     E[r (1 - r)] = m (1 - m) - variance,
 
@@ -55,9 +55,25 @@ LEAST_NOISE = 0.01
 
 @compiled
 class Since:
-    """Counts every step since the last change of its pair, and stores the last `room` one by one.
+    """A memory of every step since the last change of its pair.
 
-    To keep only the last steps of some pairs, it deletes their counts and counts those steps again.
+    The last `room` steps are also stored one by one. To keep only the last steps of some pairs, it
+    deletes their counts and counts those steps again.
+
+    Parameters
+    ----------
+    room
+        The number of latest steps that are stored.
+
+    Raises
+    ------
+    InvalidParameter
+        `room` is not a positive integer.
+
+    Examples
+    --------
+    >>> Since(room=1000).room
+    1000
     """
 
     room: Annotated[int, Range(1, 2**32)]
@@ -154,6 +170,11 @@ class CountsApart(Counts):
     """Counts whose rewards and successors may come from different numbers of visits.
 
     `visits` belongs to the successors, and `rewarded` to the rewards.
+
+    Parameters
+    ----------
+    pairs
+        The state-action pairs that are counted.
     """
 
     rewarded: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS)]
@@ -256,11 +277,29 @@ class CountsApart(Counts):
 
 @compiled
 class Apart(Since):
-    """Counts each pair's rewards and successors since they last changed, each on their own."""
+    """A memory of the rewards and the successors of each pair since they last changed.
+
+    Rewards and successors are forgotten independently of each other.
+
+    Parameters
+    ----------
+    room
+        The number of latest steps that are stored.
+
+    Raises
+    ------
+    InvalidParameter
+        `room` is not a positive integer.
+
+    Examples
+    --------
+    >>> Apart(room=1000).room
+    1000
+    """
 
     counts: CountsApart
     first_reward: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, "total")]
-    make_steps = Since.allocate  # what is overridden below: machine code knows no super()
+    make_steps = Since.allocate  # what is overridden below: machine code has no super()
     move_steps = Since.grow
 
     def allocate(self, pairs: Pairs) -> None:

@@ -1,14 +1,14 @@
-"""Memories that also know the empirical variance of each pair's rewards.
+"""Memories that also have the empirical variance of the rewards of each pair.
 
 For rewards in [0, 1] with mean r̂, over the N visits to a pair,
 
     V̂ = (1/N) Σ (r - r̂)² = r̂ (1 - r̂) - (1/N) Σ r (1 - r).
 
-So one sum per pair suffices, Σ r (1 - r), to which rewards of 0 and 1 add nothing. Other memories
-return r̂ (1 - r̂), which is V̂ for such rewards and larger for all others.
+So one additional sum per pair suffices, Σ r (1 - r), to which rewards of 0 and 1 add nothing. Other
+memories return r̂ (1 - r̂), which equals V̂ for such rewards and is larger for all others.
 
 The sum is stored as an integer, in units of 2⁻³⁰. As for the sums of rewards (`counts`), adding and
-subtracting is then exact, whatever the order. A term is rounded by at most 2⁻³¹, and so is V̂.
+subtracting is then exact in any order. A term is rounded by at most 2⁻³¹, and so is V̂.
 """
 
 from __future__ import annotations
@@ -39,10 +39,16 @@ def spread_of(reward: float) -> int:
 
 @compiled
 class CountsWithVariance(Counts):
-    """Counts with the sum of r (1 - r) of each pair."""
+    """Counts with the sum of r (1 - r) of each pair.
+
+    Parameters
+    ----------
+    pairs
+        The state-action pairs that are counted.
+    """
 
     spread: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS * LARGEST_TERM)]
-    add_steps = Counts.add  # what is overridden below: machine code knows no super()
+    add_steps = Counts.add  # what is overridden below: machine code has no super()
     remove_steps = Counts.remove
     exchange_steps = Counts.exchange
     forget_counts = Counts.forget
@@ -112,7 +118,7 @@ class CountsWithVariance(Counts):
 
 @compiled
 class EverythingWithVariance(Everything):
-    """Remembers every step since the last restart, and the variance of the rewards."""
+    """A memory of every step since the last restart, with the variance of the rewards."""
 
     counts: CountsWithVariance
 
@@ -123,7 +129,18 @@ class EverythingWithVariance(Everything):
 
 @compiled
 class WindowWithVariance(Window):
-    """Remembers the last `window` steps, and the variance of their rewards."""
+    """A memory of the last `window` steps, with the variance of their rewards.
+
+    Parameters
+    ----------
+    window
+        W, the number of latest steps that count.
+
+    Raises
+    ------
+    InvalidParameter
+        `window` is not a positive integer.
+    """
 
     counts: CountsWithVariance
 

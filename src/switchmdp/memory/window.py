@@ -1,9 +1,9 @@
-"""Memories that count whole steps: all of them, or the last W.
+"""Memories of whole steps: all steps since the last restart, or the last W steps.
 
-A window stores (pair, slot, reward) of each step, so that forgetting needs no search.
+A window stores the (pair, slot, reward) of each step, so that forgetting a step needs no search.
 
 Agents log steps in a small buffer and `absorb` it when they plan, which updates the counts in one
-pass. The sums are exact, so that the result does not depend on when that happens.
+pass. The sums are exact, so the result does not depend on when that happens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIRST_RING = 1024
 
 @compiled
 class Everything:
-    """Remembers every step since the last restart (UCRL2)."""
+    """A memory of every step since the last restart (UCRL2)."""
 
     counts: Counts
 
@@ -47,10 +47,25 @@ class Everything:
 
 @compiled
 class Window:
-    """Remembers the last `window` steps: t - W <= τ < t (SW-UCRL, Figure 1, steps 2 and 3).
+    """A memory of the last `window` steps: t - W <= τ < t (SW-UCRL, Figure 1, steps 2 and 3).
 
-    A ring of at most W steps that grows as it fills. An episode may be longer than the window: a
-    step leaves the ring in the same pass in which its successor enters.
+    The steps are stored in a ring that grows up to W steps. An episode may be longer than the
+    window: each new step replaces the oldest one in the same pass.
+
+    Parameters
+    ----------
+    window
+        W, the number of latest steps that count.
+
+    Raises
+    ------
+    InvalidParameter
+        `window` is not a positive integer.
+
+    Examples
+    --------
+    >>> Window(1000).window
+    1000
     """
 
     window: Annotated[int, Range(1, 2**62)]
@@ -177,6 +192,7 @@ class Window:
         return self.size
 
     def clear(self) -> None:
+        """Forget all steps."""
         self.counts.clear()
         self.head = 0
         self.size = 0

@@ -1,42 +1,43 @@
-"""Least expected hitting times, certified: how soon each state can reach a goal.
+"""Least expected hitting times with a certificate: how soon each state can reach a goal.
 
 For a goal g the least expected hitting times solve h(s) = 1 + min_a Σ p h, h(g) = 0. The diameter
 is the largest of them over all states and goals.
 
 **Few states**: policy iteration, evaluated by state reduction (`iteration`).
 
-**More states**: value iteration, an improving sweep and then some sweeps over its policy. The slow
-mode is that all states wait for the same rare event: then h is too small by a common factor, and if
-m <= Th - h <= M, h/(1 - (m+M)/2) is close to the solution at once. If this scaling makes it worse,
-it is switched off. If value iteration still does not converge, policy iteration takes over.
+**More states**: value iteration, in rounds of one sweep over all actions and some sweeps over the
+greedy policy. It converges slowly if all states wait for the same rare event. Then h is too small
+by a common factor, and if m <= Th - h <= M, h/(1 - (m+M)/2) is close to the solution. This scaling
+is switched off if it makes h worse. If value iteration does not converge, policy iteration takes
+over.
 
 **More than 2000 states**: value iteration for a batch of goals at once. The numbers of a state for
-all of them are neighbours in memory, so that a transition is looked up once for the whole batch,
-and the processor works on several goals with one instruction. With hitting times of 10¹⁰, doubles
-can't hold the differences of neighbours, which are about 1. So this iteration works with the
-savings d(s) = C - h(s) >= 0, where C = d(g) is the largest time: far from the goal, d is small and
-precise. In these terms
+all goals are adjacent in memory, so a transition is looked up once for the whole batch, and the
+processor works on several goals with one instruction. With hitting times of 10¹⁰, doubles cannot
+represent the differences of neighbours, which are about 1. So this iteration stores
+d(s) = C - h(s) >= 0, where C = d(g) is the largest time: far from the goal, d is small and precise.
+In these terms
 
     v(s) = max_a Σ p (d' - d(s)) = 1    for all s but the goal .
 
 Each sweep ends with d ← (Td - min Td) / mean(v), Td(s) = max_a Σ p d', which is h ← Th / mean(v).
-From the same h everywhere, the first of these factors is already of the right size. If that does
-not converge, as on a ring, the factor is left out.
+If h starts equal everywhere, the first of these factors already has the right size. If the
+iteration does not converge, as on a ring, it is repeated without the factor.
 
-*Which goals matter.* A goal whose times are below the largest lower bound so far is settled,
-however wide its bracket is. So all goals are first solved roughly, most of them are settled at
-once, and only the others are solved to the tolerance, those with the largest times first.
+*Which goals matter.* A goal whose times are below the largest lower bound so far does not matter
+for the diameter, however wide its bracket is. So all goals are first solved roughly, which excludes
+most of them. Only the others are solved to the tolerance, those with the largest times first.
 
-**Certificate**. Let v(s,a) = Σ p (h(s) - h'), which is 1 for h* and its best actions. For any h > 0
+**Certificate.** Let v(s,a) = Σ p (h(s) - h'), which is 1 for h* and its best actions. For any h > 0
 off the goal,
 
     B <= max_a v(s,a) <= A  for all s, B > 0,   implies   h/A <= h* <= h/B :
 
 h/A is at most 1 + Σ p h'/A for every action, so it is below the hitting times of every policy, and
 h/B is at least 1 + Σ p h'/B for the actions with the largest v, so that they reach the goal within
-h/B steps. Rounding errors of v are added to A and taken from B, or, where they are large because h
-is, allowed for by a relative error of the probabilities (`wide`). So the bracket holds however h
-was computed. Goals for which it is too wide are solved again in numbers that can't overflow
+h/B steps. Rounding errors of v are added to A and subtracted from B. If they are large because h
+is, they are treated as a relative error of the probabilities instead (`wide`). So the bracket holds
+however h was computed. If it is too wide, the goal is solved again in numbers that cannot overflow
 (`wide_iteration`).
 """
 

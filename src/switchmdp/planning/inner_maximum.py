@@ -1,18 +1,19 @@
 """The inner maximum of extended value iteration: max Σ p(s') u(s') over plausible rows.
 
 **L1 ball** around p̂ of radius d (`optimistic_value`, `optimistic_row`). The best state gets
-probability min(1, p̂ + d/2); the same mass is taken from the worst states first (Jaksch, Ortner,
-Auer 2010, Figure 2). Only states with p̂ > 0 can give, so a pair's own successors suffice. They come
-as a full row, processed in the order of the states' values, or as a list of successors, of which a
-heap yields the worst ones one by one.
+probability min(1, p̂ + d/2), and the excess is removed from the worst states first (Jaksch, Ortner,
+Auer 2010, Figure 2). Probability can be removed only where p̂ > 0, so the successors of the pair
+suffice. They are a full row, processed in the order of the values of the states, or a list of
+successors, of which a heap yields the worst ones one by one.
 
 **Intervals** low(s') <= p(s') <= high(s') (`Ranking`). Start from the lower bounds, and assign the
-remaining mass in descending order of u up to the upper bounds. A pair has visited few of the
-states; all others have the lower bound 0 and the same upper bound, `beyond`. So the states are
-sorted once for all pairs, best first, with the sums of u in that order, and a range of unvisited
-states between two visited ones is filled at once: the cost of a pair depends on its visited
-successors. Of the unvisited states the `skipped` best may get no mass, and of those after them only
-the `allowed` best. If the upper bounds leave mass over, it goes where u is least, which is 0.
+remaining probability in descending order of u up to the upper bounds. Only a few states were
+observed after a pair; all others have the lower bound 0 and the same upper bound, `beyond`. So the
+states are sorted once for all pairs, best first, with the sums of u in that order. All unobserved
+states between two observed ones are then assigned at once, and the cost of a pair depends only on
+its observed successors. Of the unobserved states, the `skipped` best get no probability, and of
+those after them only the `allowed` best may get some. What remains after all upper bounds goes to
+the state with the least u, which is 0.
 
 **Kullback-Leibler ball** KL(p̂, p) = Σ p̂ log(p̂ / p) <= ε (`shortfall`). By convex duality (Honda and
 Takemura 2010; Filippi, Cappé and Garivier 2010 solve for its optimum)
@@ -23,13 +24,13 @@ where max u is over all states, also those with p̂ = 0. φ is convex with φ' =
 
     f(ν) = Σ p̂ log(ν - u) + log( Σ p̂ / (ν - u) ),
 
-which is decreasing. Either f(max u) <= ε, and ν = max u: the best state was never visited and gets
-mass. Or ν solves f(ν) = ε. Newton's method finds it, on log f as a function of log x, where
-x = ν - m and m is the largest u with p̂ > 0, kept in a bracket. *Every* ν >= max u gives an upper
-bound, so up to rounding the result is never less than the maximum, and its excess is of second
-order in the error of ν. For the bracket, Kantorovich's inequality exp(f) - 1 <= R² / (4 x (x + R)),
-where R is the span of u over the states with p̂ > 0, gives an x to the right of the root. As x goes
-to 0, so does the gain from it: none below 1e-12 R is considered.
+which is decreasing. If f(max u) <= ε, then ν = max u: the best state was never observed and gets
+some probability. Otherwise ν solves f(ν) = ε. Newton's method finds it, within a bracket, for log f
+as a function of log x, where x = ν - m and m is the largest u with p̂ > 0. *Every* ν >= max u gives
+an upper bound. So up to rounding the result is never less than the maximum, and its excess is of
+second order in the error of ν. For the bracket, Kantorovich's inequality exp(f) - 1 <= R² / (4 x (x
++ R)), where R is the span of u over the states with p̂ > 0, gives an x to the right of the root. An
+x below 1e-12 R changes the result so little that it is not considered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The optimal gain of a communicating MDP by policy or value iteration, with a certificate.
 
 **State reduction** gives the gain and bias of one policy. A policy turns the MDP into a Markov
-chain P with rewards r. Its states are eliminated one by one, from the last to the first: what
-passes through state n is credited to where it goes next,
+chain P with rewards r. Its states are eliminated one by one, from the last to the first. A path
+through state n is replaced by a direct transition with the same probability, reward and time,
 
     P_ij += P_in P_nj / o_n,   r_i += P_in r_n / o_n,   τ_i += P_in τ_n / o_n      (i, j < n)
 
@@ -14,16 +14,18 @@ whose state is first, the bias follows in ascending order:
 
     h_0 = 0,   h_n = ( r_n - g τ_n + Σ_{j<n} P_nj h_j ) / o_n
 
-Products of tiny probabilities may underflow: then o_n = 0 means nothing. `stayed_in_range` detects
-this, and `wide` has the same reduction in numbers without such limits.
+Products of tiny probabilities may underflow, and then o_n = 0 does not show a closed class.
+`stayed_in_range` detects this, and `wide` has the same reduction in numbers without such limits.
 
 **Policy iteration**: evaluate by state reduction, and switch to an action if it is better by more
-than the rounding errors. A policy with several closed classes keeps its best one, and all other
-states are routed to it; a new closed class can only arise with a higher gain, so this ends.
-Periods, diameters of 10⁶ and nearly decomposable chains do not matter; O(S³) per iteration.
+than the rounding errors. If a policy has several closed classes, the best one is kept and all other
+states are routed to it. A new closed class can only arise with a higher gain, so the iteration
+ends. It costs O(S³) per iteration, also for periodic chains, diameters of 10⁶ and nearly
+decomposable chains.
 
-**Relative value iteration** h ← h + α(Th - h), α < 1 (the aperiodicity transform), with sweeps over
-the current policy alone in between: O(transitions) per sweep, for MDPs that mix.
+**Relative value iteration** h ← h + α(Th - h), α < 1 (the aperiodicity transform), alternates
+between sweeps over all actions and sweeps over the current policy. It costs O(transitions) per
+sweep, and converges fast if the MDP mixes fast.
 
 **Certificate** (`certify`). Both end with one Bellman sweep that bounds the gain. For any h, in an
 MDP whose optimal gain ρ* is the same from every state,
@@ -31,21 +33,21 @@ MDP whose optimal gain ρ* is the same from every state,
     min_s (Th - h)(s)  <=  ρ*  <=  max_s (Th - h)(s),     (Th - h)(s) = max_a r + Σ p (h' - h(s)).
 
 The right-hand form adds up differences of neighbours, so its rounding error is proportional to
-Σ p |h' - h(s)|, which stays small where a large span is climbed in rare or small steps. With k
+Σ p |h' - h(s)|, which is small if a large span consists of rare or small steps. With k
 successors and u = 2⁻⁵³, that error is below (2k + 8) u (r + Σ p |h' - h(s)|): k + 3 roundings in
 the sum, and as many in the row, whose stored probabilities sum to 1 only up to k u. The bracket is
 widened by it, so it holds for the MDP with rows p / Σp in exact arithmetic.
 
-**Spread rows** name a few successors and give all other states the same share. Row x has
-probability p_k on each of its few successors k and u on each other state. With H the sum of all
-values and q_k = p_k - u,
+**Spread rows** have a few successors with their own probabilities, and the same probability for all
+other states. Row x has probability p_k on each of its few successors k and u on each other state.
+With H the sum of all values and q_k = p_k - u,
 
     Σ_j p(j) h(j)  =  u H + Σ_k q_k h(k),
 
-so that a sweep costs O(successors) although every state can follow. `iterate_spread_values` sweeps
+so a sweep costs O(successors) although all states are possible. `iterate_spread_values` sweeps
 until max(Th - h) - min(Th - h) is below a precision. The greedy policy of the last sweep then has a
 gain within that precision of the optimal one. With a share S u of every row spread evenly a sweep
-shrinks the span at least by the factor 1 - S u. α < 1 is needed only where that is slow:
+shrinks the span at least by the factor 1 - S u. α < 1 is needed only if that is slow:
 α = 1 - (1 - least S u) / 10.
 """
 

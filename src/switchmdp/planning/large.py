@@ -1,25 +1,25 @@
 """The optimal gain of an MDP with many states.
 
-**Value iteration** as in `iteration`: a sweep over all actions, then a few over its policy alone.
+**Value iteration** as in `iteration`: a sweep over all actions, then a few over the greedy policy.
 It starts without the aperiodicity transform, which makes mixing chains converge more slowly, and
-turns it on as soon as a round does not shrink the span. The gain is left out of every update, so
+turns it on as soon as a round does not shrink the span. The gain is subtracted in every update, so
 that the bias stays bounded.
 
-**Policy iteration by components.** Where rewards are collected on a cycle, as on a ring, value
-iteration needs as many sweeps as the cycle is long, over and over. But then a policy is quickly
-evaluated: its graph falls into strongly connected components, which are solved one after another,
+**Policy iteration by components.** If rewards are collected on a cycle, as on a ring, value
+iteration needs many times as many sweeps as the cycle has states. But then a policy is evaluated
+quickly. Its graph is split into strongly connected components, which are solved one after another,
 each after those that it leads to. In a component in which all cycles pass through one state v
 (apart from steps that stay where they are), a depth-first search finishes every state after its
 successors other than v. In that order
 
     a_s = ( r_s + Σ_{t≠s,v} p_st a_t ) / Σ_{t≠s} p_st
 
-adds up what happens from s until the chain reaches v or leaves: rewards r, time with r = 1, or the
-probability of leaving with r = Σ p over the states outside. All terms are positive. A closed
-component, which can't be left, has the gain reward / time of v; elsewhere h(v) follows from what is
-outside and the probability of leaving. That takes O(states + transitions of the policy). If several
-components are closed, the best one is kept and all other states are routed to it, as in
-`iteration`.
+is an expected total from s until the chain reaches v or leaves: the rewards; the time, with r = 1;
+or the probability of leaving, with r = Σ p over the states outside. All terms are
+positive. A closed component, which can't be left, has the gain reward / time of v; elsewhere h(v)
+follows from what is outside and the probability of leaving. That takes O(states + transitions of
+the policy). If several components are closed, the best one is kept and all other states are routed
+to it, as in `iteration`.
 
 **Policy iteration with sparse factors** (SciPy's SuperLU), for policies with other components, such
 as long chains, whose factors stay sparse. Unlike state reduction it subtracts, so each solution is

@@ -2,10 +2,10 @@
 
 u_0 = 0,   u_{i+1}(s) = max_a { r̃(s,a) + max_{p in ball(s,a)} Σ p(s') u_i(s') },
 
-until  max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. r̃ are optimistic mean rewards. The
-policy is the greedy one of the last sweep (ties: the lowest action), the gain estimate is the
-midpoint of those two differences. A pair whose ball holds every distribution has the row that is a
-point mass on the best state. `inner_maximum` has the inner maxima.
+until max(u_{i+1} - u_i) - min(u_{i+1} - u_i) < precision. r̃ are optimistic mean rewards. The policy
+is the greedy policy of the last sweep (ties: the lowest action), and the gain estimate is the
+midpoint of those two differences. If the ball of a pair contains every distribution, its row is a
+point mass on the best state. `inner_maximum` computes the inner maxima.
 
 **Why two classes.** `Optimism` is for L1 balls, `Sweeps` for balls of any other shape. One class
 could serve both: with ι = 0 `Sweeps` computes the same numbers as `Optimism`. But then the inner
@@ -13,23 +13,23 @@ maximum is a method of the ball, which loads its arrays again for every pair. Me
 that takes 1.4 times as long: 6.1 instead of 4.3 µs for 5 states and 3 actions, 70 instead of 52 µs
 for 50 states and 5 actions, 1.76 instead of 1.24 ms for 500 states with 10 successors per pair.
 
-**L1 balls** { p : ‖p - p̂‖₁ <= d }. One with d >= 2 holds every distribution, and so does that of a
-pair that was never visited. No aperiodicity transform is needed: all optimistic rows give the best
-state at least min(1, d/2). *Skipping*: with min u = 0 the optimistic Σ p u is at most max u, and at
-most Σ p̂ u + d/2 · max u. An action whose bound is below the best value of its state so far is
-skipped, which does not change the result.
+**L1 balls** { p : ‖p - p̂‖₁ <= d }. A ball with d >= 2 contains every distribution, and so does that
+of a pair that was never visited. No aperiodicity transform is needed, because all optimistic rows
+give the best state at least min(1, d/2). *Skipping*: with min u = 0, the optimistic Σ p u is at
+most max u, and at most Σ p̂ u + d/2 · max u. An action is skipped if this bound is below the best
+value of its state so far, which does not change the result.
 
 **Balls of any shape.** The optimistic rows of a small ball may be periodic, and then the plain
-iteration does not converge. P' = ι I + (1 - ι) P stays in its state with probability ι: every
-policy keeps its stationary distribution and with it its gain, biases grow by 1/(1 - ι), and nothing
-is periodic:
+iteration does not converge. The chain P' = ι I + (1 - ι) P stays in its state with probability ι.
+It is not periodic, every policy has the same stationary distribution and gain as before, and biases
+grow by 1/(1 - ι):
 
     u_{i+1}(s) = (1 - ι) max_a { r̃(s,a)/(1 - ι) + max_{p in ball(s,a)} Σ p(s') u_i(s') } + ι u_i(s)
 
-A ball has the methods `highest(counts, pair, wanted)`, the inner maximum of a pair for the values
-`value` of these sweeps, whose least is 0 and largest `top` (if it can show that the maximum is
-below `wanted`, any number below that will do), and `arrange()`, called after the values have
-changed. A pair whose ball holds every distribution is marked by `free[pair]`.
+A ball has two methods. `highest(counts, pair, wanted)` is the inner maximum of a pair for the array
+`value` of these sweeps, whose minimum is 0 and whose maximum is `top`. If the maximum is below
+`wanted`, any upper bound of it that is below `wanted` may be returned. `arrange()` is called after
+the values have changed. `free[pair]` marks the pairs whose ball contains every distribution.
 """
 
 from __future__ import annotations

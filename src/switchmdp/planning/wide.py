@@ -7,17 +7,17 @@
 A number is the pair (m, e). One operation rounds once, as with doubles (relative error 2⁻⁵³), and
 scaling by 2⁵¹² is exact. Of two positive numbers, the one with the larger (e, m) is larger.
 
-Products of transition probabilities leave the range of doubles as soon as a few of them are tiny.
-A product that underflows to 0 looks like a transition that does not exist.
+The product of a few tiny transition probabilities is outside the range of doubles. If it underflows
+to 0, it looks like a transition that does not exist.
 
-**State reduction** is that of `iteration`, in wide numbers: products of tiny probabilities do not
-vanish, so an entry is 0 exactly where the chain's graph has no path. It has no subtraction, so its
-results have a small relative error.
+**State reduction** is that of `iteration`, in wide numbers. Products of tiny probabilities do not
+vanish, so an entry is 0 exactly where the graph of the chain has no path. There is no subtraction,
+so the results have a small relative error.
 
-**Differences.** A value function h solves  Σ_j p_sj (h_s - h_j) = c_s.  Where all states of a block
+**Differences.** A value function h solves  Σ_j p_sj (h_s - h_j) = c_s.  If all states of a block
 wait for the same rare event, h is 10²⁰⁰ on all of them and differs by 1 from one to the next. These
 differences decide which action is better, and they are lost if h is stored. So every state n gets a
-parent ref(n), the state before it that it goes to most often, and only
+parent ref(n), the state before it to which it moves most often, and only
 
     d_n = h_n - h_ref(n) = ( c_n + Σ_{j<n} P_nj (h_j - h_ref(n)) ) / o_n
 
@@ -34,10 +34,11 @@ for the best of them,
 
     ((1-ε)/(1+ε))^n  <=  h'/h, ρ'/ρ  <=  ((1+ε)/(1-ε))^n.
 
-For given h, the sum  Σ q'_sj (h_j - h_s)  can be made any number within  ε Σ q_sj |h_j - h_s|  of
-the sum with q. So an inequality that holds up to this much for q holds for some q', at the price of
-that factor, which is below 1 + 2.5 n ε for n ε <= 1/16. Rounding errors of the sum are of the form
-k 2⁻⁵³ Σ p |h_j - h_s|: such a `slack` ε pays for them however large h is.
+For given h, the sum Σ q'_sj (h_j - h_s) can be any number within ε Σ q_sj |h_j - h_s| of the sum
+with q. So an inequality that holds up to this error for q holds exactly for some q', and the
+results for q and q' differ by the factor above, which is below 1 + 2.5 n ε for n ε <= 1/16.
+Rounding errors of the sum are of the form k 2⁻⁵³ Σ p |h_j - h_s|, so a suitable `slack` ε covers
+them however large h is.
 """
 
 from __future__ import annotations

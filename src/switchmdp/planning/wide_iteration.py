@@ -1,4 +1,4 @@
-"""Policy iteration in wide numbers, where `iteration` and `hitting_times` can't certify doubles.
+"""Policy iteration in wide numbers, for MDPs where doubles are not precise enough.
 
 These are the same policy iterations, evaluated and certified as `wide` describes: nothing overflows
 or underflows, and rounding causes a relative error of the order of n · 2⁻⁵³ in the gain or the
@@ -10,17 +10,17 @@ v = 1 for its own actions, and an action with a larger v is quicker. With slack 
     A = max_{s,a} v - ε z,     B = min_s max_a v + ε z   imply   h/A <= h'* <= h/B
 
 in an MDP with rates q' as in `wide`: h/A is below 1 + Σ q' h/A for all actions, and h/B is
-above 1 + Σ q' h/B for those where the maximum is attained, which shows too that they reach the
+above 1 + Σ q' h/B for those where the maximum is attained, which also shows that they reach the
 goal. In the same way
 
     min_s max_a r - v + ε z  <=  ρ'*  <=  max_{s,a} r - v - ε z.
 
 **The likeliest tree** of a chain takes one transition of each state, such that all lead to the root
 without a cycle and the product of their probabilities is largest (Chu and Liu 1965, Edmonds 1967).
-Where a chain moves on very different time scales, this tree dominates the hitting times: for each
-group of states that the chain hardly leaves, it contains the transition by which it leaves first.
-Each state takes its likeliest transition. Where that closes a cycle, the cycle becomes one node,
-whose transitions are weighed by how much less likely they are than those they replace.
+If a chain moves on very different time scales, this tree dominates the hitting times: for each
+group of states that the chain rarely leaves, it contains the transition by which it leaves first.
+Each state takes its likeliest transition. If that closes a cycle, the cycle becomes one node. The
+weight of its transitions is how much less likely they are than those they replace.
 """
 
 from __future__ import annotations

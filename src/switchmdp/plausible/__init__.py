@@ -1,7 +1,15 @@
-"""Sets of plausible MDPs and posteriors: from counts to a policy.
+"""Confidence sets and posteriors: from counts to a policy.
 
-Each has `allocate` (room for the pairs of an agent), `plan` (a policy from counts), `gain` and
-`sweeps` (of the last plan).
+A *plausible set* contains the MDPs that are consistent with the counts, up to confidence radii. Its
+plan is optimistic: the best policy in the best of these MDPs. A *posterior* draws one MDP, and its
+plan is the optimal policy of that MDP. `agents.components.PlausibleSet` is their interface.
+
+- `l1`: L1 balls around the empirical rows (UCRL2 and its variants)
+- `intervals`: an interval for each transition probability (UCRL2B, UCRL3)
+- `kl_ball`: Kullback-Leibler balls (KL-UCRL)
+- `posterior`, `sparse_posterior`: Dirichlet rows and Beta rewards, for few and for many states
+- `row_prior`: the prior of the rows, learned from the counts
+- `optimistic`: what `intervals` and `kl_ball` have in common
 """
 
 from switchmdp.plausible.intervals import Bernstein, BernsteinLaplace

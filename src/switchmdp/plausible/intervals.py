@@ -1,71 +1,73 @@
-"""Sets of rows given by an interval for each entry: UCRL2B's and UCRL3's.
+"""Confidence sets with an interval for each transition probability: those of UCRL2B and UCRL3.
 
-`Bernstein`: an empirical Bernstein bound for each entry of p̂ and for r̂, with n visits
+**UCRL2B** (`Bernstein`). Empirical Bernstein bounds for each entry of p̂ and for r̂. With n visits,
 
     |p̃(s') - p̂(s')| <= sqrt( 2 p̂(s') (1 - p̂(s')) b / n ) + 3 b / n,
     |r̃ - r̂| <= sqrt( 2 V̂ b / n ) + 3 b / n,                     b = log( 3 S A (S+1) n (n+1) / δ ),
 
-where V̂ is the empirical variance of the rewards (`memory.variance`; a memory that does not store it
-returns r̂(1 - r̂), which is no less). The variance of an entry is p̂(1 - p̂).
+where V̂ is the empirical variance of the rewards (`memory.variance`). A memory that does not store
+V̂ returns r̂ (1 - r̂), which is at least as large. The variance of an entry is p̂ (1 - p̂).
 
-Audibert, Munos and Szepesvári (2009) have it for one mean, of numbers in [0, 1] whose empirical
-variance is V: it is off by at most sqrt(2 V log(3/δ')/n) + 3 log(3/δ')/n with probability 1 - δ'.
-Here δ' = δ / (S A (S+1) n (n+1)): pairs times entries and the reward, and Σ 1/(n(n+1)) = 1 over n.
+Proof. Let x_1, …, x_n in [0, 1] be independent with the same mean, and let V be their empirical
+variance. With probability 1 - δ', their average differs from the mean by at most
+sqrt(2 V log(3/δ') / n) + 3 log(3/δ') / n (Audibert, Munos and Szepesvári 2009). Here
+δ' = δ / (S A (S+1) n (n+1)): there are S A pairs, each with S entries and one reward, and the sum
+of 1 / (n (n+1)) over n is 1.
 
-Fruit, Pirotta and Lazaric (2020) print 2 sqrt(V x / n) + 6 x / n with x = log(6 S A n / δ). The
-form is theirs, but this set is smaller: 2x >= b, as 36 S² A² n² >= 3 S A (S+1) n (n+1).
+Fruit, Pirotta and Lazaric (2020) print 2 sqrt(V x / n) + 6 x / n with x = log(6 S A n / δ). This
+set has the same form and is smaller: 2x >= b, because 36 S² A² n² >= 3 S A (S+1) n (n+1).
 
-`BernsteinLaplace`: UCRL3's confidence set (Bourel, Maillard and Talebi 2020, Section 3.1), on a
-support kept small.
-
-With n visits, δ₀ = δ / (3 + 3S), d = δ₀ / (S A) and η = 1.12 let
+**UCRL3** (`BernsteinLaplace`). The confidence set of Bourel, Maillard and Talebi (2020, Section
+3.1), on a reduced support. With n visits, δ₀ = δ / (3 + 3S), d = δ₀ / (S A) and η = 1.12, let
 
     ℓ = η log( log(n) log(ηn) / (log²(η) d) ),          β² = 2 (1 + 1/n) log( sqrt(n+1) / d ) / n.
 
-An entry q of a row is plausible if it meets *both* of
+An entry q of a row is plausible if it satisfies *both*
 
-    |p̂ - q| <= sqrt( 2 q (1-q) ℓ / n ) + ℓ / (3n)                        (Bernstein, peeled)
+    |p̂ - q| <= sqrt( 2 q (1-q) ℓ / n ) + ℓ / (3n)                        (Bernstein, peeling)
     -β sqrt(g(q)) <= p̂ - q <= β sqrt(g'(q))                              (Laplace, Corollary 1)
 
-where g(q) = (1/2 - q) / log(1/q - 1), and g'(q) = g(q) if q < 1/2, q(1-q) otherwise (Lemma 6). A
-mean reward may be at most this far from r̂, with the empirical variance V̂ of the rewards:
+where g(q) = (1/2 - q) / log(1/q - 1), and g'(q) = g(q) if q < 1/2, q (1-q) otherwise (Lemma 6). The
+mean reward may differ from r̂ by at most the following, with the empirical variance V̂ of the
+rewards:
 
     max{ β/2,  sqrt( 2 V̂ ℓ / n ) + 7ℓ / (3n) }.
 
-**Lemma 1.** With probability 1 - δ all this holds for all pairs and at all times.
+**Lemma 1.** With probability 1 - δ, all this holds for all pairs and at all times.
 
-*The count of events.* The paper states the lemma without proof. Per pair, each with probability at
-most d: the Bernstein bound has two sides for each of S entries (Lemma 7). One mixture bounds both
-sides of the Laplace bound where q <= 1/2, because there g = g'; for q > 1/2, which at most one
-entry of a row can be, it takes two. And |r̂ - r| <= β/2 is one event (Lemma 5). In all 3S + 2, which
-is within the paper's 3S + 3.
+*Number of events.* The paper states the lemma without proof. Each of the following events has
+probability at most d, for one pair. The Bernstein bound has two sides for each of S entries, which
+makes 2S events (Lemma 7). For the Laplace bound one event per entry covers both sides if q <= 1/2,
+because then g = g'. If q > 1/2 two events are needed, and at most one entry of a row exceeds 1/2:
+S + 1 events. The bound |r̂ - r| <= β/2 is one more event (Lemma 5). The total is 3S + 2, which does
+not exceed the 3S + 3 of the paper.
 
-*How the maximum is read.* As printed. It is never below β/2, so that the variance can only make the
-interval wider: where rewards are noisy. The minimum of the two would use the variance as one would
-expect. But it needs both bounds to hold, 3S + 5 events, and the paper does not prove the second of
-them for all n at once (7/3 is the constant of Maurer and Pontil 2009 for one n). The maximum is
-proved by its first term.
+*The maximum for rewards.* The code uses the maximum, as printed. Since it is at least β/2, the
+variance can only widen the interval. One would expect the minimum of the two terms, which is
+narrower where rewards have little noise. But the minimum needs both bounds to hold, 3S + 5 events,
+and the paper proves the second bound only for a fixed n (7/3 is the constant of Maurer and Pontil
+2009). The maximum is valid because its first term is.
 
-*One visit.* For n = 1, log(n) = 0 and ℓ is not defined: the slices of the peeling start at n = η.
-So only the Laplace bound holds there, and the reward may be 1.
+*One visit.* For n = 1, log(n) = 0 and ℓ is undefined, because the slices of the peeling start at
+n = η. Then only the Laplace bound applies to the row, and the optimistic reward is 1.
 
-*Intervals.* Bounds of both kinds are intervals around p̂, because the right sides are concave in q.
-The ends of the first solve a quadratic equation. Those of the second are found by Newton's method,
-from the ends of the first.
+*Intervals.* For each bound the plausible q form an interval around p̂, because the right sides are
+concave in q. The ends of the Bernstein interval solve a quadratic equation. Those of the Laplace
+interval are found by Newton's method, started at the Bernstein ends.
 
-**Near-optimistic support** (Algorithms 2 and 3, NOSS). Many states that were never seen after a
-pair each get a little mass from their upper bounds. Instead only the m best of them may be given
-any, with the least m for which, where values count from their least,
+**Near-optimistic support** (NOSS, Algorithms 2 and 3). If many states have never been observed
+after a pair, their upper bounds together carry much probability. So only the m best of them may
+receive any, for the smallest m that satisfies, with values shifted so that min u = 0,
 
     F_out(m) <= min( κ, F_in(m) ),    κ = 10 |support of p̂| (max u - min u) / N_max^{2/3}   (Eq. 3)
 
-F_in is the best value on the seen states and those m, F_out the best on the others alone, N_max the
-visits of the pair visited most. (Algorithm 3 prints N_max^{3/2}; the text and the proof have 2/3.
-Algorithm 2 goes on while F_out >= min(κ, F_in), which never ends where both are 0.) The row that is
-best without the limit splits into two parts, one worth at most F_in and one at most F_out: so at
-most κ is lost (Lemma 2). Within one plan m never falls, and starts at 1. Then for each m the rows
-form one fixed set, all of which may give mass to the best state; m changes finitely often, and the
-sweeps converge.
+F_in is the best value over the observed states and those m, F_out the best over the others, and
+N_max is the largest number of visits to a pair. (Algorithm 3 prints N_max^{3/2}, but text and proof
+have 2/3. Algorithm 2 continues while F_out >= min(κ, F_in), which does not terminate if both are
+0.) The best row without the limit is the sum of two parts with values of at most F_in and F_out, so
+the restriction costs at most κ (Lemma 2). Within one plan m starts at 1 and never decreases. For a
+fixed m the rows form a fixed set, in which each row can give probability to the best state. Since m
+changes finitely often, value iteration converges.
 """
 
 from __future__ import annotations
@@ -84,8 +86,19 @@ from switchmdp.plausible.optimistic import Optimistic
 
 @compiled
 class Intervals(Optimistic):
-    """Base: a subclass has `terms`, numbers from n and δ alone, with which `upper`, `lower` and
-    `upper_reward` compute their bounds.
+    """Base of the sets with an interval for each entry of a row.
+
+    A subclass computes `terms` from n and δ, and from these the bounds `upper`, `lower` and
+    `upper_reward`.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     """
 
     ranking: Ranking
@@ -164,7 +177,27 @@ class Intervals(Optimistic):
 
 @compiled
 class Bernstein(Intervals):
-    """Empirical Bernstein intervals (UCRL2B)."""
+    """Empirical Bernstein intervals, the set of UCRL2B.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
+    inequality. arXiv:2007.05456.
+
+    Examples
+    --------
+    >>> Bernstein(0.05).delta
+    0.05
+    """
 
     def terms(self, n: float, delta: float) -> tuple[float, float]:
         """(2 b / n, 3 b / n)."""
@@ -260,7 +293,27 @@ def interval_end(p: float, outside: float, scale: float) -> float:
 
 @compiled
 class BernsteinLaplace(Intervals):
-    """The confidence set and the support of UCRL3."""
+    """The set of UCRL3: Bernstein and Laplace intervals on the near-optimistic support.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    Examples
+    --------
+    >>> BernsteinLaplace(0.05).delta
+    0.05
+    """
 
     extra: Annotated[NDArray[np.int64], Shape("pairs"), Scratch(1)]  # unseen states allowed
     loss: Annotated[float, Scratch(LOSS)]

@@ -1,4 +1,4 @@
-"""KL-UCRL's set: rows within a Kullback-Leibler ball (Filippi, Cappé, Garivier 2010).
+"""The confidence set of KL-UCRL: Kullback-Leibler balls (Filippi, Cappé, Garivier 2010).
 
 With N visits to a pair, at step t,
 
@@ -6,12 +6,12 @@ With N visits to a pair, at step t,
                              B = log( 2 e S² A log t / δ ),
     |r̃ - r̂| <= sqrt( log( 4 S A log t / δ ) / (1.99 N) ).
 
-At t = 1, where log t is 0 and nothing was visited, log 2 is taken.
+At t = 1, where log t = 0 and no pair was visited, log 2 replaces log t.
 
-**How sure we are.** The formulas are those of the authors' public code, which has the running t
-where the paper (as we remember it) has the horizon T. For a fixed T the paper proves that all rows
-are inside with probability 1 - δ. With t nothing is proved here: the bounds are smaller than with
-T, as they would be for one who stopped at t, and hold at each t by itself but not for all at once.
+**What is proved.** The formulas are those of the authors' public code. It uses the current step t
+where the paper, to our knowledge, uses the horizon T. For a fixed T the paper proves that all rows
+are in the set with probability 1 - δ. With t nothing is proved: the set is smaller, as if the run
+ended at step t, and the bound holds for each t but not for all t at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,27 @@ SLACK = 1e-9
 
 @compiled
 class KLBall(Optimistic):
-    """The Kullback-Leibler balls of KL-UCRL."""
+    """The Kullback-Leibler balls of KL-UCRL.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
+    Examples
+    --------
+    >>> KLBall(0.05).delta
+    0.05
+    """
 
     budget: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]  # ε for each pair
     masses: Annotated[NDArray[np.float64], Shape("states"), Scratch()]

@@ -1,6 +1,6 @@
-"""L1 balls of plausible MDPs, and the best policy of the best of them.
+"""Confidence sets that are L1 balls, and optimistic plans in them.
 
-All have the same form, with N⁺ = max(1, N), and differ in the numbers:
+All have the same form, with N⁺ = max(1, N):
 
     |r̃ - r̂|  <= w_r + sqrt( c_r(t) / N⁺ ),  r̃ <= 1,        ‖p̃ - p̂‖₁ <= w_p + sqrt( c_p(t) / N⁺ )
 
@@ -9,25 +9,26 @@ All have the same form, with N⁺ = max(1, N), and differ in the numbers:
     |r̃ - r̂|  <= sqrt( 7 log(2 S A t_k / δ) / (2 N⁺) )                 (Eq. 1)
     ‖p̃ - p̂‖₁ <= sqrt( 14 S log(2 A t_k / δ) / N⁺ )                    (Eq. 2)
 
-`width` multiplies every radius (c_r and c_p by its square). The proofs need width 1. They use wide
-sets: a smaller width usually has less regret, without a guarantee.
+`width` multiplies every radius (c_r and c_p by its square). The proofs need width 1. A smaller
+width usually has less regret, without a guarantee.
 
-**Widened balls** allow for changes during the time of the data. Drift may leave a plausible set
-without any MDP of a small diameter, though all true ones have one; a widened set has one again
-(Cheung et al. call it the perils of drift and the blessing of more optimism). Where nothing drifts,
-a widening costs regret.
+**Widened balls** allow for changes within the data. Under drift, a plausible set may contain only
+MDPs with a large diameter although all true MDPs have a small one; a widened set contains one with
+a small diameter again (Cheung et al. call this the perils of drift and the blessing of more
+optimism). Without drift, the widening costs regret.
 
 `Widened`, for a horizon T, a widening η and L = log(S A T / δ):
 
     |r̃ - r̂|  <= sqrt( c L / N⁺ ),        ‖p̃ - p̂‖₁ <= sqrt( c S L / N⁺ ) + η
 
 - SWUCRL2-CW (Cheung, Simchi-Levi, Zhu 2020) prints 2 sqrt(2 L / N⁺) and 2 sqrt(2 S L / N⁺) + η:
-  c = 8, with η given.
+  c = 8, and η is a parameter.
 - The base of MASTER-UCRL (Wei, Luo 2021) prints conf = 8 sqrt(L / N⁺) and √S conf + η: c = 64.
   `SpanBall` takes η = 1/T, 2/T, 4/T, … in each plan, until the span of the bias is at most 2D.
 
-`Varied`, of variation-aware UCRL (Ortner, Gajane, Auer 2019), with confidence δ' = δ/(2τ²) in a
-phase that starts at step τ, t counted within the phase, and V_r, V_p the variation in it:
+`Varied`, of variation-aware UCRL (Ortner, Gajane, Auer 2019), has confidence δ' = δ/(2τ²) in a
+phase that starts at step τ. It counts t within the phase; V_r and V_p are the variations in the
+phase:
 
     |r̃ - r̂|  <= V_r + sqrt( 8 log(8 S A t³ / δ') / N⁺ )
     ‖p̃ - p̂‖₁ <= V_p + sqrt( 8 S log(8 S A t³ / δ') / N⁺ )
@@ -64,7 +65,15 @@ from switchmdp.validation import (
 
 @compiled
 class L1Set:
-    """Base of the L1 balls: a subclass has `reward_scale` and `transition_scale`, c_r and c_p."""
+    """Base of the L1 balls: a subclass has `reward_scale` and `transition_scale`, c_r and c_p.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    """
 
     delta: Probability
     width: Annotated[float, Range(above=0.0, below=math.inf)]
@@ -196,7 +205,25 @@ class L1Set:
 
 @compiled
 class L1Ball(L1Set):
-    """The L1 confidence set of UCRL2 and SW-UCRL at confidence δ."""
+    """The L1 confidence set of UCRL2 and SW-UCRL.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
+    Journal of Machine Learning Research 11.
+
+    Examples
+    --------
+    >>> L1Ball(0.1).delta
+    0.1
+    """
 
     def reward_scale(self, t: int) -> float:
         """Eq. 1."""
@@ -215,7 +242,31 @@ LONGEST = 2**53
 
 @compiled
 class Widened(L1Set):
-    """Balls of radii √(c L/N⁺) and √(c S L/N⁺) + η, with c = `scale` and η = `widening`."""
+    """L1 balls with radii √(c L/N⁺) and √(c S L/N⁺) + η, where c = `scale` and η = `widening`.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    horizon
+        T, the number of steps of the run.
+    widening
+        η, by which the transition radii are wider.
+    scale
+        c, the factor in the radii: 8 in SWUCRL2-CW, 64 in MASTER-UCRL.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
+    decision processes: the blessing of (more) optimism. ICML.
+
+    Examples
+    --------
+    >>> Widened(0.1, horizon=1000, widening=0.5).widening
+    0.5
+    """
 
     horizon: Annotated[int, Range(1, LONGEST)]
     widening: Annotated[float, Range(0.0, below=math.inf)]
@@ -251,7 +302,29 @@ class Widened(L1Set):
 
 @compiled
 class SpanBall(Widened):
-    """In each plan η = 1/T, 2/T, 4/T, … until the span of the bias is at most `span` (2D)."""
+    """Widened balls with η = 1/T, 2/T, 4/T, … in each plan, until the span of the bias is small.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    horizon
+        T, the number of steps of the run.
+    span
+        The largest span of the bias that a plan may have, 2D.
+    scale
+        c, the factor in the radii.
+
+    References
+    ----------
+    C.-Y. Wei and H. Luo (2021). Non-stationary reinforcement learning without prior knowledge: an
+    optimal black-box approach. COLT.
+
+    Examples
+    --------
+    >>> SpanBall(0.1, horizon=1000, span=2.0).widening
+    0.001
+    """
 
     span: Annotated[float, Range(above=0.0, below=math.inf)]
     widening: Annotated[float, Range(above=0.0, high=4.0)]
@@ -286,7 +359,29 @@ class SpanBall(Widened):
 
 @compiled
 class Varied(L1Set):
-    """The L1 set of variation-aware UCRL; the agent says at which step a phase starts."""
+    """The L1 balls of variation-aware UCRL; `start_phase` sets the step at which a phase starts.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    reward_variation
+        V_r, the variation of the mean rewards within a phase.
+    transition_variation
+        V_p, the variation of the rows within a phase.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    References
+    ----------
+    R. Ortner, P. Gajane and P. Auer (2019). Variational regret bounds for reinforcement learning.
+    UAI.
+
+    Examples
+    --------
+    >>> Varied(0.1, reward_variation=0.2).reward_variation
+    0.2
+    """
 
     reward_variation: Annotated[float, Range(0.0, below=math.inf)]
     transition_variation: Annotated[float, Range(0.0, below=math.inf)]

@@ -1,13 +1,14 @@
-"""Base of the sets that are tighter than an L1 ball: from bounds to the optimistic policy.
+"""The parts that `intervals` and `kl_ball` have in common: from confidence bounds to a policy.
 
-A set computes the largest plausible reward and the bounds of the transition row of each pair
-(`measure`), and the best row within them for given values (`highest`). `planning.optimism` does the
-rest. Each set works with every memory and every restart rule.
+A subclass computes the largest plausible reward of each pair and the bounds of its transition row
+(`measure`), and the row with the largest value within the bounds (`highest`).
+`planning.optimism.Sweeps` does the value iteration. Each set works with every memory and every
+restart rule.
 
-**Windows.** The bounds hold for all numbers of visits at once, for data that start where the agent
-did (or at a restart). A window may start anywhere. With `windowed=True` δ is shared among all its
-possible starts: a window that starts at step τ gets δ/(τ(τ+1)), which sums to at most δ. Use it if
-the memory is a Window.
+**Windows.** The bounds hold for all numbers of visits at once, if the data start with the agent or
+at a restart. A window may start at any step. With `windowed=True`, δ is shared among all possible
+starts: a window that starts at step τ gets δ / (τ (τ+1)), and these sum to at most δ. Use it if the
+memory is a `Window`.
 
 **Width.** `width` multiplies the radii (the logarithms in them by its square). The proofs need
 width 1. A smaller width usually has less regret, without a guarantee.
@@ -38,7 +39,22 @@ from switchmdp.validation import check_positive, check_probability
 
 @compiled
 class Optimistic:
-    """Base of the tighter sets; a subclass has `measure`, `arrange` and `highest`."""
+    """Base of the sets tighter than an L1 ball; a subclass has `measure`, `arrange` and `highest`.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+    """
 
     delta: Probability
     width: Annotated[float, Range(above=0.0, below=math.inf)]

@@ -4,26 +4,26 @@
 
 with N visits, P counted successors and rewards that sum to R, one draw for each episode (Osband,
 Russo and Van Roy 2013; for average reward Ouyang, Gagrani, Nayyar and Jain 2017). The concentration
-α is learned from the counts of all pairs (`row_prior`), unless it is given. A reward r in (0, 1)
+α is a parameter, or is learned from the counts of all pairs (`row_prior`). A reward r in (0, 1)
 counts as r successes and 1-r failures. Policy iteration solves the drawn MDP, starting at the last
 policy.
 
-Agents may draw from a *sharper* posterior: with sharpness κ, all counts are multiplied by κ before
-the draw, so that variances are about κ times smaller. In a bandit with horizon T that reduces the
-regret of trying worse actions by the factor 1/κ, and increases the probability that the best action
-is given up from about 1/T to T^(-1/κ). It suits agents that explore by other means as well.
+**Sharpness.** With sharpness κ, all counts are multiplied by κ before the draw, so that variances
+are about κ times smaller. In a bandit with horizon T this reduces the regret of trying worse
+actions by the factor 1/κ, and increases the probability of giving up the best action from about 1/T
+to T^(-1/κ). It suits agents that explore by other means as well.
 
-The memory may know that rewards vary less than rewards of 0 and 1 with the same mean
+**Noise.** The memory may know that rewards vary less than rewards of 0 and 1 with the same mean
 (`reward_noise`, the ratio of variances). Rewards then count 1/ratio times as much.
 
-With a small α a drawn probability may be so small that it underflows. It is then raised to
-`LEAST`, so that every drawn MDP is communicating, as policy iteration requires.
+**Underflow.** With a small α a drawn probability may underflow. It is then raised to `LEAST`, so
+that every drawn MDP is communicating, as policy iteration requires.
 
-In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al. 2017). With a window
-or after restarts by a detector it is a heuristic: no guarantee is known in this setting.
+**Guarantee.** In a stationary communicating MDP the Bayesian regret is bounded (Ouyang et al.
+2017). With a window, or after restarts by a detector, no guarantee is known: a heuristic.
 
-Rows over all states cost O(S²A) per draw, and policy iteration O(S³). For many states agents
-therefore take `SparsePosterior`, which costs O(observed transitions).
+**Cost.** Rows over all states cost O(S²A) per draw, and policy iteration O(S³). For many states
+agents therefore use `SparsePosterior`, which costs O(observed transitions).
 """
 
 from __future__ import annotations
@@ -62,7 +62,22 @@ LOWEST, HIGHEST = float(GRID[0]), 1e6  # concentrations
 
 @compiled
 class Draws:
-    """Base of the posteriors: the random stream, and the mean rewards that were drawn."""
+    """Base of the posteriors: the random stream, and the mean rewards that were drawn.
+
+    Parameters
+    ----------
+    seed
+        The seed of the draws.
+    concentration
+        α; by default it is learned from the counts.
+    sharpness
+        κ, the factor of all counts, from 1 to 1000.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+    """
 
     added_fields: ClassVar[dict[str, Any]] = {
         "learns": True, "concentration": 1.0, "learned_at": 0, "sharpness": 1.0,
@@ -169,8 +184,24 @@ def draw_full_rows(
 
 @compiled
 class Posterior(Draws):
-    """Draws from Dirichlet rows and Beta rewards, both uniform at first.
+    """A posterior with Dirichlet rows over all states and Beta rewards.
 
+    Parameters
+    ----------
+    seed
+        The seed of the draws.
+    concentration
+        α; by default it is learned from the counts.
+    sharpness
+        κ, the factor of all counts, from 1 to 1000.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter is out of range, or the problem has too many states.
+
+    Examples
+    --------
     >>> Posterior(seed=1, concentration=0.5).concentration
     0.5
     """

@@ -1,21 +1,22 @@
 """The prior of transition rows, learned from the counts of all pairs (empirical Bayes).
 
-All rows are assumed to be drawn from a symmetric law, Dirichlet(α, …, α) over S states. A large
-concentration α stands for rows that are nearly uniform, α = 1 for any distribution, and a small α
-for few successors. Given the counts P of all pairs, the probability of what was observed is
+All rows are assumed to come from one symmetric law, Dirichlet(α, …, α) over S states. A large
+concentration α means rows that are nearly uniform, α = 1 any distribution, and a small α few
+successors. Given the counts P of all pairs, the probability of the observations is
 
-    L(α) = Π over pairs of  Γ(Sα) / Γ(Sα + N) · Π_j Γ(α + P_j) / Γ(α),
+    L(α) = Π over pairs of  Γ(Sα) / Γ(Sα + N) · Π_j Γ(α + P_j) / Γ(α).
 
-and α is chosen from the grid …, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30 by climbing from α = 1 while
-log L(α) - k²/2 grows, k grid points away from 1. So without data α is 1, and a few visits that say
-little do not move it. The grid ends at S α = 0.1: there, one visit outweighs the prior ten times.
+α is chosen from the grid …, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30: hill climbing from α = 1, as long
+as log L(α) - k²/2 grows, with k the distance from 1 in grid points. So α is 1 without data, and a
+few uninformative visits do not change it. The grid ends at S α = 0.1, where one visit outweighs the
+prior ten times.
 
-α is a function of the counts alone. It is computed again when the time since the last restart has
-grown by half or has fallen, which takes O(observed transitions) for each α that is tried.
+α is a function of the counts only. It is computed again when the time since the last restart has
+grown by half or has fallen, which takes O(observed transitions) for each α on the way.
 
-The prior of mean rewards is not learned: where almost all rewards are 0, it would say that pairs
-which were never visited earn nothing either, and the agent would stop looking for those that do.
-Their noise is learned (`memory.Apart`).
+The prior of mean rewards is not learned. Where almost all rewards are 0, a learned prior would
+imply that unvisited pairs earn nothing either, and the agent would stop looking for better ones.
+The noise of rewards is learned (`memory.Apart`).
 """
 
 from __future__ import annotations

@@ -1,34 +1,33 @@
-"""Posterior sampling for many states: rows are drawn over the observed successors and "elsewhere".
+"""Posterior sampling for many states: rows over observed successors, and one share for all others.
 
 `Posterior` draws p ~ Dirichlet(α + P_1, …, α + P_S), one gamma number for each of S states. If m of
 them were observed, then by the aggregation property of the Dirichlet law
 
-    (p_1, …, p_m, Σ of all others)  ~  Dirichlet(α + P_1, …, α + P_m, α (S - m)):
+    (p_1, …, p_m, Σ of all others)  ~  Dirichlet(α + P_1, …, α + P_m, α (S - m)),
 
-m + 1 gamma numbers. `SparsePosterior` draws these, and splits the last share *evenly* among the
-S - m states that were never observed to follow.
+which needs m + 1 gamma numbers. `SparsePosterior` draws these, and splits the last share *evenly*
+among the S - m successors that were never observed.
 
-**What that changes.** Rewards, the probability of each observed successor and the mass of all
-others together have exactly the law of the full draw, and so has the mean of every row. Only the
-split of the last share is replaced by its mean: given its total q, the full draw splits it by a
-Dirichlet(α, …, α), which adds to a row's value Σ p h the variance
+**Difference to the full draw.** Rewards, the probability of each observed successor and the total
+probability of all others have exactly the law of the full draw, and so has the mean of every row.
+Only the split of the last share is replaced by its mean. Given the share q, the full draw splits it
+by a Dirichlet(α, …, α), which adds to the value Σ p h of a row the variance
 
     q² Var(h) / (α (S - m) + 1),        Var(h) of the bias over the S - m states.
 
-This variance is missing. For α = 1, S = 50 and nothing known (q = 1) the full draw adds a seventh
-of the standard deviation of h, for S = 10,000 a hundredth. If α is small, it adds more where
-nothing is known; but a visit or two then make q small.
+This variance is missing. For α = 1, S = 50 and no data (q = 1) the full draw adds a seventh of the
+standard deviation of h, for S = 10,000 a hundredth. If α is small it adds more without data, but
+then q is small after one or two visits.
 
-**Prior.** The concentration α is learned from the counts, as in `Posterior`. With n visits about
-α (S - m) / (α S + n) of a row is still elsewhere: with few successors per pair α S becomes about as
-small as their number, and a few visits to a pair outweigh the prior whatever S is.
+**Prior.** The concentration α is learned from the counts, as in `Posterior`. With n visits the
+share of all other states is about α (S - m) / (α S + n). If pairs have few successors, α S becomes
+about as small as their number, and a few visits to a pair outweigh the prior for any S.
 
-Planning costs O(pairs + observed transitions) per sweep (`planning.iteration`) and starts at the
-values of the last plan, which the next draw changes less and less. It stops at a gain within
+**Cost.** Planning costs O(pairs + observed transitions) per sweep (`planning.iteration`). It starts
+at the values of the last plan, which the next draw changes less and less. It stops at a gain within
 0.1 / √t of the best, which costs at most about Σ_t 0.1 / √t = 0.2 √T over T steps.
 
-Agents take it for more than `FULL_UP_TO` states (`posterior_for`): up to there the full draw is as
-fast.
+`posterior_for` selects it for more than `FULL_UP_TO` states. Up to there the full draw is as fast.
 """
 
 from __future__ import annotations
@@ -52,6 +51,22 @@ PRECISION = 0.1  # divided by √t
 def posterior_for(n_states: Any, seed: int, sharpness: float = 1.0) -> Posterior | SparsePosterior:
     """The posterior for a problem with this many states.
 
+    Parameters
+    ----------
+    n_states
+        The number of states.
+    seed
+        The seed of the draws.
+    sharpness
+        κ, the factor of all counts, from 1 to 1000.
+
+    Returns
+    -------
+    Posterior or SparsePosterior
+        The full posterior for up to 32 states, the sparse one for more.
+
+    Examples
+    --------
     >>> type(posterior_for(5, 0)).__name__, type(posterior_for(500, 0)).__name__
     ('Posterior', 'SparsePosterior')
     """
@@ -101,8 +116,26 @@ def draw_sparse_rows(
 
 @compiled
 class SparsePosterior(Draws):
-    """Draws over observed successors and one share for all others, uniform at first.
+    """A posterior for many states: Dirichlet rows over observed successors, and Beta rewards.
 
+    The successors that were never observed share one probability evenly.
+
+    Parameters
+    ----------
+    seed
+        The seed of the draws.
+    concentration
+        α; by default it is learned from the counts.
+    sharpness
+        κ, the factor of all counts, from 1 to 1000.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> posterior = SparsePosterior(seed=1)
     >>> posterior.allocate(Pairs.of(1000, 2))
     >>> posterior.elsewhere.size, posterior.successors.size

@@ -160,5 +160,10 @@ def is_problem_factory(value: Any) -> bool:
     -------
     bool
         Whether `problem_factory` marked it.
+
+    Examples
+    --------
+    >>> is_problem_factory(problem_factory(lambda: random_mdp(2, 2))), is_problem_factory(print)
+    (True, False)
     """
     return callable(value) and getattr(value, "makes_problems", None) is True

@@ -181,17 +181,32 @@ def swept_parameters(results: Results) -> tuple[str, ...]:
 
 
 def regret_by_parameter(results: Results, parameter: str) -> dict[str, dict[str, Band]]:
-    """Return mean final regret against a swept parameter: panel -> curve -> `Band`.
-
-    Args:
-        results: the results of an experiment with a sweep.
-        parameter: one of `swept_parameters(results)`.
+    """Mean final regret against a swept parameter.
 
     There is one panel per setting, where settings that differ only in the parameter share a panel,
     and one curve per agent and per value of the other swept parameters. The value of a formula is
     that on the first problem. If agent and problem both swept a parameter of this name, the agent's
     is used.
 
+    Parameters
+    ----------
+    results
+        The results of an experiment with a sweep.
+    parameter
+        The name of a parameter that was swept over numbers.
+
+    Returns
+    -------
+    dict[str, dict[str, Band]]
+        The curves, by panel and name.
+
+    Raises
+    ------
+    InvalidParameter
+        If no parameter of this name was swept over numbers.
+
+    Examples
+    --------
     >>> from dataclasses import replace
     >>> setting = as_setting([10], {"a [w=8]": [[3]], "a [w=4]": [[5]]})
     >>> agents = {

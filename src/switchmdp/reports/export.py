@@ -44,16 +44,31 @@ def export_tables(
     folder: str | os.PathLike[str],
     formats: Sequence[str] = ("csv", "parquet"),
 ) -> list[Path]:
-    """Write every table in the given formats; each file is written atomically.
+    """Write every table in the given formats. Each file is replaced atomically.
 
-    Args:
-        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
-        folder: where to write; it is created if it does not exist.
-        formats: any of "csv" and "parquet" (extra `parquet`).
+    Parameters
+    ----------
+    results
+        What `experiments.load_results` returns, or `sm.compare(...).results`.
+    folder
+        Where to write; it is created if it does not exist.
+    formats
+        Any of "csv" and "parquet" (extra `parquet`).
 
-    Returns:
+    Returns
+    -------
+    list[Path]
         The paths of the written files.
 
+    Raises
+    ------
+    InvalidParameter
+        If a format is unknown.
+    MissingExtra
+        If Parquet is requested and not installed.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = export_tables(Results("Nothing yet", 0.1, {}), folder, ["csv"])

@@ -109,7 +109,19 @@ def svg_source(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: title, curves by name, change points, and named marks on the x axis."""
+    """One panel of a figure: curves, change points and marks.
+
+    Parameters
+    ----------
+    title
+        The title above the axes.
+    curves
+        The curves, by name.
+    change_points
+        The steps at which vertical lines are drawn.
+    marks
+        Named values on the x axis.
+    """
 
     title: str
     curves: Mapping[str, Band]
@@ -121,10 +133,20 @@ class Panel:
 def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
     """Draw regret over time: curves with bands, and the change points.
 
-    Args:
-        panels: one pair of axes each; the `times` of a curve are time steps.
-        ylabel: the label of the y axis.
+    Parameters
+    ----------
+    panels
+        One panel for each pair of axes; the `times` of a curve are time steps.
+    ylabel
+        The label of the y axis.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
     >>> line = np.arange(3.0)
     >>> figure = regret_figure([Panel("one", {"a": Band(line, line, line, line)}, [1])])
     >>> figure.axes[0].get_title()
@@ -163,13 +185,26 @@ def parameter_figure(
 ) -> Figure:
     """Draw regret against a parameter.
 
-    Args:
-        panels: one pair of axes each; the `times` of a curve are the parameter's values.
-        xlabel: the name of the parameter.
-        ylabel: the label of the y axis.
-        log: whether the x axis is logarithmic.
-        marks: named vertical lines in every panel; a panel may have its own.
+    Parameters
+    ----------
+    panels
+        One panel for each pair of axes; the `times` of a curve are the values of the parameter.
+    xlabel
+        The name of the parameter.
+    ylabel
+        The label of the y axis.
+    log
+        Whether the x axis is logarithmic.
+    marks
+        Named vertical lines in every panel; a panel may have its own.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
     >>> regret = np.array([3.0, 1.0, 2.0])
     >>> scan = Band(np.array([100, 1000, 10_000]), regret, regret - 0.5, regret + 0.5)
     >>> panels = [Panel("two changes", {"SW-UCRL": scan})]
@@ -201,10 +236,20 @@ def distribution_figure(
 ) -> Figure:
     """Draw quantiles as bars.
 
-    Args:
-        panels: pairs of a title and the 5, 25, 50, 75 and 95 % quantiles of each agent.
-        xlabel: the label of the x axis.
+    Parameters
+    ----------
+    panels
+        Pairs of a title and the 5, 25, 50, 75 and 95 % quantiles of each agent.
+    xlabel
+        The label of the x axis.
 
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
     >>> figure = distribution_figure([("two changes", {"SW-UCRL": [1.0, 2.0, 3.0, 4.0, 5.0]})])
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['SW-UCRL']
@@ -298,8 +343,24 @@ def _cell(value: float) -> str:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as SVG, PDF or PNG, by the suffix of the path, atomically.
+    """Write a figure as SVG, PDF or PNG, by the suffix of the path.
 
+    The file is replaced atomically.
+
+    Parameters
+    ----------
+    figure
+        The figure.
+    path
+        The file, ending in .svg, .pdf or .png.
+
+    Raises
+    ------
+    InvalidParameter
+        If the path has another ending.
+
+    Examples
+    --------
     >>> import tempfile
     >>> figure = distribution_figure([("two changes", {"SW-UCRL": [1.0, 2.0, 3.0, 4.0, 5.0]})])
     >>> with tempfile.TemporaryDirectory() as folder:

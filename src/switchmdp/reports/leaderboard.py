@@ -48,7 +48,17 @@ HEAT_MAP = "leaderboard-heat-map"
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """A suite, the results of its complete rows, and the command that reproduces them, if any."""
+    """The results of a suite.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    standings
+        The results of its complete rows.
+    rerun
+        The command that reproduces them, if there is one.
+    """
 
     suite: Suite
     standings: Sequence[Standing]
@@ -86,7 +96,18 @@ class Leaderboard:
         return self.standings[0].results if self.standings else Results("", math.nan, {})
 
     def shown(self, standing: Standing) -> Setting:
-        """Return a row with only the agents whose curves are drawn."""
+        """The results of a row, with only those agents whose curves are drawn.
+
+        Parameters
+        ----------
+        standing
+            The row.
+
+        Returns
+        -------
+        Setting
+            The setting.
+        """
         setting, ranked = setting_of(standing), self.board[standing.row.name]
         best = [place.name for place in ranked if place.rank is not None][:BEST_SHOWN]
         kept = {*best, *self.suite.ours, yardstick(self.suite, standing)}
@@ -94,14 +115,42 @@ class Leaderboard:
 
 
 def write_leaderboard(leaderboard: Leaderboard, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, the document and all figures (extra `plot`).
+    """Write the page, the document and all figures of a leaderboard (extra `plot`).
 
-    Args:
-        leaderboard: the suite with the results of its complete rows.
-        folder: where to write; it is created if it does not exist.
+    Parameters
+    ----------
+    leaderboard
+        The suite with the results of its complete rows.
+    folder
+        Where to write; it is created if it does not exist.
 
-    Returns:
+    Returns
+    -------
+    list[Path]
         The paths of the written files, the page first.
+
+    Raises
+    ------
+    InvalidParameter
+        If no row is complete.
+    MissingExtra
+        If matplotlib or Jinja2 is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, threading
+    >>> from switchmdp.experiments import leaderboard as suites
+    >>> suite = suites.Suite(
+    ...     "A small suite", (suites.Row("row", "random", horizon=100),),
+    ...     (suites.Contender("Random", "random"),), problems=2,
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = suites.create_folder(suite, f"{folder}/results")
+    ...     _ = suites.run_suite(
+    ...         suite, path, jobs=1, stop=threading.Event(), begin=lambda stage: None)
+    ...     board = Leaderboard(suite, suites.standings(suite, path))
+    ...     [path.name for path in write_leaderboard(board, f"{folder}/report")][:2]
+    ['index.html', 'leaderboard.md']
     """
     target = Path(folder)
     drawn = dict(leaderboard_figures(leaderboard))

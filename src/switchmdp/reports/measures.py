@@ -103,8 +103,24 @@ def with_origin(setting: Setting, rows: Floats) -> tuple[Steps, Floats]:
 
 
 def regret_band(setting: Setting, agent: str, *, pseudo: bool = False) -> Band:
-    """Return the mean regret over time.
+    """The mean regret over time.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+    pseudo
+        Use pseudo-regret.
+
+    Returns
+    -------
+    Band
+        The mean, with its pointwise 95 % band.
+
+    Examples
+    --------
     >>> regret_band(as_setting([10, 20], {"a": [[1, 2], [3, 4]]}), "a").middle.tolist()
     [2.0, 3.0]
     """
@@ -112,8 +128,22 @@ def regret_band(setting: Setting, agent: str, *, pseudo: bool = False) -> Band:
 
 
 def final_regret(setting: Setting, agent: str) -> Interval:
-    """Return the mean regret at the horizon.
+    """The mean regret at the horizon.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+
+    Returns
+    -------
+    Interval
+        The mean, with its 95 % interval.
+
+    Examples
+    --------
     >>> final_regret(as_setting([10, 20], {"a": [[1, 2], [3, 4]]}), "a").middle
     3.0
     """
@@ -156,8 +186,24 @@ def final_iqm(setting: Setting, agent: str) -> Interval:
 def final_quantiles(
     setting: Setting, agent: str, probabilities: Sequence[float] = QUANTILES
 ) -> tuple[float, ...]:
-    """Return quantiles over problems of the regret at the horizon.
+    """Quantiles over problems of the regret at the horizon.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+    probabilities
+        The probabilities of the quantiles.
+
+    Returns
+    -------
+    tuple[float, ...]
+        The quantiles.
+
+    Examples
+    --------
     >>> final_quantiles(as_setting([10], {"a": [[1], [2], [3]]}), "a", (0.5, 0.75))
     (2.0, 2.5)
     """
@@ -182,8 +228,22 @@ def shared_problems(setting: Setting, *agents: str) -> int:
 
 
 def difference(setting: Setting, a: str, b: str) -> Interval:
-    """Return the mean final regret of a minus that of b.
+    """The mean final regret of a minus that of b.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    a, b
+        The names of the agents.
+
+    Returns
+    -------
+    Interval
+        The difference, with its 95 % interval over the problems that both completed.
+
+    Examples
+    --------
     >>> difference(as_setting([10], {"a": [[1], [3]], "b": [[2], [4]]}), "a", "b")
     Interval(middle=-1.0, low=-1.0, high=-1.0)
     """
@@ -197,10 +257,22 @@ def differences(setting: Setting, pairs: Sequence[tuple[str, str]]) -> list[Inte
 
 
 def ratio(setting: Setting, a: str, b: str) -> Interval:
-    """Return the mean final regret of a divided by that of b.
+    """The mean final regret of a divided by that of b.
 
-    The interval is NaN if a resampled mean of b is not positive.
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    a, b
+        The names of the agents.
 
+    Returns
+    -------
+    Interval
+        The ratio, with its 95 % interval; NaN if a resampled mean of b is not positive.
+
+    Examples
+    --------
     >>> ratio(as_setting([10], {"a": [[1], [3]], "b": [[2], [6]]}), "a", "b")
     Interval(middle=0.5, low=0.5, high=0.5)
     """
@@ -213,8 +285,22 @@ def ratios(setting: Setting, pairs: Sequence[tuple[str, str]]) -> list[Interval]
 
 
 def probability_of_improvement(setting: Setting, a: str, b: str) -> Interval:
-    """Return the share of problems on which a's final regret is below b's; a tie counts half.
+    """The share of problems on which the final regret of a is below that of b. A tie counts half.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    a, b
+        The names of the agents.
+
+    Returns
+    -------
+    Interval
+        The share, with its 95 % interval.
+
+    Examples
+    --------
     >>> setting = as_setting([10], {"a": [[1], [3], [5], [7]], "b": [[2], [4], [6], [7]]})
     >>> probability_of_improvement(setting, "a", "b").middle
     0.875
@@ -296,11 +382,27 @@ def segment_boundaries(setting: Setting) -> Floats:
 
 
 def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tuple[Interval, ...]:
-    """Return the mean regret within each segment; segment 0 is the one before the first change.
+    """The mean regret within each segment; segment 0 is the one before the first change.
 
-    Segment j covers the steps from change point c_j to c_{j+1} - 1. Its regret is
-    R(c_{j+1} - 1) - R(c_j - 1).
+    Segment j covers the steps from change point c_j to c_{j+1} - 1. Its regret is R(c_{j+1} - 1) -
+    R(c_j - 1).
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+    pseudo
+        Use pseudo-regret.
+
+    Returns
+    -------
+    tuple[Interval, ...]
+        The mean of each segment, with its 95 % interval.
+
+    Examples
+    --------
     >>> setting = as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
     >>> [mean.middle for mean in segment_regret(setting, "a")]
     [1.0, 4.0]
@@ -314,8 +416,32 @@ def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tup
 
 
 def bumps(setting: Setting, agent: str, span: int) -> dict[int, Interval]:
-    """Return, by number of the change, the mean of `bump_rows`; unmeasured changes are left out.
+    """How much faster regret grows after each change than before it.
 
+    This is the regret in the `span` steps after the change minus that in the `span` steps before. A
+    change with another change, or an end of the run, within `span` steps is left out.
+
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+    span
+        The number of steps.
+
+    Returns
+    -------
+    dict[int, Interval]
+        The mean difference with its 95 % interval, by the number of the change, from 1.
+
+    Raises
+    ------
+    InvalidParameter
+        If `span` is less than 1.
+
+    Examples
+    --------
     >>> bumps(as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11]), "a", span=10)
     {1: Interval(middle=3.0, low=3.0, high=3.0)}
     """
@@ -350,7 +476,16 @@ def bump_rows(setting: Setting, agent: str, span: int) -> Floats:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How fast an agent adapts in a segment, over problems."""
+    """How fast an agent adapts in a segment, over problems.
+
+    Parameters
+    ----------
+    median
+        The median number of steps until the agent has adapted; infinite if it does not adapt on at
+        least half of the problems.
+    never
+        The share of the problems on which the agent does not adapt within the segment.
+    """
 
     median: float  # steps; inf if the agent does not adapt on at least half of the problems
     never: float  # share of the problems on which the agent does not adapt within the segment
@@ -391,8 +526,27 @@ def adaptation_times(setting: Setting, agent: str, epsilon: float) -> Floats:
 
 
 def adaptation_by_segment(setting: Setting, agent: str, epsilon: float) -> tuple[Adaptation, ...]:
-    """Return, per segment, the median adaptation time and how often the agent never adapts.
+    """The median adaptation time in each segment, and how often the agent never adapts.
 
+    The agent has adapted at the first recorded step from which on, until the end of the segment,
+    the mean pseudo-regret of the next 1000 steps stays at most ε.
+
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+    epsilon
+        ε, the tolerance.
+
+    Returns
+    -------
+    tuple[Adaptation, ...]
+        The adaptation in each segment.
+
+    Examples
+    --------
     >>> setting = as_setting([1000, 2000], {"a": [[300, 310], [0, 0], [0, 999]]})
     >>> adaptation_by_segment(setting, "a", epsilon=0.1)
     (Adaptation(median=1000.0, never=0.3333333333333333),)
@@ -412,7 +566,17 @@ def adaptation_by_segment(setting: Setting, agent: str, epsilon: float) -> tuple
 
 @dataclass(frozen=True)
 class Detection:
-    """How well an agent's restarts match the changes of a setting."""
+    """How well an agent's restarts match the changes of a setting.
+
+    Parameters
+    ----------
+    detected
+        The share of the changes that were detected; NaN if there are none.
+    delay
+        The median delay over all changes, where a missed change has an infinite delay.
+    false_alarms
+        The number of false alarms per 100 000 steps.
+    """
 
     detected: Interval  # share of the changes; NaN if there are none
     delay: float  # median over all changes, where a missed change has an infinite delay
@@ -420,8 +584,23 @@ class Detection:
 
 
 def detection(setting: Setting, agent: str) -> Detection | None:
-    """Compare the agent's restarts with the change points; None if no restarts were recorded.
+    """Compare the restarts of an agent with the change points.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+    agent
+        The name of the agent.
+
+    Returns
+    -------
+    Detection | None
+        How many changes were detected, how late, and the false alarms; None if no restarts were
+        recorded.
+
+    Examples
+    --------
     >>> from dataclasses import replace
     >>> setting = as_setting([50_000, 100_000], {"a": [[0, 0]]}, change_points=[100, 60_000])
     >>> runs = replace(setting.agents["a"], restarts=(np.array([50, 107, 900]),))

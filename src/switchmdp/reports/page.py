@@ -128,8 +128,21 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, named columns, rows of text cells, and a note.
+    """A table of text cells, with a title and a note.
 
+    Parameters
+    ----------
+    title
+        The title.
+    columns
+        The names of the columns.
+    rows
+        The cells of each row.
+    note
+        A note below the table.
+
+    Examples
+    --------
     >>> table = Table("Sizes", ("name", "size"), (("pin", "7"), ("house", "12 000")), "In mm.")
     >>> print(table.text())
     Sizes
@@ -161,7 +174,24 @@ class Table:
         cls, title: str, items: Iterable[Item], columns: Mapping[str, Callable[[Item], str]],
         note: str = "",
     ) -> Table:  # fmt: skip
-        """Return a table with one row per item; each column computes its cell from the item."""
+        """A table with one row per item, where each column computes its cell from the item.
+
+        Parameters
+        ----------
+        title
+            The title.
+        items
+            The items.
+        columns
+            A function from an item to a cell, by the name of the column.
+        note
+            A note below the table.
+
+        Returns
+        -------
+        Table
+            The table.
+        """
         rows = tuple(tuple(cell(item) for cell in columns.values()) for item in items)
         return cls(title, tuple(columns), rows, note)
 

@@ -109,13 +109,25 @@ class Report:
 def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
     """Write the page, the tables and all figures of an experiment (extra `plot`).
 
-    Args:
-        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
-        folder: where to write; it is created if it does not exist.
+    Parameters
+    ----------
+    results
+        What `experiments.load_results` returns, or `sm.compare(...).results`.
+    folder
+        Where to write; it is created if it does not exist.
 
-    Returns:
+    Returns
+    -------
+    list[Path]
         The paths of the written files, the page first.
 
+    Raises
+    ------
+    MissingExtra
+        If matplotlib or Jinja2 is not installed.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = write_report(Results("Nothing yet", 0.1, {}), folder)
@@ -126,8 +138,22 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
 
 
 def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
-    """Write only the tables, as Markdown, which needs no extra; return the path.
+    """Write the tables of an experiment as Markdown, which needs no extra.
 
+    Parameters
+    ----------
+    results
+        What `experiments.load_results` returns, or `sm.compare(...).results`.
+    folder
+        Where to write; it is created if it does not exist.
+
+    Returns
+    -------
+    Path
+        The path of the written file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_tables(Results("Nothing yet", 0.1, {}), folder).name
@@ -139,9 +165,18 @@ def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
 def summary(results: Results) -> str:
     """Summarise results for a terminal: regret by agent, and the verdicts on the claims.
 
-    Args:
-        results: what `experiments.load_results` returns, or `sm.compare(...).results`.
+    Parameters
+    ----------
+    results
+        What `experiments.load_results` returns, or `sm.compare(...).results`.
 
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> from switchmdp.experiments.results import as_setting
     >>> setting = as_setting([10], {"a": [[2], [4]], "b": [[1], [1]]})
     >>> print(summary(Results("Two agents", 0.1, {"s": setting})))

@@ -33,7 +33,17 @@ Statistic = Callable[[Floats, Floats], Floats]  # counts (k, n), rows (n, …) -
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % interval; `low <= middle <= high`, or NaN."""
+    """An estimate with its 95 % interval; `low <= middle <= high`, or NaN.
+
+    Parameters
+    ----------
+    middle
+        The estimate.
+    low
+        The lower end of the interval; low <= middle <= high, or NaN.
+    high
+        The upper end of the interval.
+    """
 
     middle: float
     low: float
@@ -42,7 +52,19 @@ class Interval:
 
 @dataclass(frozen=True)
 class Band:
-    """A curve with a pointwise 95 % band."""
+    """A curve with a pointwise 95 % band.
+
+    Parameters
+    ----------
+    times
+        The x values: time steps, or values of a parameter.
+    middle
+        The estimate at each x value.
+    low
+        The lower end of the interval at each x value.
+    high
+        The upper end of the interval at each x value.
+    """
 
     times: NDArray[Any]  # the x values: time steps, or values of a parameter
     middle: Floats

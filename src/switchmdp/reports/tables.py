@@ -41,8 +41,20 @@ def setting_tables(setting: Setting, epsilon: float) -> list[Table]:
 
 
 def summary_table(setting: Setting) -> Table:
-    """Return one row per agent, in order of mean final regret.
+    """The main measures of each agent, in order of mean final regret.
 
+    Parameters
+    ----------
+    setting
+        The runs of one family of problems.
+
+    Returns
+    -------
+    Table
+        One row per agent.
+
+    Examples
+    --------
     >>> summary_table(measures.as_setting([10], {"a": [[2]], "b": [[1]]})).rows[0][:3]
     ('b', '1.00 (1.00 … 1.00)', '1.00 (1.00 … 1.00)')
     """
@@ -258,7 +270,19 @@ def _by_segment(
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one claim, with the measured numbers."""
+    """The outcome of one claim, with the measured numbers.
+
+    Parameters
+    ----------
+    claim
+        The claim.
+    text
+        What was measured.
+    intervals
+        The measured numbers.
+    outcome
+        Whether the claim is reproduced, not reproduced, undecided or not measured.
+    """
 
     claim: Claim
     text: str
@@ -267,8 +291,20 @@ class Verdict:
 
 
 def judge_all(results: Results) -> list[Verdict]:
-    """Return the verdicts on the experiment's claims, in order.
+    """The verdicts on the claims of an experiment.
 
+    Parameters
+    ----------
+    results
+        The results of an experiment.
+
+    Returns
+    -------
+    list[Verdict]
+        The verdicts, in the order of the claims.
+
+    Examples
+    --------
     >>> judge_all(Results("nothing", 0.1, {}))
     []
     """

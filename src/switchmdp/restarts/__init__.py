@@ -1,4 +1,14 @@
-"""Restart rules: schedules known in advance, and detectors that look at the data."""
+"""Restart rules: schedules that are known in advance, and detectors that look at the data.
+
+`agents.components.RestartRule` is their interface.
+
+- `schedules`: never, at given steps, periodically, at the steps of UCRL2-R
+- `glr`: generalised likelihood ratio tests
+- `bocpd`: Bayesian online change-point detection (R-BOCPD)
+- `calibrated`: e-values over all pairs, with a proved bound on false alarms
+- `drift_detector`: the same for any stream of steps, without an agent
+- `splits`, `snapshots`, `e_values`: what these detectors are made of
+"""
 
 from switchmdp.restarts.bocpd import BOCPD
 from switchmdp.restarts.calibrated import Calibrated

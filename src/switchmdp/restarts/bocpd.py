@@ -1,49 +1,51 @@
-"""R-BOCPD: restarts when "it changed at s" beats "it never did" (Alami, Mahfoud, Moulines 2023).
+"""R-BOCPD: Bayesian online change-point detection with restarts (Alami, Mahfoud, Moulines 2023).
 
-The detector of Alami, Maillard and Féraud (2020), on each pair's stream x_1 … x_n of next states.
-Each hypothesis s, "the stream started anew at x_s", predicts by Laplace's rule from its own data,
+The detector of Alami, Maillard and Féraud (2020) reads the stream x_1 … x_n of next states of each
+pair. Hypothesis s is that the stream changed at x_s. It predicts by Laplace's rule from its own
+data,
 
-    p_s(x) = (#{x since s} + 1) / (#{since s} + S),       with loss  -log p_s(x),
+    p_s(x) = (#{x since s} + 1) / (#{since s} + S),       with loss  -log p_s(x).
 
-and its weight is the prior η times exp(-(loss of the first hypothesis before s) - (its own since)).
-An alarm is raised when some weight exceeds that of s = 1, "no change", whose prior is 1. In logs,
-with the loss of a whole stretch in closed form, L = log Γ(S + n) - log Γ(S) - Σ_x log Γ(1 + #x),
+Its weight is the prior η times exp(-(loss of the first hypothesis before s) - (its own loss
+since)). An alarm is raised when the weight of some s exceeds that of s = 1, "no change", which has
+prior 1. In logs, with L = log Γ(S + n) - log Γ(S) - Σ_x log Γ(1 + #x), the loss of n observations,
 
     L(x_1 … x_n) - L(x_1 … x_{s-1}) - L(x_s … x_n)  >  log(1 / η),       η = w / n.
 
-(S is the number of classes of successors, where these are fewer than the states.)
+(Where successors are grouped into classes, S is the number of classes.)
 
-The paper watches no rewards. Here each pair's rewards are a second stream of two outcomes (reward
-r counts as r of one and 1-r of the other), which can be left out.
+The paper watches no rewards. Here the rewards of each pair are a second stream with two outcomes (a
+reward r counts as r of one and 1-r of the other), which can be switched off.
 
-**How the paper is read.** Two of its formulas cannot be meant as they are printed.
+**Two corrections of the printed formulas.**
 
-- *Eq. 3* defines the loss of forecaster s as Σ_{s'=s..t} -log PRED(x_t | x_{s'}, …, x_{t-1}). It
+- *Eq. 3* defines the loss of forecaster s as Σ_{s'=s..t} -log PRED(x_t | x_{s'}, …, x_{t-1}). This
   sums over forecasters s' that all predict the last symbol x_t. But Eq. 4 multiplies the weight of
-  one forecaster by exp(-l_{s:t}) at each step, and so adds up L_{s:t} = Σ_{i=s..t} -log PRED(x_i |
-  x_s, …, x_{i-1}), its own losses over time. Alami et al. (2020) define L like this, and so do we:
-  it is the closed form above.
+  one forecaster by exp(-l_{s:t}) at each step, and so accumulates its own losses over time,
+  L_{s:t} = Σ_{i=s..t} -log PRED(x_i | x_s, …, x_{i-1}). Alami et al. (2020) define L in this way,
+  and so does this file, with the closed form above.
 - *The prior η_{r,s,t}.* In Eq. 4 the ratios η_{r,s,t} / η_{r,s,t-1} telescope: a weight contains
-  the latest η only, and that of s = r has η_{r,r,r} = 1 (Algorithm 1, line 1). Discussion 4.10
-  says that η ≈ 1/n, for n numbers since the restart, meets the condition of the theorem on false
-  alarms (Eq. 6). It does not: with the change in the middle and large n, the right side of Eq. 6
-  is of order (δ² / (n log n))^α with α > 1, less than 1/n. So 1/n (`weight=1`) is printed, but not
-  proved, and Eq. 6 is proved, but detects late. The default is w/n with w = δ/(number of streams).
+  only the latest η, and that of s = r has η_{r,r,r} = 1 (Algorithm 1, line 1). Discussion 4.10
+  says that η ≈ 1/n, with n observations since the restart, satisfies the condition of the theorem
+  on false alarms (Eq. 6). It does not: with the change in the middle and large n, the right side of
+  Eq. 6 is of order (δ² / (n log n))^α with α > 1, which is less than 1/n. So 1/n (`weight=1`) is
+  printed but not proved, and Eq. 6 is proved but detects late. The default is w/n with
+  w = δ / (number of streams).
 
-**How sure we are.** For w/n this holds, by Ville's inequality: for one s the left side's
-exponential is a martingale with mean 1 if the stream's law was itself drawn from the uniform prior,
-so that P(alarm by n) <= Σ_s w/s <= w (1 + log n). It is an average over laws, not a promise for
-each, and for w = 1 it says nothing: that prior does alarm falsely, within 400 steps in half of 400
-stationary problems (S=5, A=3). With the default w all false alarms together are at most δ (1 +
-log n) likely in that sense; at δ = 0.1, 11 of those 400 problems raised one in 100 000 steps.
+**False alarms.** For w/n, Ville's inequality applies: for one s, the exponential of the left side
+is a martingale with mean 1 if the law of the stream was itself drawn from the uniform prior. So
+P(alarm by n) <= Σ_s w/s <= w (1 + log n). This is an average over laws, not a bound for each law,
+and for w = 1 it is vacuous: with that prior, half of 400 stationary problems (S=5, A=3) had a false
+alarm within 400 steps. With the default w the probability of any false alarm is at most δ (1 + log
+n) in that sense; at δ = 0.1, 11 of those 400 problems had one in 100 000 steps.
 
-**Pruning.** Only the s on the grid of `splits` are kept, and weighed when it is their turn: O(S)
-for each of 6 hypotheses a visit instead of O(n). A weight is worked out from counts, not carried
-along, so nothing is approximated in those that are left. And as no loss is negative, what s spares
-grows by no more than the loss of "no change" does: one that can't have reached log(1/η) since it
-was weighed last is not weighed. Pruning loses two to four visits of delay, or about a fifth: from
-0.5 to 0.9 after 300 visits it takes 43 visits instead of 38, from 0.2 to 0.4 after 1000 it takes
-193 instead of 167 (w = 1/600).
+**Pruning.** Only the s on the grid of `splits` are kept, and each is compared only when it is due:
+O(S) for each of 6 hypotheses per visit instead of O(n). The weights that are left are exact,
+because they are computed from counts. As no loss is negative, the advantage of s grows by no more
+than the loss of "no change" does, so a hypothesis that cannot have reached log(1/η) since its last
+comparison is skipped. Pruning adds two to four visits of delay, or about a fifth: from 0.5 to 0.9
+after 300 visits it takes 43 visits instead of 38, from 0.2 to 0.4 after 1000 it takes 193 instead
+of 167 (w = 1/600).
 """
 
 from __future__ import annotations
@@ -65,8 +67,29 @@ MORE = 4
 
 @compiled
 class BOCPD(Splits):
-    """Alarms when a pair's next states, or rewards, are predicted better by starting anew.
+    """The detector R-BOCPD: alarms when a change explains the data of a pair better than no change.
 
+    Parameters
+    ----------
+    delta
+        The bound on false alarms, averaged over laws (see the module).
+    weight
+        w of the prior w/n; by default delta divided by the number of streams.
+    rewards
+        Watch rewards too, which the paper does not.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    R. Alami, M. Mahfoud and E. Moulines (2023). Restarted Bayesian online change-point detection
+    for non-stationary Markov decision processes. CoLLAs.
+
+    Examples
+    --------
     >>> BOCPD(rewards=False).rewards
     False
     """

@@ -1,12 +1,13 @@
-"""A detector with a proved bound on false alarms, for any unchanged rewards and rows.
+"""A change detector with a proved bound on false alarms, for rewards in [0, 1] and any rows.
 
-Did something change at an earlier moment τ? `e_values` compares the data of each pair before τ and
-since. They are combined over all pairs, for rewards and rows separately, as
+At each look the detector asks whether something has changed since an earlier moment τ. For this it
+compares the data of each pair before τ and since, by e-values (`e_values`). They are combined over
+all pairs, for rewards and rows separately, as
 
     Λ = log mean over q of  Π over pairs of (1 - q + q E),      q in `SHARES`,
 
 where E is the proved e-value of one pair, and q the share of pairs that have changed. There are
-several such e-values, with a Λ each, and the mean of their e^Λ counts:
+several such e-values, each with its own Λ, and the mean of their e^Λ is used:
 
     rows       a likelihood ratio, and a bet on the uniform law
     rewards    a likelihood ratio, and one without a confidence set; and if some rewards before τ
@@ -14,7 +15,7 @@ several such e-values, with a Λ each, and the mean of their e^Λ counts:
 
 An alarm is raised when the sum of Λ for rewards and for rows exceeds a threshold.
 
-**Theorem.** Call an alarm false if no stream has changed since the detector began to count it. If
+**Theorem.** Call an alarm false if no stream has changed since the detector started counting it. If
 rewards lie in [0, 1] and, given the pair, rewards and successors are independent of each other and
 of the past, then the probability that a false alarm is ever raised is at most δ, however pairs are
 chosen. (docs/evidence-psrl.md has the proof. With `independent=False` rewards and successors of a
@@ -25,19 +26,20 @@ The threshold of the i-th snapshot of age level k = 0, 1, … is
     log(2/δ) + log((k + 1)(k + 2)) + log(10.6 i^1.1),
 
 so that the e^-threshold of all snapshots sum to at most δ/2. The confidence sets of the proved
-e-values have ε = δ / (6 n j (j + 1)) for n pairs and the j-th time that the detector starts anew.
+e-values have ε = δ / (6 n j (j + 1)) for n pairs and the j-th start of the detector.
 
-**What has changed.** At an alarm the largest of all e-values of a pair counts, also the conditional
-one, which is sharper but not proved. The snapshot with the largest Λ by these is the estimate of
-the change. The rewards (or the row) of a pair are *suspected* if they have changed with probability
-above 1/5, given their own data and, through q, those of all other pairs: those of an unvisited pair
-are suspected if many others have changed, and not if few have. If one of the two is suspected, 1/10
-suffices for the other: most changes change both. The detector starts anew for what is
-suspected, and keeps the counts of all else. Snapshots are dropped at an alarm.
+**What has changed.** At an alarm, the largest of all e-values of a pair is used, including the
+conditional one, which is sharper but not proved. The snapshot with the largest Λ by these is the
+estimate of the change. The rewards (or the row) of a pair are *suspected* if they have changed with
+probability above 1/5, given their own data and, through q, those of all other pairs. So an
+unvisited pair is suspected if many others have changed, and not if few have. If one of the two is
+suspected, 1/10 suffices for the other, because most changes change both. The detector starts again
+for what is suspected, and keeps the counts of everything else. All snapshots are dropped at an
+alarm.
 
 **When.** A snapshot of age level k is compared when it is m = 2^k b steps old (`snapshots`). Those
-of the two youngest levels are compared at every look, every b/2 steps: that costs nothing in the
-theorem, because Ville's inequality holds at all later steps at once.
+of the two youngest levels are compared at every look, every b/2 steps. The theorem allows this,
+because Ville's inequality holds at all later steps at once.
 """
 
 from __future__ import annotations
@@ -112,7 +114,27 @@ def code(rewards: bool, rows: bool) -> int:
 
 @compiled
 class Calibrated(Snapshots):
-    """Alarms by e-values over all pairs; `suspect` names changed rewards and rows separately."""
+    """The calibrated detector: alarms by e-values over all pairs, with a bound on false alarms.
+
+    `suspect` marks changed rewards and changed rows separately.
+
+    Parameters
+    ----------
+    delta
+        The probability that a false alarm is ever raised.
+    independent
+        Whether the reward and the next state of a step are independent.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> Calibrated(0.01).delta
+    0.01
+    """
 
     delta: Probability
     independent: bool

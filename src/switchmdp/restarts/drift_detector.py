@@ -1,14 +1,14 @@
-"""A detector of changes in a stream of (state, action, reward, next state), on its own.
+"""A detector of changes in any stream of (state, action, reward, next state).
 
     detector = sm.DriftDetector(n_states, n_actions)
     alarm = detector.update(state, action, reward, next_state)      # an Alarm, or None
 
-Actions may be chosen in any way: by an agent, by people, at random. It is `restarts.Calibrated`,
-the detector of EvidencePSRL, with the same guarantee. Without a change, the probability that it
-ever raises an alarm is at most `delta`, for any transition rows, any rewards in [0, 1] and any way
-to choose actions. After an alarm it starts anew for the rewards and rows that have changed, and the
-bound includes all later false alarms: those raised although nothing has changed since the detector
-began to count it.
+Actions may be chosen in any way: by an agent, by people, at random. The detector is
+`restarts.Calibrated`, which EvidencePSRL uses, with the same guarantee: without a change, the
+probability that it ever raises an alarm is at most `delta`, for any transition rows, any rewards in
+[0, 1] and any way to choose actions. After an alarm it starts again for the rewards and rows that
+have changed. The bound includes all later false alarms: those raised although nothing has changed
+since the detector started counting.
 
 It looks at the data every max(16, pairs/2) steps, and keeps at most 2²⁵ counts (268 MB), whatever
 the length of the stream.
@@ -29,7 +29,19 @@ from switchmdp.validation import check_reward, check_state
 
 
 class Alarm(NamedTuple):
-    """A change that was found."""
+    """A change that was found.
+
+    Parameters
+    ----------
+    step
+        The step after which the alarm was raised.
+    change
+        The estimate of the first step after the change, from 1.
+    rewards
+        The (state, action) pairs whose mean rewards have changed.
+    rows
+        The (state, action) pairs whose transition rows have changed.
+    """
 
     step: int  # the alarm was raised after so many steps
     change: int  # the estimate of the first step after the change, from 1
@@ -46,11 +58,27 @@ def _watch(state: Any, pairs: Any, nexts: Any, rewards: Any, n: int) -> Any:
 
 
 class DriftDetector:
-    """Finds changes of mean rewards and transition rows; false alarms have probability <= delta.
+    """A detector of changed mean rewards and transition rows, with a proved bound on false alarms.
 
-    `independent=False` allows the reward of a step to depend on its next state. It then takes more
-    steps to find a change of both.
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability that a false alarm is ever raised.
+    independent
+        Whether the reward and the next state of a step are independent. If not, it takes more steps
+        to find a change of both.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> detector, rng = DriftDetector(2, 1), np.random.default_rng(0)
     >>> for t in range(1, 3001):
     ...     state, mean = t % 2, 0.2 if t <= 2000 else 0.8
@@ -81,7 +109,33 @@ class DriftDetector:
         return int(self.rule.clock - 1 + self._n)
 
     def update(self, state: int, action: int, reward: float, next_state: int) -> Alarm | None:
-        """Read one step. Returns an alarm if a change is found now."""
+        """Read one step.
+
+        Parameters
+        ----------
+        state
+            The state before the step.
+        action
+            The action that was taken.
+        reward
+            The reward, in [0, 1].
+        next_state
+            The state after the step.
+
+        Returns
+        -------
+        Alarm or None
+            The change that was found at this step, or None.
+
+        Raises
+        ------
+        InvalidState
+            `state` or `next_state` is not a state.
+        InvalidAction
+            The action is not available in the state.
+        InvalidReward
+            The reward is not a number in [0, 1].
+        """
         with exclusive(self):
             pair, reward = self.pairs.pair(state, action), check_reward(reward)
             next_state = check_state(next_state, self.pairs.n_states, "next_state")

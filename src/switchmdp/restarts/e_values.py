@@ -10,9 +10,9 @@ hypergeometric law, whatever p is. For any probability q of the new data,
 
     E = q(b) / [Π_j (c_j! / a_j!) / (n! / n_a!)]                                (`log_leave_in`)
 
-has conditional mean at most 1: q summed over the feasible splits is at most 1. It is sharp, but the
-sample sizes must not depend on the data. An agent visits what looks good, so here it is used to
-find *what* has changed, and not as the proof that *something* has.
+has conditional mean at most 1: q summed over the feasible splits is at most 1. It is sharp, but
+requires sample sizes that do not depend on the data. An agent visits what looks good, so this
+e-value is used only to find *what* has changed, not to prove that *something* has.
 
 **Proved e-values.** They hold for any adaptive choice of pairs. Two ingredients:
 
@@ -36,16 +36,16 @@ find *what* has changed, and not as the proof that *something* has.
    so the mean of u/p* is 1 + λ n_a (1 - M) with M = Σ_j (a_j/n_a) p_j / p*_j, and by Jensen's
    inequality log M >= Σ_j (a_j/n_a) log(p_j / p*_j) >= -s/n_a.
 
-   The first learns the new law, which pays with many visits to each successor. The second needs no
-   learning: with many states and few visits it is far sharper, because the supremum moves the whole
-   uncertainty of p onto the few successors that were seen.
+   The first test learns the new law, which is an advantage after many visits to each successor. The
+   second needs no learning. With many states and few visits it is far sharper, because the supremum
+   moves the whole uncertainty of p onto the few observed successors.
 
 Rewards in [0, 1] are a stream with two cells: a reward r counts r in one and 1 - r in the other.
 The proved e-values hold for every law with mean p, since (q/p)^r ((1-q)/(1-p))^(1-r) is convex in r
 and so has mean at most q + (1 - q) = 1.
 
-**Low-noise rewards.** These e-values treat a reward as if it were drawn from {0, 1}. If rewards
-vary less, a bet that reads Σ r² as well is sharper. For λ in [0, 1) and x >= -1 (Fan, Grama and Liu
+**Low-noise rewards.** The e-values above treat a reward as if it were drawn from {0, 1}. If rewards
+vary less, a bet that also uses Σ r² is sharper. For λ in [0, 1) and x >= -1 (Fan, Grama and Liu
 2015)
 
     exp(λ x - ψ(λ) x²) <= 1 + λ x,     ψ(λ) = -log(1 - λ) - λ,
@@ -54,22 +54,22 @@ so Π exp(λ x_i - ψ(λ) x_i²) has mean at most 1 if the x_i >= -1 have mean a
 x = r - μ and x = μ - r and each λ in `BETS`, the old data give a confidence interval [l, u] for the
 mean: every μ at which one of the 2k products exceeds 2k/ε is excluded. The mean of the 2k products
 over the new data, with x = (r - u)/u and x = (l - r)/(1 - l), is then an e-value
-(`log_low_noise_bet`). Both use n, Σ r and Σ r² alone.
+(`log_low_noise_bet`). Both need only n, Σ r and Σ r².
 
-**Without a confidence set.** Let a and b be the data since the detector last started anew. Then
-m(a) q(b) / p^(a+b) has mean at most 1, and so has what is never larger,
+**Without a confidence set.** Let a and b be the data since the detector last started. Then
+m(a) q(b) / p^(a+b) has mean at most 1, and so has the following, which is never larger:
 
     m(a) q(b) / sup_p p^(a+b)                                               (`log_split_likelihood`)
 
 (universal inference: Wasserman, Ramdas and Balakrishnan 2020). For a mean reward it loses about
-(log n)/2, less than a confidence set if a is short. In a product over pairs it must also be
-included for pairs without new data, where it is below 1.
+(log n)/2, which is less than a confidence set loses if there are few old data. In a product over
+pairs it must also be included for pairs without new data, where it is below 1.
 
 **All pairs.** It is unknown which pairs have changed. If each has changed with probability q,
-Π over pairs of (1 - q + q E) is an e-value for "some have changed". Nor is q known: the mean over
-q in `SHARES` is taken. So a change of all pairs is detected after a few visits to each, because the
-logarithms add up, and a change of one pair once its own data are clear, because the other pairs
-cost almost nothing if q is small.
+Π over pairs of (1 - q + q E) is an e-value for "some have changed". As q is unknown too, the mean
+over q in `SHARES` is used. A change of all pairs is then detected after a few visits to each,
+because the logarithms add up. A change of one pair is detected once its own data are clear, because
+with a small q the other pairs cost almost nothing.
 """
 
 from __future__ import annotations

@@ -1,30 +1,29 @@
-"""Restarts by generalised likelihood ratios: one Bernoulli test for each thing that may change.
+"""Generalised likelihood ratio (GLR) tests: a Bernoulli test for each stream that may change.
 
-For each pair, its rewards and the indicator of each successor are streams x_1 … x_n in [0, 1]. The
-log-likelihood ratio of one change, after the first s of them, against none is
+The rewards of each pair and the indicator of each successor are streams x_1 … x_n in [0, 1]. The
+log-likelihood ratio of one change after the first s observations, against no change, is
 
     G(s) = s·kl(p̂_{1:s}, p̂_{1:n}) + (n-s)·kl(p̂_{s+1:n}, p̂_{1:n}),
 
 and an alarm is raised when  max_s G(s) >= log(3 n^{3/2} / δ'),  with δ' = δ / (pairs · (S+1)) for
-each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, who use it for bandits); if
-successors are put into fewer classes than there are states, S is the number of classes. An alarm
-for any pair makes the agent forget all pairs. One statistic for a row would need a threshold that
-grows with S.
+each of the streams (Besson, Kaufmann, Maillard and Seznec 2022, for bandits). Where successors are
+grouped into classes, S is the number of classes. An alarm for any pair makes the agent forget all
+pairs. A single statistic for a row would need a threshold that grows with S.
 
-**How sure we are.** With a somewhat larger threshold the bandits' paper proves at most δ' false
-alarms a stream, ever; this threshold is the one that it recommends in practice. Which pair is
-visited depends on the past, but given that, its stream has independent entries: the union over
-streams stands. There is no published analysis of restarts by GLR for average reward, where pairs
-that are not visited show no change: with UCRL2 it is a heuristic.
+**False alarms.** With a slightly larger threshold the bandit paper proves that the probability of a
+false alarm is at most δ' per stream; this threshold is the one that it recommends in practice.
+Which pair is visited depends on the past, but given the visits the entries of a stream are
+independent, so the union bound over streams holds. There is no published analysis of GLR restarts
+for average reward, where pairs that are not visited show no change: with UCRL2 it is a heuristic.
 
-Measured: of 400 stationary problems (S=5, A=3, 100 000 steps, δ = 0.1) one raised an alarm.
+Measured: of 400 stationary problems (S=5, A=3, 100 000 steps, δ = 0.1) one had a false alarm.
 
-**Splits.** Those s that are on the grid of `splits`, which costs O(1) tests a visit; to look at all
-costs O(n). The grid loses one to four visits of delay, or about a fifth: from 0.5 to 0.9 after 300
-visits it takes 39 visits instead of 35, from 0.2 to 0.4 after 1000 it takes 181 instead of 161.
+**Splits.** Only the s on the grid of `splits` are tested: O(1) tests per visit instead of O(n). The
+grid adds one to four visits of delay, or about a fifth: from 0.5 to 0.9 after 300 visits it takes
+39 visits instead of 35, from 0.2 to 0.4 after 1000 it takes 181 instead of 161.
 
-A test without logarithms goes first: kl(p, q) <= (p-q)²/(q(1-q)), so that G is at most the
-chi-squared statistic. If that is below the threshold, so is G.
+A cheaper test comes first. Since kl(p, q) <= (p-q)²/(q(1-q)), G is at most the chi-squared
+statistic, which needs no logarithms. If that is below the threshold, so is G.
 """
 
 from __future__ import annotations
@@ -64,8 +63,25 @@ def likelihood_ratio(a: float, before: float, b: float, since: float) -> float:
 
 @compiled
 class GLR(Splits):
-    """Alarms by Bernoulli likelihood ratios, one for each pair's rewards and successors.
+    """The GLR detector: Bernoulli likelihood ratio tests for each pair's rewards and successors.
 
+    Parameters
+    ----------
+    delta
+        The confidence of all tests together.
+
+    Raises
+    ------
+    InvalidParameter
+        `delta` is not between 0 and 1.
+
+    References
+    ----------
+    L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
+    for tackling piecewise-stationary bandits. Journal of Machine Learning Research 23.
+
+    Examples
+    --------
     >>> GLR(0.05).delta
     0.05
     """

@@ -1,7 +1,7 @@
-"""Schedules: restart never, at given steps, every W steps, or at UCRL2-R's steps.
+"""Restart schedules: never, at given steps, every W steps, or at the steps of UCRL2-R.
 
-A schedule returns the first restart after step t. A restart deletes the counts, and the time in the
-radii starts again at 1. A schedule does not look at the data.
+A schedule returns the first restart after step t, whatever the data are. A restart deletes the
+counts, and the time in the radii starts again at 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def mark_all(suspects: Any) -> int:
 
 @compiled
 class Schedule:
-    """Base of the restart rules that do not look at the data."""
+    """Base class of the restart rules that do not look at the data."""
 
     def look_at(self) -> int:
         """The step at which the rule should look at the log again."""
@@ -56,7 +56,13 @@ class Schedule:
 
 @compiled
 class Never(Schedule):
-    """No restarts."""
+    """No restarts.
+
+    Examples
+    --------
+    >>> Never().after(1) == NEVER
+    True
+    """
 
     def after(self, t: int) -> int:
         """The first restart after step t."""
@@ -65,7 +71,23 @@ class Never(Schedule):
 
 @compiled
 class Periodic(Schedule):
-    """Restarts at 1 + period, 1 + 2·period, … (UCRL2-RW)."""
+    """Restarts at 1 + period, 1 + 2·period, … (UCRL2-RW).
+
+    Parameters
+    ----------
+    period
+        The number of steps from one restart to the next.
+
+    Raises
+    ------
+    InvalidParameter
+        `period` is not a positive integer.
+
+    Examples
+    --------
+    >>> Periodic(100).after(1), Periodic(100).after(101)
+    (101, 201)
+    """
 
     period: Annotated[int, Range(1, NEVER)]
 
@@ -81,7 +103,23 @@ class Periodic(Schedule):
 class Cubic(Schedule):
     """Restarts at ⌈i³/ℓ²⌉, i = 1, 2, … (UCRL2-R; Jaksch et al. 2010, Theorem 6).
 
-    The first steps repeat, and a restart at step 1 has no effect: each step counts once, from 2 on.
+    The first of these numbers repeat, and a restart at step 1 has no effect. So each step counts
+    once, from step 2 on.
+
+    Parameters
+    ----------
+    segments
+        ℓ, the number of changes plus 1.
+
+    Raises
+    ------
+    InvalidParameter
+        `segments` is not an integer from 1 to 100 000.
+
+    Examples
+    --------
+    >>> Cubic(3).after(2)
+    3
     """
 
     segments: Annotated[int, Range(1, 10**5)]
@@ -110,7 +148,23 @@ class Cubic(Schedule):
 
 @compiled
 class Told(Schedule):
-    """Restarts at given steps, for agents that know the change points."""
+    """Restarts at given steps, for agents that know the change points.
+
+    Parameters
+    ----------
+    times
+        The steps, strictly increasing and at least 2.
+
+    Raises
+    ------
+    InvalidParameter
+        `times` are not strictly increasing integers from 2 on.
+
+    Examples
+    --------
+    >>> Told([50, 80]).after(50)
+    80
+    """
 
     times: Annotated[NDArray[np.int64], Shape("n_times"), Range(2, below=NEVER), Increasing()]
     i: Annotated[int, Range(0, "n_times")]
@@ -132,10 +186,25 @@ class Told(Schedule):
 
 @compiled
 class ToldPairs(Told):
-    """Restarts at given steps only the pairs that change there.
+    """Restarts at given steps, of the pairs that change there.
 
-    `changed` has a row for each step and a column for each pair: 0 if the pair stays the same, else
-    the code of `memory.counts` that tells what to forget. None: everything changes at each step.
+    Parameters
+    ----------
+    times
+        The steps, strictly increasing and at least 2.
+    changed
+        What changes, with a row for each step and a column for each pair: 0 nothing, 1 both, 2 the
+        reward, 3 the transition row. By default everything changes at each step.
+
+    Raises
+    ------
+    InvalidParameter
+        `times` or `changed` is invalid, or `changed` does not fit the problem.
+
+    Examples
+    --------
+    >>> ToldPairs([50], [[0, 2]]).after(1)
+    50
     """
 
     changed: Annotated[NDArray[np.uint8], Shape("n_times", "pairs"), Range(0, ROWS)]

@@ -1,12 +1,12 @@
-"""The counts of all pairs, now and as they were at earlier moments, for detectors.
+"""The counts of all pairs, now and at earlier moments, for detectors.
 
-**Snapshots.** Ages are m = b, 2b, 4b, … with b = max(32, pairs), made even. For each, two snapshots
-of the counts are kept, taken every m/2 steps. That costs O(1) pairs per step, amortised.
+**Snapshots.** Ages are m = b, 2b, 4b, … with b = max(32, pairs), made even. For each age, two
+snapshots of the counts are kept, taken every m/2 steps. That costs O(1) pairs per step, amortised.
 
 **Memory.** A pair has at most 64 cells for its successors. With more states, the first 63 observed
-successors get their own, and all others share the last. (Which states share it is known before each
-step, so that all proofs hold.) With many pairs there are fewer cells, at least two, such that all
-snapshots have at most 2²⁵ entries (268 MB), up to 250,000 pairs.
+successors get their own cells, and all others share the last one. (Which states share it is known
+before each step, so all proofs hold.) With many pairs there are fewer cells, at least two, so that
+all snapshots have at most 2²⁵ entries (268 MB), up to 250,000 pairs.
 """
 
 from __future__ import annotations

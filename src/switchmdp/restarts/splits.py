@@ -1,22 +1,22 @@
-"""Base of detectors that split the visits of a pair into before and since, on a geometric grid.
+"""Base of the detectors that compare the visits of a pair before and after a split.
 
-To detect a change of a pair's rewards or successors, a detector compares the counts before some
-visit with the counts since. A comparison at *every* earlier visit costs O(n) per visit. Here the
-counts are stored at few of them:
+To detect a change of the rewards or successors of a pair, a detector compares the counts before
+some visit with the counts since. Comparing at *every* earlier visit costs O(n) per visit. So the
+counts are stored on a geometric grid:
 
-    level k:   at the last 16 visits whose number is a multiple of 4·2ᵏ,
+    level k:   at the last 16 visits whose number is a multiple of 4·2ᵏ.
 
-and at visit n, for every level with 4·2ᵏ | n, a change 9, 10, … or 16 times 4·2ᵏ visits ago is
-looked for (at level 0 also one of 1, 2, … or 8 times 4 visits ago). That is 6 comparisons per
-visit, amortised, for any n. Near an age m > 64 they are about m/12 apart and made every m/12
+At visit n, each level with 4·2ᵏ | n is compared at the splits 9, 10, … and 16 times 4·2ᵏ visits ago
+(level 0 also at 1, 2, … and 8 times 4 visits ago). That is 6 comparisons per visit, amortised, for
+any n. Near an age m > 64 the splits are about m/12 visits apart, and are compared every m/12
 visits. The resulting delay was measured for each detector. Ages go up to 16·4·2¹¹ = 131 072 visits
-to a pair. A change is looked for as long as at least a sixth of the pair's visits were before it.
+to a pair. A change can be detected as long as at least a sixth of the visits were before it.
 
 An alarm is raised at the end of the current stretch of 16 steps, so that it comes at the same step
 however the log is split. Then the detector restarts.
 
 **Many states.** Successors are grouped into classes by their number (modulo the classes): one class
-per state up to 64, fewer if the arrays would exceed 2²³ entries, and at least two.
+per state up to 64 states, fewer if the arrays would exceed 2²³ entries, and at least two.
 """
 
 from __future__ import annotations

@@ -61,16 +61,10 @@ def simulate(
 ) -> Record:
     """Run an agent on a problem for `horizon` steps, and record its regret.
 
-    Compiled agents run as machine code, any other object with the methods `act` and `observe` runs
-    interpreted; `interpreted=True` runs a compiled agent interpreted, with the same record. The run
-    changes the agent, because it learns. An agent that has run before is refused unless
-    `experienced=True`. Seed and initial state default to 0.
+    Compiled agents run as machine code; any other object with the methods `act` and `observe` runs
+    interpreted. The run changes the agent, because it learns.
 
-    The record has a point every `every` steps (default: a thousandth of the horizon) and at the
-    horizon. On request it also has the `episodes` (start, length, optimistic gain, sweeps, policy,
-    restarts; none if the agent has no episodes) and the whole `trajectory`. `resume` continues a
-    run to a later horizon with the same agent; with the same `every`, a run in pieces equals a
-    whole run bit for bit. `progress(done, horizon)` is called about ten times per second.
+    With the same `every`, a run in pieces (`resume`) equals a whole run bit for bit.
 
     Ctrl-C raises `errors.Interrupted`, a KeyboardInterrupt, between two steps. The agent is
     consistent, `error.record` has the completed steps, and `resume=error.record` continues to the
@@ -78,13 +72,54 @@ def simulate(
     when the agent has finished its current plan. (Before the first step, while gains are computed,
     Ctrl-C raises a plain KeyboardInterrupt.)
 
-    Raises:
-        InvalidParameter: an argument has the wrong type or is out of range.
-        Mismatch: the agent does not fit the problem, or the record does not fit the run.
-        InvalidAction: the agent chose an action that is not available.
-        SharedAgent: another thread is using the agent.
-        Interrupted: Ctrl-C.
+    Parameters
+    ----------
+    agent
+        An object with the methods `act` and `observe`.
+    problem
+        A switching MDP, or an MDP that does not change.
+    horizon
+        The number of steps.
+    seed
+        The seed of all random numbers of the run; by default 0.
+    initial_state
+        The state before the first step; by default 0.
+    every
+        The number of steps between two recorded points; by default a thousandth of the horizon. The
+        horizon is always recorded.
+    episodes
+        Record the episodes: start, length, optimistic gain, sweeps, policy, restarts.
+    trajectory
+        Record every state, action and reward.
+    resume
+        The record of an earlier run, which this one continues with the same agent.
+    interpreted
+        Run a compiled agent interpreted, with the same record.
+    experienced
+        Accept an agent that has run before.
+    progress
+        A function that is called about ten times per second with (steps done, horizon).
 
+    Returns
+    -------
+    Record
+        The regret over time, and what else was requested.
+
+    Raises
+    ------
+    InvalidParameter
+        an argument has the wrong type or is out of range.
+    Mismatch
+        the agent does not fit the problem, or the record does not fit the run.
+    InvalidAction
+        the agent chose an action that is not available.
+    SharedAgent
+        another thread is using the agent.
+    Interrupted
+        Ctrl-C.
+
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=2, horizon=2000, seed=0)
     >>> record = sm.simulate(sm.agents.SWUCRL(5, 3, window=500), problem, horizon=2000, seed=0)
@@ -140,30 +175,58 @@ def simulate_batch(
     """Run many agents, each on its problem, and return their records together.
 
     Run i is `simulate(agents[i], problems[i], horizon, seeds[i], ...)`, and its record is the same
-    byte for byte. What the runs have in common is done once, so a short run costs far less Python
-    than by itself. Fastest is one agent for all runs: a single call into machine code then
-    simulates many runs, and threads run in parallel.
+    byte for byte. What the runs have in common is done once, so many short runs need far less time.
+    One agent for all runs is fastest: a single call into machine code then simulates many runs, and
+    threads run in parallel.
 
-    Args:
-        agents: one agent, of which each run gets a new copy (the agent itself does not change);
-            or a list with one agent for each run, of any classes. No agent may occur twice.
-        problems: one problem for each run, or one for all.
-        horizon: the number of steps of every run.
-        seeds: one seed for each run; by default 0, 1, 2, ...
-        initial_state, every, episodes, trajectory, interpreted, experienced: as in `simulate`, for
-            all runs.
-        progress: called about ten times per second with (steps done, steps in total), added up
-            over all runs.
+    Parameters
+    ----------
+    agents
+        One agent, of which each run gets a new copy (the agent itself does not change); or a list
+        with one agent for each run, of any classes. No agent may occur twice.
+    problems
+        One problem for each run, or one for all.
+    horizon
+        The number of steps of every run.
+    seeds
+        One seed for each run; by default 0, 1, 2, …
+    initial_state
+        The state before the first step of every run; by default 0.
+    every
+        The number of steps between two recorded points; by default a thousandth of the horizon.
+    episodes
+        Record the episodes.
+    trajectory
+        Record every state, action and reward.
+    interpreted
+        Run compiled agents interpreted, with the same records.
+    experienced
+        Accept agents that have run before.
+    progress
+        A function that is called about ten times per second with (steps done, steps in total),
+        added up over all runs.
 
-    Returns:
+    Returns
+    -------
+    Records
         The records: `records[i]` is that of run i, and `records.regret` has one row for each run.
 
-    Raises:
-        InvalidParameter: an argument has the wrong type, length or range.
-        Mismatch, InvalidAction, SharedAgent: as in `simulate`.
-        Interrupted: Ctrl-C. `error.record` is the record of the run that was interrupted, and
-            `error.before` has the records of the runs before it. The runs after it have not begun.
+    Raises
+    ------
+    InvalidParameter
+        An argument has the wrong type, length or range.
+    Mismatch
+        An agent does not fit its problem, or has run before.
+    InvalidAction
+        An agent chose an action that is not available.
+    SharedAgent
+        Another thread is using an agent.
+    Interrupted
+        Ctrl-C. `error.record` is the record of the interrupted run, and `error.before` has the
+        records of the runs before it. The runs after it have not begun.
 
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> problems = [sm.problems.random_switching(5, 3, changes=2, horizon=500, seed=i)
     ...             for i in range(3)]

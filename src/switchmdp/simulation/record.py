@@ -24,7 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Episodes:
-    """The episodes of a run: arrays with one entry per episode, in order."""
+    """The episodes of a run: arrays with one entry per episode, in order.
+
+    Parameters
+    ----------
+    start
+        The first step of each episode.
+    length
+        The number of steps of each episode.
+    gain
+        The gain that the plan of each episode promised.
+    sweeps
+        The sweeps of value iteration that each plan took.
+    policy
+        The policy of each episode, one row of actions.
+    since
+        The first step that the agent still remembered.
+    """
 
     start: NDArray[np.int64]
     length: NDArray[np.int64]
@@ -82,7 +98,17 @@ class Episodes:
 
 @dataclass(frozen=True, repr=False)
 class Trajectory:
-    """The state, action and reward of every step."""
+    """The state, action and reward of every step.
+
+    Parameters
+    ----------
+    states
+        The state before each step.
+    actions
+        The action of each step.
+    rewards
+        The reward of each step.
+    """
 
     states: NDArray[np.int32]
     actions: NDArray[np.int32]
@@ -126,11 +152,38 @@ class Trajectory:
 
 @dataclass(frozen=True, repr=False)
 class Record:
-    """The record of a run up to `horizon`.
+    """The record of a run: its regret over time and, on request, its episodes and trajectory.
 
-    `regret[i]` is Σ(ρ*_t - r_t) up to step `times[i]`; `pseudo_regret` uses the mean r̄(s_t, a_t)
-    instead of the reward r_t and has far less noise. Both may be negative: Σρ* is not the maximum
-    of what can be earned in finite time.
+    Regret may be negative: Σρ* is not the maximum of what can be earned in finite time.
+
+    Parameters
+    ----------
+    times
+        The steps after which regret was recorded.
+    regret
+        Σ(ρ*_t - r_t) up to each of these steps.
+    pseudo_regret
+        The same with the mean reward r̄(s_t, a_t) in place of r_t, which has far less noise.
+    episodes
+        The episodes, or None.
+    trajectory
+        All states, actions and rewards, or None.
+    agent
+        The name of the agent's class.
+    agent_t
+        The time of the agent at the end, or None if it has no clock.
+    seed
+        The seed of the run.
+    every
+        The number of steps between two recorded points.
+    final_state
+        The state after the last step.
+    position
+        Where the run stands, for `resume`.
+    words
+        The states of the random streams, for `resume`.
+    problem
+        The problem.
     """
 
     times: NDArray[np.int64]
@@ -224,11 +277,21 @@ class Record:
 
 
 class Records(Sequence[Record]):
-    """The records of a batch. `regret` and `pseudo_regret` have one row for each run.
+    """The records of a batch of runs, a sequence of `Record`.
 
-    `records[i]` is the record of run i; its curves are row i. `seconds[i]` is the time that its
-    steps took. (One call into machine code runs many of them, and its time is divided equally.)
+    `records[i]` is the record of run i. `regret` and `pseudo_regret` have one row for each run.
+    `seconds[i]` is the time that its steps took. (One call into machine code runs many of them, and
+    its time is divided equally.)
 
+    Parameters
+    ----------
+    batch
+        The runs.
+    seeds
+        The seed of each run.
+
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> problem = sm.problems.random_switching(5, 3, changes=1, horizon=100, seed=0)
     >>> agents = [sm.agents.Random(5, 3), sm.agents.UCRL2(5, 3)]

@@ -1,11 +1,11 @@
-"""The paper's quantities as functions, each with the conditions under which it is claimed.
+"""The bounds of the SW-UCRL paper and of UCRL2 as functions, each with its conditions.
 
 One name for each symbol: `horizon` T, `diameter` D, `n_states` S, `n_actions` A, `changes` l,
 `window` W, `delta` δ, `epsilon` ε, and `segments` L = l + 1 for UCRL2 with restarts. All are
 keywords. `sw_ucrl` has the theorem, the lemmas of its proof and its window (and that of
-SWUCRL2-CW), `ucrl2` the algorithm that it modifies. Where the paper has an error, the plain name is
-the printed form, and `repaired_…` is the correct one. Outside the conditions of a claim a function
-raises `OutsideValidity`.
+SWUCRL2-CW); `ucrl2` has the bounds of UCRL2. Where the paper has an error, the plain name is the
+printed form, and `repaired_…` is the correct one. If the conditions of a claim do not hold, a
+function raises `OutsideValidity`.
 
 >>> optimal_window(
 ...     horizon=100_000, diameter=1, n_states=5, n_actions=3, changes=2, delta=0.1)

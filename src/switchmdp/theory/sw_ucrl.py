@@ -1,4 +1,4 @@
-"""SW-UCRL's regret bound, its lemmas, and the window that minimises it; the window of SWUCRL2-CW.
+"""The regret bound of SW-UCRL, its lemmas and its optimal window; and the window of SWUCRL2-CW.
 
 With l changes up to step T, a window of W steps, S states, A actions, D the largest diameter among
 the l + 1 MDPs and ψ = D S √(A log(T/δ)), the regret is, with probability at least 1 - δ, at most
@@ -10,18 +10,18 @@ the l + 1 MDPs and ψ = D S √(A log(T/δ)), the regret is, with probability at
 
 for T ≥ max(8δ, 2Aδ) and W ≥ max(SA, A log₂²(8W/(SA))/log(T/δ)).
 
-Theorem 1's proof slips in three places: old data reaches every episode that starts within W steps
-of a change, not only the next one; episodes can outlast W; ⌈T/W⌉√W can exceed ⌈T/√W⌉. Repaired,
-for one T fixed in advance, the bound is
+The proof of Theorem 1 has three gaps: old data remain in the window of every episode that starts
+within W steps of a change, not only of the next one; an episode can be longer than W; ⌈T/W⌉√W can
+exceed ⌈T/√W⌉. The repaired bound, for one T fixed in advance, is
 
     2lW + l(S + D) + 4.36 D √(T log(T/δ)) + 61.76 κ (T/√W + √W) ψ,   κ = √(1 + (S-2)/(2W)).
 
-The last slip does harm where W > T: with l = 0 and W = T² the printed bound is 66.12 ψ, below the
-0.015 √(DSAT) that no algorithm can beat (`ucrl2_lower_bound`).
+The last gap matters if W > T: with l = 0 and W = T² the printed bound is 66.12 ψ, which is below
+the lower bound 0.015 √(DSAT) for any algorithm (`ucrl2_lower_bound`).
 
-**The lemmas**, and the two sums E₁ and E₂ they lead to. Episode k starts at t_k with N_k(s,a)
-visits in the window of the W steps before it, and makes v_k(s,a) visits itself, none beyond
-max(1, N_k). With m episodes up to step T:
+**The lemmas**, and the sums E₁ and E₂ that are bounded with them. Episode k starts at t_k with
+N_k(s,a) visits in the window of the W steps before it, and has v_k(s,a) <= max(1, N_k(s,a)) visits.
+With m episodes up to step T:
 
     Lemma 1    m ≤ ⌈T/W⌉ SA log₂(8W/(SA))
     Lemma 2    Σ_k Σ_{s,a} v_k/√max(1, N_k) ≤ (2√2 + 2) ⌈T/W⌉ √(SAW)
@@ -29,13 +29,13 @@ max(1, N_k). With m episodes up to step T:
     E₁ = √(5/8 T log(8T/δ)) + √T + D √(5/2 T log(8T/δ))            ≤ 4.36 D √(T log(T/δ))
     E₂ = D · (Lemma 1) + (2D √(14 S log(2AT/δ)) + 2) · (Lemma 2)   ≤ 61.76 ⌈T/√W⌉ ψ
 
-Three steps are repaired here, the printed forms beside them:
+There are functions for the printed forms, and for the repaired forms of three steps:
 
-- A pair with N_k = 0 may be visited once, so that an episode lasts up to W + S - 1 steps and
-  Lemma 2's batches up to 2W + S - 2, not 2W. Its bound grows by κ = √(1 + (S-2)/(2W)).
-- ⌈T/W⌉√W ≤ ⌈T/√W⌉ is false: T/√W + √W is right. At T = W + 1 the left side is almost
-  twice the right, and E₂ exceeds its printed bound.
-- The first visit to a pair breaks Proposition 1's printed hypothesis; see `proposition_1`.
+- A pair with N_k = 0 may be visited once, so an episode has up to W + S - 1 steps, and a batch of
+  Lemma 2 up to 2W + S - 2 instead of 2W. The bound of the lemma grows by κ = √(1 + (S-2)/(2W)).
+- ⌈T/W⌉√W ≤ ⌈T/√W⌉ is false, and T/√W + √W is a valid upper bound. At T = W + 1 the left side is
+  almost twice the right side, and E₂ exceeds its printed bound.
+- The first visit to a pair violates the printed hypothesis of Proposition 1; see `proposition_1`.
 
 **SWUCRL2-CW.** With the variation budgets B_r = Σ_t max|Δr̄| and B_p = Σ_t max‖Δp‖₁ over all
 steps, its window and widening are
@@ -84,10 +84,10 @@ COROLLARY_CONSTANT = 38.94
 
 @checked
 def longest_episode(*, window: int, n_states: int) -> int:
-    """W + S - 1, the most steps that an episode can last.
+    """The largest number of steps in an episode: W + S - 1.
 
-    A policy's S pairs share at most W visits in the window, and each of the up to S - 1 pairs
-    without any may still be visited once. (The paper says W.)
+    The S pairs of a policy have at most W visits in the window, and each of the up to S - 1 pairs
+    without a visit may be visited once. (The paper says W.)
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def episodes_bound(*, horizon: int, n_states: int, n_actions: int, window: int) 
 def visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) -> float:
     """Lemma 2 as printed: Σ v_k/√max(1, N_k) ≤ (2√2 + 2) ⌈T/W⌉ √(SAW), for every T and W.
 
-    Its proof needs episodes of at most W steps; for S ≤ 2 it stands as printed.
+    Its proof needs episodes of at most W steps. For S ≤ 2 the lemma holds as printed.
 
     Parameters
     ----------
@@ -209,8 +209,8 @@ def visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) ->
 def repaired_visits_bound(*, horizon: int, n_states: int, n_actions: int, window: int) -> float:
     """Lemma 2 with batches of up to 2W + S - 2 steps: (2 + √2) ⌈T/W⌉ √(SA(2W + S - 2)).
 
-    A batch ends with the first episode to end at or after its W-th step: at most W - 1 steps and
-    one `longest_episode`. Every T and W.
+    A batch ends with the first episode that ends at or after the W-th step of the batch. So it has
+    at most W - 1 steps plus one `longest_episode`. The lemma holds for every T and W.
 
     Parameters
     ----------
@@ -253,9 +253,9 @@ def proposition_1(*, visits: Sequence[int], older: Sequence[int]) -> tuple[float
     """The two sides of Proposition 1: Σ z_k/√Z_k ≤ √y₁ + (√2 + 1) √(Σ z_k).
 
     For one pair in one batch: z_k = `visits` in episode k, x_k = z₁ + … + z_{k-1} those of the
-    batch before it, y_k = `older` ones still in the window, and Z_k = max(1, x_k + y_k).
-    Holds where z_k ≤ Z_k and y never grows. (Printed with z_k ≤ x_k + y_k, which the first visit
-    to a pair breaks: x = y = 0, z = 1. The term √y₁ is not needed: x_k ≤ Z_k and z_k ≤ Z_k give
+    batch before it, y_k = `older` ones still in the window, and Z_k = max(1, x_k + y_k). It holds
+    if z_k ≤ Z_k and y never grows. (The paper requires z_k ≤ x_k + y_k, which the first visit to a
+    pair violates: x = y = 0, z = 1. The term √y₁ is not needed: x_k ≤ Z_k and z_k ≤ Z_k give
     z_k/√Z_k ≤ (√2 + 1) (√(x_k + z_k) - √x_k), which sums to the other term.)
 
     Parameters
@@ -439,7 +439,7 @@ def e2_bound(
 ) -> float:
     """E₂ ≤ 61.76 ⌈T/√W⌉ ψ as printed, for T ≥ 2Aδ and W ≥ max(SA, A log₂²(8W/(SA))/log(T/δ)).
 
-    Follows where W divides T, and then also needs log(T/δ) ≥ 1. Elsewhere it can fail:
+    It holds if W divides T and log(T/δ) ≥ 1. Otherwise it can fail:
 
     Parameters
     ----------
@@ -541,7 +541,7 @@ def repaired_e2_bound(
 ) -> float:
     """Repaired E₂ ≤ 61.76 κ (T/√W + √W) ψ, κ = √(1 + (S-2)/(2W)), for Theorem 1's T and W.
 
-    T ≥ 8δ is needed beside T ≥ 2Aδ: the last step takes log(T/δ) ≥ 1.
+    Besides T ≥ 2Aδ, T ≥ 8δ is needed, because the last step of the proof uses log(T/δ) ≥ 1.
 
     Parameters
     ----------
@@ -608,7 +608,7 @@ def _e2(T: int, D: float, S: int, A: int, W: int, delta: float, visits: float) -
 def theorem_1_holds(
     *, horizon: int, n_states: int, n_actions: int, window: int, delta: float
 ) -> bool:
-    """Whether Theorem 1's conditions on T and W are met (`regret_bound` raises where not).
+    """Whether the conditions of Theorem 1 on T and W hold; if not, `regret_bound` raises.
 
     Parameters
     ----------
@@ -714,8 +714,8 @@ def repaired_regret_bound(
 ) -> float:  # fmt: skip
     """Theorem 1 repaired: 2lW + l(S + D) + 4.36 D √(T log(T/δ)) + 61.76 κ (T/√W + √W) ψ.
 
-    This project's own, for one T fixed in advance; κ = √(1 + (S-2)/(2W)), 1 for a single state.
-    The conditions are Theorem 1's.
+    The proof is this project's own, for one T fixed in advance. κ = √(1 + (S-2)/(2W)), and 1 for a
+    single state. The conditions are those of Theorem 1.
 
     Parameters
     ----------
@@ -825,10 +825,10 @@ def optimal_window_exact(
 def optimal_window(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> int:
-    """Eq. 3's window as an agent can use it: rounded, at least SA, at most T.
+    """The window of Eq. 3 as an agent can use it: rounded, at least SA, at most T.
 
-    With no changes it is T, and a window of T steps forgets nothing: that is UCRL2. Defined for
-    every setting; whether Theorem 1 then applies is `theorem_1_holds`.
+    Without changes it is T, and a window of T steps forgets nothing: that is UCRL2. It is defined
+    for every setting; `theorem_1_holds` says whether Theorem 1 applies.
 
     Parameters
     ----------
@@ -883,8 +883,8 @@ def corollary_1_bound(
 ) -> float:
     """Corollary 1 as printed: regret at most 38.94 (l T² ψ²)^{1/3} at W*.
 
-    For l ≥ 1 changes and T ≥ max(8δ, 2Aδ), where W* is a window that Theorem 1 covers.
-    The proof drops Theorem 1's ceiling: the theorem's own bound at W* can be larger.
+    For l ≥ 1 changes and T ≥ max(8δ, 2Aδ), if Theorem 1 covers the window W*. The proof drops the
+    ceiling of Theorem 1, whose bound at W* can be larger.
 
     Parameters
     ----------
@@ -937,9 +937,9 @@ def corollary_1_bound(
 def repaired_corollary_1_bound(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, changes: int, delta: float
 ) -> float:
-    """The repaired bound at `optimal_window`: what is proved in Corollary 1's place.
+    """The repaired bound at `optimal_window`, which replaces Corollary 1.
 
-    Theorem 1's conditions on T and on that window; changes = 0 is allowed.
+    The conditions are those of Theorem 1, for T and that window; changes = 0 is allowed.
 
     Parameters
     ----------
@@ -992,9 +992,9 @@ def corollary_2_steps(
 ) -> int:
     """Corollary 2: after T ≥ 2 c log(c/δ) steps, c = 38.94³ l D² S² A/ε³, regret/T is at most ε.
 
-    It bounds the *average regret* at such T, with W* set for T. It does not count the steps whose
-    own regret exceeds ε, though the paper speaks of sub-optimal steps.
-    For l ≥ 1 changes and 0 < ε ≤ 1; Theorem 1's conditions then hold by themselves.
+    This bounds the *average regret* at such T, with W* computed for T. It does not bound the number
+    of steps with a regret above ε, though the paper speaks of sub-optimal steps. It holds for l ≥ 1
+    changes and 0 < ε ≤ 1, which implies the conditions of Theorem 1.
 
     Parameters
     ----------
@@ -1048,7 +1048,7 @@ def cw_window(
     *, horizon: int, n_states: int, n_actions: int, reward_variation: float | None = None,
     transition_variation: float | None = None,
 ) -> int:  # fmt: skip
-    """W*, or without both budgets the window for unknown ones; rounded, from 1 to T.
+    """W*, or the window for unknown budgets if they are not given; rounded, from 1 to T.
 
     Parameters
     ----------
@@ -1097,7 +1097,7 @@ def cw_window(
 
 @checked
 def cw_widening(*, horizon: int, window: int, transition_variation: float | None = None) -> float:
-    """η* = √((B_p + 1) W/T), or √(W/T) where B_p is not known.
+    """η* = √((B_p + 1) W/T), or √(W/T) if B_p is not known.
 
     Parameters
     ----------

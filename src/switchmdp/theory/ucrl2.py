@@ -1,10 +1,10 @@
-"""UCRL2: its confidence radii, its bounds, its restarts, and how small a diameter can be.
+"""UCRL2: its confidence radii, regret bounds and restarts, and a lower bound of the diameter.
 
 With N visits before an episode that starts at step t, S states, A actions, diameter D:
 
     radii      rewards √(7 log(2SAt/δ)/(2 max(1,N)))     transitions √(14 S log(2At/δ)/max(1,N))
-    regret     ≤ 34 D S √(A T log(T/δ)) with probability 1 - δ, and of any algorithm, somewhere,
-               ≥ 0.015 √(DSAT) in expectation
+    regret     ≤ 34 D S √(A T log(T/δ)) with probability 1 - δ; for any algorithm there is an MDP
+               with ≥ 0.015 √(DSAT) in expectation
     episodes   ≤ SA log₂(8T/(SA))
     restarts   with L segments (L - 1 changes): δ/L² and a restart at steps ⌈i³/L²⌉, i = 1, 2, …,
                regret ≤ 65 L^{1/3} T^{2/3} D S √(A log(T/δ))
@@ -255,8 +255,8 @@ def ucrl2_lower_bound(*, horizon: int, diameter: float, n_states: int, n_actions
 def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
     """The steps ⌈i³/L²⌉, i = 1, 2, 3, …, at which UCRL2-R starts over (Theorem 6).
 
-    L = `segments` is one more than the number of changes in the theorem. Early steps repeat and
-    are listed once; step 1 starts the run and is no restart. At most T segments fit into T steps.
+    L = `segments` is the number of changes plus 1. The first numbers repeat, and each step is
+    listed once. Step 1 starts the run and is no restart. At most T segments fit into T steps.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def restart_times(*, horizon: int, segments: int) -> NDArray[np.int64]:
 
 @checked
 def restart_confidence(*, segments: int, delta: float) -> float:
-    """δ/L², the probability of failure that UCRL2-R gives UCRL2 (Theorem 6).
+    """δ/L², the confidence with which UCRL2-R runs UCRL2 (Theorem 6).
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def restart_regret_bound(
 ) -> float:
     """Theorem 6: UCRL2-R's regret is at most 65 L^{1/3} T^{2/3} D S √(A log(T/δ)), for T > 1.
 
-    L = `segments`, one more than the number of changes; D is the largest diameter.
+    L = `segments` is the number of changes plus 1, and D is the largest diameter.
 
     Parameters
     ----------
@@ -419,12 +419,12 @@ def raw_diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
 
 @checked
 def diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
-    """max(1, log_A S - 3): the least diameter to count on, never below the 1 the bounds need.
+    """A lower bound of the diameter, max(1, log_A S - 3). The bounds need a diameter of at least 1.
 
-    With one action a communicating MDP is a Markov chain. Some state recurs no sooner than
-    after S steps on average (stationary mass at most 1/S), so that it is S - 1 steps or more from
-    some other, and a cycle attains this: max(1, S - 1). A single state, with no other to reach,
-    counts as 1.
+    With one action a communicating MDP is a Markov chain. Some state has a stationary probability
+    of at most 1/S, so its mean recurrence time is at least S, and it takes at least S - 1 steps to
+    reach it from some other state. A cycle attains this: max(1, S - 1). For a single state the
+    result is 1.
 
     Parameters
     ----------
