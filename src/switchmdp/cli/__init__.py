@@ -292,27 +292,14 @@ class Bar(Lines):
 
     def __init__(self, steps: int) -> None:
         super().__init__(steps)
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as RichProgress
+        from switchmdp.reports.progress import TerminalBar
 
-        self.stopped = False
-        self.task: Any = None  # until there is something to do
-        self.bar = RichProgress(
-            BarColumn(20), MofNCompleteColumn(), TextColumn("runs  {task.fields[note]}"),
-            console=Console(stderr=True), transient=True,
-        )  # fmt: skip
+        self.bar = TerminalBar()
 
     def show(self, progress: Progress) -> None:
-        """Update the bar."""
-        note = STOPPING if self.stopped else self.words(progress)
-        if self.task is None and progress.done < progress.runs:
-            self.task = self.bar.add_task(
-                "", total=progress.runs, completed=progress.done, note=note
-            )
-            self.bar.start()
-        if self.task is not None:
-            self.bar.update(self.task, completed=progress.done, note=note)
+        """Update the bar, once a run has ended: before that, agents are compiled."""
+        if progress.done > progress.before and progress.done < progress.runs:
+            self.bar.show(progress.done, progress.runs, self.words(progress))
 
     def begin(self, part: str) -> None:
         """A new part begins."""
@@ -320,14 +307,12 @@ class Bar(Lines):
 
     def stopping(self) -> None:
         """The user asked to stop."""
-        self.stopped = True
-        if self.task is not None:
-            self.bar.update(self.task, note=STOPPING)
+        self.bar.close()
+        tell(STOPPING)
 
     def close(self) -> None:
         """Everything has ended."""
-        if self.task is not None:
-            self.bar.stop()
+        self.bar.close()
 
 
 def clock(seconds: float) -> str:
@@ -355,10 +340,9 @@ def speed(steps: float) -> str:
 
 def display(steps: int) -> Lines:
     """The kind of progress that fits the options and the terminal."""
-    # A bar needs cursor movement, so not with NO_COLOR or on a dumb terminal.
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
-    at_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return Bar(steps) if prints_text() and at_terminal and not plain else Lines(steps)
+    from switchmdp.reports.progress import at_terminal
+
+    return Bar(steps) if prints_text() and at_terminal() else Lines(steps)
 
 
 class Stop(threading.Event):

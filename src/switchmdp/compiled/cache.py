@@ -298,7 +298,11 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             if found is not None:
                 return found
         if not self._label.startswith("_"):
-            print(f"switchmdp: compiling {self._label} for this machine, once ...", file=sys.stderr)
+            name = self._label.partition("-")[0]  # without the classes of its components
+            print(
+                f"switchmdp: compiling {name} for this machine, once; it may take a minute ...",
+                file=sys.stderr,
+            )
         return None
 
     def is_on_disk(self) -> bool:

@@ -11,7 +11,7 @@ import html
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,20 @@ from switchmdp.experiments import (
 )
 from switchmdp.experiments.parameters import accepts
 from switchmdp.experiments.plan import Entries, make_plan, problem_seed
-from switchmdp.experiments.results import expand
+from switchmdp.experiments.results import Setting, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
 from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.export import table_columns
-from switchmdp.reports.page import Table
+from switchmdp.reports.page import Table, count
 from switchmdp.reports.present import to_dataframe
+from switchmdp.reports.progress import progress_bar
 from switchmdp.reports.report import write_report
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
+UNNAMED = "problems"  # the setting's name, if problems have no names
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Comparison:
     @property
     def figure(self) -> Any:
         """Mean regret over time with 95 % bands over problems (extra `plot`)."""
-        return figures.regret_figure([regret_panel(s) for s in self.results.settings.values()])
+        return figures.regret_figure([_panel(s) for s in self.results.settings.values()])
 
     def plot(self) -> Any:
         """Draw mean regret over time with 95 % bands over problems (extra `plot`).
@@ -98,7 +100,7 @@ class Comparison:
         return write_report(self.results, folder)[0]
 
     def __str__(self) -> str:
-        return "\n\n".join(tables.short_table(s).text() for s in self.results.settings.values())
+        return "\n\n".join(_short_table(s).text() for s in self.results.settings.values())
 
     __repr__ = __str__
 
@@ -109,6 +111,23 @@ class Comparison:
             source = figures.svg_source(self.figure)
             shown += f'<img alt="mean regret over time" src="{source}">'
         return shown
+
+
+def _short_table(setting: Setting) -> Table:
+    """Mean regret per agent, with a title that says what the numbers are."""
+    table = tables.short_table(setting)
+    title = table.title.removeprefix(f"{UNNAMED}: ")
+    if title != table.title:
+        title = title.capitalize()
+    return replace(table, title=f"{title} (lower is better)")
+
+
+def _panel(setting: Setting) -> figures.Panel:
+    """Regret over time, with a title that says how many problems the mean is of."""
+    panel = regret_panel(setting)
+    number = count(setting.n_problems, "problem")
+    title = number if setting.name == UNNAMED else f"{setting.name} ({number})"
+    return replace(panel, title=title)
 
 
 def compare(
@@ -125,12 +144,46 @@ def compare(
 ) -> Comparison:
     """Run every agent on every problem with the same randomness.
 
-    `problems`: a problem (used `n_problems` times, by default once), a list of problems, or a
-    function of a seed that makes one (`n_problems` are drawn, by default 20); or several of these
-    by name. `agents`, by name: functions that make a new agent for a problem, or classes that take
-    `n_states` and `n_actions`. `progress(done, runs)` is called as runs are done. Failed runs are
-    left out, with a warning.
+    Terminals and notebooks show a progress bar. If runs fail, they are left out, with a warning.
 
+    Parameters
+    ----------
+    problems
+        A problem; a list of problems; a function of a seed that makes one; or several of these by
+        name, as a mapping.
+    agents
+        By name: classes that take `n_states` and `n_actions`, or functions that make a new agent
+        for a problem.
+    horizon
+        The number of steps of a run.
+    seed
+        The seed of all problems and runs.
+    n_problems
+        How many problems to draw from a function (by default 20), or how often to use a single
+        problem (by default once).
+    every
+        The number of steps between two recorded points; by default 1/200 of the horizon.
+    epsilon
+        The loss per step up to which an agent counts as adapted after a change.
+    jobs
+        The number of threads; by default one per core.
+    progress
+        Called as `progress(done, runs)` when runs are done, in place of the progress bar.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table; `plot()` draws regret over time.
+
+    Raises
+    ------
+    InvalidParameter
+        If problems or agents are none of the above.
+    InvalidExperiment
+        If a number has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> comparison = compare(
     ...     lambda seed: sm.problems.random_switching(5, 3, changes=1, horizon=1000, seed=seed),
@@ -144,12 +197,14 @@ def compare(
     """
     plan = _plan(problems, agents, horizon, seed, n_problems, every, epsilon)
     store = MemoryStore(plan)
+    bar = progress_bar() if progress is None else contextlib.nullcontext(progress)
+    with bar as report:
 
-    def watch(state: Progress) -> None:
-        if progress is not None and store.outcomes:
-            progress(state.done, state.runs)
+        def watch(state: Progress) -> None:
+            if store.outcomes:
+                report(state.done, state.runs)
 
-    raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
+        raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
     results = load_results(store)
     _warn_of_failures(results, plan)
     return Comparison(results)
@@ -161,7 +216,7 @@ def _plan(
 ) -> Plan:  # fmt: skip
     if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
         raise InvalidParameter("agents", agents, "functions of a problem that make agents, by name")
-    families = problems if isinstance(problems, Mapping) else {"problems": problems}
+    families = problems if isinstance(problems, Mapping) else {UNNAMED: problems}
     experiment = parse({
         "title": "Comparison", "horizon": horizon, "n_problems": _how_many(families, n_problems),
         "seed": seed, "every": every, "epsilon": epsilon,

@@ -7,7 +7,7 @@ Markdown or HTML are escaped.
 A page is self-contained, interactive and printable. It is a list of sections, and a section a list
 of blocks: prose, facts, tables, charts, a picture, claims, code. The template has one macro per
 class of blocks; `report` and `leaderboard` decide what a page says. This is the only module that
-imports Jinja2 (extra `plot`) and, besides the command line, rich. The template escapes all text.
+imports Jinja2 (extra `plot`). The template escapes all text.
 The data of the charts is embedded as JSON without any character that could end its element. The
 page's content security policy allows only the two embedded scripts, identified by their hashes, and
 no network access. The same content gives the same bytes.
@@ -22,15 +22,12 @@ import json
 import math
 import os
 import re
+import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal, TypeVar
-
-from rich.box import Box
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
+from typing import Any, TypeVar
 
 from switchmdp.errors import MissingExtra
 from switchmdp.reports.resampling import Interval
@@ -38,7 +35,6 @@ from switchmdp.storage import save_bytes
 
 UNKNOWN = "–"
 WIDEST = 44  # characters per line of a cell
-RULED = Box("    \n    \n -- \n" + 5 * "    \n", ascii=True)  # only a rule below the header
 SCRIPTS = ("uPlot.iife.min.js", "page.js")
 STYLES = ("uPlot.min.css", "page.css")
 Item = TypeVar("Item")
@@ -197,22 +193,21 @@ class Table:
 
     def text(self) -> str:
         """Return the table as aligned plain text for a terminal."""
-        long = any(len(cell) > WIDEST for row in self.rows for cell in row)
-        grid = Grid(
-            box=RULED, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), show_lines=long,
-            header_style="",
-        )  # fmt: skip
-        for name, numeric in zip(self.columns, self.numeric, strict=True):
-            side: Literal["right", "left"] = "right" if numeric else "left"
-            grid.add_column(Text(printable(name)), justify=side, max_width=WIDEST, overflow="fold")
-        for row in self.rows:
-            grid.add_row(*(Text(printable(cell)) for cell in row))
-        console = Console(width=10**6, color_system=None)
-        with console.capture() as drawn:
-            console.print(grid)
-        lines = [line.rstrip() for line in drawn.get().splitlines()]
-        parts = [printable(self.title), "\n".join(lines), printable(self.note)]
-        return "\n\n".join(part for part in parts if part)
+        cells = [[_folded(cell) for cell in row] for row in (self.columns, *self.rows)]
+        widths = [max(_width(x) for cell in col for x in cell) for col in zip(*cells, strict=True)]
+        lines: list[str] = []
+        for row in cells:
+            height = max(map(len, row))
+            padded = [cell + [""] * (height - len(cell)) for cell in row]
+            for parts in zip(*padded, strict=True):
+                aligned = map(_aligned, parts, widths, self.numeric)
+                lines.append("  ".join(aligned).rstrip())
+            if len(lines) == 1:
+                lines.append("-" * (sum(widths) + 2 * len(widths) - 2))
+            elif any(len(cell) > 1 for row in cells for cell in row):
+                lines.append("")
+        table = "\n".join(lines).rstrip()
+        return "\n\n".join(x for x in (printable(self.title), table, printable(self.note)) if x)
 
     def markdown(self) -> str:
         """Return the table as GitHub-flavoured Markdown."""
@@ -227,6 +222,27 @@ class Table:
         """For each column, whether it holds numbers, which are aligned to the right."""
         columns = zip(*self.rows, strict=True) if self.rows else [("",)] * len(self.columns)
         return [all(cell[:1] in {*"0123456789-∞", UNKNOWN} for cell in col) for col in columns]
+
+
+def _folded(cell: str) -> list[str]:
+    """The lines of a cell, each at most WIDEST characters long."""
+    return textwrap.wrap(printable(cell), WIDEST) or [""]
+
+
+def _aligned(text: str, width: int, right: bool) -> str:
+    """Text that is padded with spaces on the left (`right`) or on the right."""
+    room = " " * (width - _width(text))
+    return room + text if right else text + room
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes.
+
+    >>> _width("W*"), _width("滑动"), _width("e\\u0301")
+    (2, 4, 1)
+    """
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
 def _escaped(text: str) -> str:
