@@ -118,7 +118,7 @@ def takes_nothing(cls: type) -> bool:
     """Errors, protocols, and classes without a constructor."""
     if issubclass(cls, BaseException) or getattr(cls, "_is_protocol", False):
         return True
-    return cls.__init__ is object.__init__ and "__new__" not in vars(cls)  # type: ignore[misc]
+    return cls.__init__ is object.__init__ and "__new__" not in vars(cls)
 
 
 def inherits_documentation(documented: Documented) -> bool:

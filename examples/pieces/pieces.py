@@ -20,7 +20,7 @@ DELTA = 0.01
 
 def assemble(agent: Any, sizes: tuple[Any, Any], seed: int, available: Any, **others: Any) -> None:
     """EvidencePSRL with other components in place of its own."""
-    own = {
+    own: dict[str, Any] = {
         "memory": Recall(),
         "plausible": Posterior(seed, sharpness=SHARPNESS),
         "episodes": Rooted(),

@@ -88,8 +88,7 @@ def test_after_a_restart_predictions_use_newer_steps_only() -> None:
 
 def test_custom_component_combinations_can_be_evaluated() -> None:
     rows = drawn(300)
-    parts = {"plausible": L1Ball(0.05), "restarts": Periodic(100)}
-    own = Episodic(3, 2, memory=Everything(), **parts)
+    own = Episodic(3, 2, memory=Everything(), plausible=L1Ball(0.05), restarts=Periodic(100))
     named = UCRL2RW(3, 2, period=100)
     assert evaluate(rows, own).reward_error == evaluate(rows, named).reward_error
 
