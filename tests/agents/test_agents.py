@@ -45,7 +45,7 @@ COMBINATIONS: dict[str, Any] = {
 
 @pytest.mark.xdist_group("L1Ball")
 @pytest.mark.parametrize("make", COMBINATIONS.values(), ids=COMBINATIONS)
-def test_any_memory_combines_with_any_restart_rule_and_runs_equal_both_ways(make: Any) -> None:
+def test_any_memory_combines_with_any_restart_rule_compiled_and_interpreted(make: Any) -> None:
     runs = [
         sm.simulate(make(), uneven_problem(), 2500, 1, trajectory=True, interpreted=interpreted)
         for interpreted in (False, True)
@@ -126,7 +126,7 @@ def test_reading_properties_does_not_change_a_run() -> None:
     assert np.array_equal(looked.trajectory.actions, plain.trajectory.actions)
 
 
-def test_a_step_that_the_policy_did_not_choose_is_learned_from() -> None:
+def test_steps_with_other_actions_than_the_policys_are_counted() -> None:
     agent = sm.agents.UCRL2(2, 2)
     assert agent.act(0) == 0
     agent.observe(0, 1, 1.0, 1)
@@ -150,7 +150,7 @@ def test_an_episode_ends_on_arrival_at_a_full_pair() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 5e-324, 1.0, -1, 2, True, None, "0.1", float("nan")])
-def test_a_bad_delta_is_refused(delta: Any) -> None:
+def test_a_bad_delta_is_rejected(delta: Any) -> None:
     makers: list[Any] = [
         lambda: sm.agents.UCRL2(2, 2, delta=delta),
         lambda: sm.agents.SWUCRL(2, 2, window=10, delta=delta),
@@ -164,7 +164,7 @@ def test_a_bad_delta_is_refused(delta: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3", None])
-def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
+def test_bad_sizes_periods_and_schedules_are_rejected(bad: Any) -> None:
     calls: list[tuple[Any, str]] = [
         (lambda: sm.agents.UCRL2(bad, 2), "n_states"),
         (lambda: sm.agents.UCRL2(2, bad), "n_actions"),
@@ -181,7 +181,7 @@ def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
         Told([5, 5])
 
 
-def test_refusals_name_the_value_and_what_is_allowed() -> None:
+def test_errors_name_the_value_and_what_is_allowed() -> None:
     agent = sm.agents.UCRL2(4, 3, available=MASK)
     with pytest.raises(InvalidState, match="state must be an integer from 0 to 3, got 4"):
         agent.act(4)
@@ -195,7 +195,7 @@ def test_refusals_name_the_value_and_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 5, 17])
-def test_the_cubic_schedule_equals_the_theorems(segments: int) -> None:
+def test_the_cubic_schedule_is_that_of_the_theorem(segments: int) -> None:
     rule, t, times = Cubic(segments), 1, []
     while (t := rule.after(t)) <= 20_000:
         times.append(t)
@@ -216,7 +216,7 @@ def test_numpy_scalars_are_accepted() -> None:
         ("plausible", Window(5)), ("restarts", None), ("episodes", 5),
     ],
 )  # fmt: skip
-def test_a_value_that_is_not_a_component_is_refused_by_name(name: str, component: Any) -> None:
+def test_a_value_that_is_not_a_component_is_rejected_by_name(name: str, component: Any) -> None:
     parts: dict[str, Any] = {"memory": Window(5), "plausible": L1Ball(0.1), "restarts": Never()}
     with pytest.raises(InvalidParameter, match=name):
         Episodic(3, 2, **{**parts, name: component})
@@ -235,7 +235,7 @@ def test_a_component_belongs_to_one_agent() -> None:
     "times",
     [np.array([9, 5], np.uint64), np.array([2**63 + 5], np.uint64), [[1], [2, 3]], [1], "ab"],
 )
-def test_restart_times_that_do_not_increase_are_refused(times: Any) -> None:
+def test_restart_times_that_do_not_increase_are_rejected(times: Any) -> None:
     with pytest.raises(InvalidParameter, match="change_points"):
         sm.agents.OracleUCRL2(3, 2, change_points=times)
 

@@ -1,4 +1,4 @@
-"""Weights that decay, compared with the written-out sum; and all sets and rules on top of them."""
+"""Discounted counts against the explicit sum, and together with plausible sets and rules."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def test_visits_equal_the_sum_of_successors_and_tiny_weights_are_dropped() -> No
 
 
 @pytest.mark.parametrize("plausible", [lambda: L1Ball(0.1), lambda: Posterior(1)])
-def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) -> None:
+def test_plausible_sets_posteriors_and_restart_rules_work_with_discounted_counts(
+    plausible: Any, tmp_path: Any
+) -> None:
     def make() -> Any:
         drawn = isinstance(plausible(), Posterior)
         return Episodic(
@@ -118,8 +120,8 @@ def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) 
     assert record.regret[-1] == sm.simulate(control, problem, 2000, seed=1).regret[-1]
 
 
-def test_it_forgets_data_from_before_a_change() -> None:
-    """Two states that swap their rewards: the faded estimates follow, those of everything don't."""
+def test_old_data_fade_after_a_change() -> None:
+    """Two states swap their rewards: discounted estimates follow, undiscounted ones do not."""
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [5001])
@@ -139,13 +141,13 @@ def test_growth_keeps_the_weights() -> None:
 
 
 @pytest.mark.parametrize("discount", [0.0, 1.0, -0.5, 2, None, "0.9"])
-def test_a_bad_discount_is_refused(discount: Any) -> None:
+def test_a_bad_discount_is_rejected(discount: Any) -> None:
     with pytest.raises(InvalidParameter, match="discount"):
         Discounted(discount)
 
 
 @pytest.mark.parametrize("n_states", [3, 70])
-def test_hostile_values_are_refused(n_states: int) -> None:
+def test_hostile_values_are_rejected(n_states: int) -> None:
     fresh = filled(0.9, n_states, 100).counts
     validate(fresh, states=n_states, pairs=n_states)
     for field, bad in (

@@ -80,11 +80,11 @@ def test_an_alarm_comes_at_the_end_of_a_stretch_and_resets_the_detector(name: st
     steps = 0
     while not detector.alarmed():
         assert detector.look_at() == 1 + steps // 16 * 16 + 16
-        due = detector.look_at() - 1 - steps
-        target = np.full(due, steps >= 160, np.uint32)
-        detector.watch(np.zeros(due, np.uint32), target, np.zeros(due), due)
+        n = detector.look_at() - 1 - steps
+        target = np.full(n, steps >= 160, np.uint32)
+        detector.watch(np.zeros(n, np.uint32), target, np.zeros(n), n)
         detector.log_emptied()
-        steps += due
+        steps += n
     assert steps <= 160 + 32
     suspects = np.zeros(2, bool)
     assert detector.suspect(suspects) == 0
@@ -157,17 +157,17 @@ def test_an_agent_with_a_pending_alarm_continues_after_loading(name: str, tmp_pa
     assert 600 < step < 700
     assert not agent.restarts.alarmed()
     agent.save(tmp_path / "agent")
-    again = sm.agents.load(tmp_path / "agent")
-    assert state_of(again.restarts) == state_of(agent.restarts)
-    for one in (agent, again):
+    loaded = sm.agents.load(tmp_path / "agent")
+    assert state_of(loaded.restarts) == state_of(agent.restarts)
+    for twin in (agent, loaded):
         for later in range(step, step + 20):
-            one.act(later % 2)
-            one.observe(later % 2, 0, 1.0, (later + 1) % 2)
-    assert agent.since == again.since > step
+            twin.act(later % 2)
+            twin.observe(later % 2, 0, 1.0, (later + 1) % 2)
+    assert agent.since == loaded.since > step
 
 
 @EACH
-def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
+def test_a_file_with_another_number_of_columns_is_rejected(name: str) -> None:
     """Machine code would write the detector's own columns behind the end."""
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
@@ -183,7 +183,7 @@ def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
-def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> None:
+def test_a_file_with_an_impossible_delta_is_rejected(name: str, delta: float) -> None:
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
     detector.delta = delta
@@ -204,7 +204,7 @@ def test_the_contract_holds_with_many_states(agent: Any) -> None:
 
 
 @EACH
-def test_hostile_values_are_refused(name: str) -> None:
+def test_hostile_values_are_rejected(name: str) -> None:
     def fresh() -> Any:
         detector = DETECTORS[name]()
         detector.allocate(Pairs.of(3, 2))
