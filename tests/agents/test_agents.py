@@ -11,7 +11,7 @@ import switchmdp as sm
 from switchmdp.agents import Episodic
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Window
-from switchmdp.plausible import L1Ball
+from switchmdp.plausible import KLBall, L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
 
 MASK = np.array(
@@ -28,18 +28,19 @@ def uneven_problem(seed: int = 0) -> sm.SwitchingMDP:
     return sm.SwitchingMDP(configurations, [1500])
 
 
-def combined(memory: Any, restarts: Any) -> Any:
-    return Episodic(4, 3, memory=memory, plausible=L1Ball(0.2), restarts=restarts, available=MASK)
+def combined(memory: Any, restarts: Any, plausible: Any) -> Any:
+    return Episodic(4, 3, memory=memory, plausible=plausible, restarts=restarts, available=MASK)
 
 
-# Where a registered agent has these components, it stands for them: it is compiled anyway.
+# Each combination takes about ten seconds to compile, so that registered agents and combinations of
+# other tests are used where they have the components.
 COMBINATIONS: dict[str, Any] = {
     "everything, never": lambda: sm.agents.UCRL2(4, 3, delta=0.2, available=MASK),
     "everything, periodic": lambda: sm.agents.UCRL2RW(4, 3, period=333, delta=0.2, available=MASK),
     "everything, cubic": lambda: sm.agents.UCRL2R(4, 3, changes=2, delta=0.2, available=MASK),
     "window, never": lambda: sm.agents.SWUCRL(4, 3, window=400, delta=0.2, available=MASK),
-    "window, periodic": lambda: combined(Window(400), Periodic(333)),
-    "window, cubic": lambda: combined(Window(400), Cubic(3)),
+    "window, periodic": lambda: combined(Window(400), Periodic(333), KLBall(0.2, True)),
+    "window, cubic": lambda: combined(Window(400), Cubic(3), L1Ball(0.2)),
 }
 
 

@@ -127,6 +127,11 @@ def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def compiled(_finished: Path) -> None:
+    """The agents are compiled already, so that no message says that they are being compiled."""
+
+
+@pytest.fixture
 def done(tmp_path: Path, _finished: Path) -> Path:
     """A complete folder of results, as a relative path."""
     shutil.copytree(_finished, tmp_path / "done")

@@ -28,6 +28,7 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_every_line_of_json_is_json(call: Any) -> None:
     result = call("run", "fails.toml", "--out", "here", "--json", *PLAIN)
     assert result.code == 3
@@ -113,6 +114,7 @@ def test_a_name_cannot_break_a_line_of_json_or_move_the_cursor(call: Any) -> Non
     assert status["title"] == "two\u2028\x1b[2Jlines\n"
 
 
+@pytest.mark.usefixtures("compiled")
 def test_quiet_prints_only_errors(call: Any) -> None:
     result = call("run", "small.toml", "--quiet")
     assert (result.code, result.out, result.err) == (0, "", "")
@@ -151,13 +153,13 @@ def test_no_command_prints_the_help(call: Any) -> None:
     assert "Experiments:\n  reproduce" in result.err
 
 
-def test_a_mistyped_command_or_option_is_an_error_that_names_it(call: Any) -> None:
+def test_a_mistyped_command_or_option_is_answered_with_a_suggestion(call: Any) -> None:
     result = call("statsu", "here")
     assert result.code == 2
-    assert "No such command 'statsu'" in result.err
+    assert "No such command 'statsu'. Did you mean 'status'?" in result.err
     result = call("run", "small.toml", "--job", "x")
     assert result.code == 2
-    assert "--jobs" in result.err
+    assert "No such option '--job'. (Did you mean one of: '--jobs', " in result.err
 
 
 @pytest.mark.parametrize("name", ["", *cli.commands])

@@ -62,7 +62,9 @@ def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
 
 
 def test_the_report_uses_the_chosen_values(whole: Path) -> None:
-    for standing in standings(SUITE, whole):
+    reported = standings(SUITE, whole)
+    assert len(reported) == 2
+    for standing in reported:
         (setting,) = standing.results.settings.values()
         chosen = standing.choices["periodic"]["period"]
         assert chosen in (20, 60)

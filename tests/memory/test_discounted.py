@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic, Growing, load
+from switchmdp.agents import Episodic, FadingPSRL, load
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted
-from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Periodic
 
 
@@ -100,17 +102,20 @@ def test_visits_equal_the_sum_of_successors_and_tiny_weights_are_dropped() -> No
     assert counts.mean(3) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("plausible", [lambda: L1Ball(0.1), lambda: Posterior(1)])
-def test_plausible_sets_posteriors_and_restart_rules_work_with_discounted_counts(
-    plausible: Any, tmp_path: Any
-) -> None:
-    def make() -> Any:
-        drawn = isinstance(plausible(), Posterior)
-        return Episodic(
-            4, 2, memory=Discounted(0.99), plausible=plausible(), restarts=Periodic(400),
-            episodes=Growing() if drawn else None,
-        )  # fmt: skip
+AGENTS_WITH_DISCOUNTED_COUNTS: dict[str, Callable[[], Any]] = {
+    "plausible set, restarts": lambda: Episodic(
+        4, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=Periodic(400)
+    ),
+    "posterior": lambda: FadingPSRL(4, 2, steps=100),
+}
 
+
+@pytest.mark.parametrize(
+    "make", AGENTS_WITH_DISCOUNTED_COUNTS.values(), ids=AGENTS_WITH_DISCOUNTED_COUNTS
+)
+def test_plausible_sets_and_posteriors_work_with_discounted_counts(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
     sm.check_agent(make, steps=900, memory_steps=4000, strict=True)
     problem = sm.problems.random_switching(4, 2, changes=1, horizon=2000, seed=0)
     agent, control = make(), make()

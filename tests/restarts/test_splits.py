@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic
+from switchmdp.agents import Episodic, Growing
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
-from switchmdp.plausible import L1Ball
+from switchmdp.plausible import L1Ball, Posterior
 from switchmdp.restarts import BOCPD, GLR
 from switchmdp.restarts.splits import KEPT, LEVELS
 
@@ -125,12 +125,20 @@ def detecting(memory: Any, detector: Any) -> Any:
     return Episodic(3, 2, memory=memory, plausible=L1Ball(0.1), restarts=detector)
 
 
-# Where a registered agent has these components, it stands for them: it is compiled anyway.
+# Each combination takes about ten seconds to compile, so that registered agents are used where they
+# have the components, and no two combinations test the same pair of components.
 COMBINATIONS: dict[str, Callable[[], Any]] = {
     "glr, window": lambda: detecting(Window(400), GLR(0.05)),
     "glr, posterior": lambda: sm.agents.GLRPSRL(3, 2, delta=0.05),
     "bocpd, everything": lambda: sm.agents.RBOCPDUCRL2(3, 2, delta=0.1),
-    "bocpd, discounted": lambda: detecting(Discounted(0.995), BOCPD(0.05)),
+    "bocpd, discounted": lambda: Episodic(
+        3,
+        2,
+        memory=Discounted(0.995),
+        plausible=Posterior(1),
+        restarts=BOCPD(0.05),
+        episodes=Growing(),
+    ),
 }
 
 
