@@ -51,8 +51,9 @@ def test_the_number_of_forced_visits_is_within_the_theorems_bounds() -> None:
     """At most S √(n/g) forced steps; and every pair has at least ⌊rounds/A⌋ visits."""
     n_states, n_actions, gap, steps = 4, 3, 10.0, 40_000
     mdp = sm.problems.random_mdp(n_states, n_actions, seed=5)
-    agent = exploring(n_states, n_actions, gap)
+    agent = CalibratedUCRL3(n_states, n_actions, gap=gap)
     sm.simulate(agent, sm.SwitchingMDP([mdp]), steps, seed=1)
+    assert agent.since == 1
     rounds = math.isqrt(int((steps - 1) / gap))
     assert agent.exploration.next_round == rounds + 1
     assert (agent.exploration.turn <= rounds).all()

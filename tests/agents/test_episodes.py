@@ -11,13 +11,15 @@ import switchmdp as sm
 from switchmdp.agents import Episodic, Vanishing
 from switchmdp.memory import Everything
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import NEVER, Never, Periodic
+from switchmdp.restarts import NEVER, Periodic
 
 
-def vanishing() -> Episodic:
+def vanishing(period: int = 10**9) -> Episodic:
+    """By default no run reaches the restart; with `Never` it would be compiled a second time."""
     return Episodic(
-        3, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=Never(), episodes=Vanishing()
-    )
+        3, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=Periodic(period),
+        episodes=Vanishing(),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("t", "since"), [(1, 1), (2, 1), (1000, 1), (1999, 1000)])
@@ -58,13 +60,7 @@ def test_the_number_of_episodes_is_within_the_lemmas_bound() -> None:
 def test_the_rule_restarts_with_the_agent_and_equals_its_interpreted_version() -> None:
     problem = sm.problems.random_switching(3, 2, changes=1, horizon=600, seed=1)
     runs = [
-        sm.simulate(
-            Episodic(
-                3, 2, memory=Everything(), plausible=L1Ball(0.1), restarts=Periodic(250),
-                episodes=Vanishing(),
-            ),
-            problem, 600, 5, interpreted=interpreted,
-        ).regret
+        sm.simulate(vanishing(250), problem, 600, 5, interpreted=interpreted).regret
         for interpreted in (False, True)
-    ]  # fmt: skip
+    ]
     assert runs[0].tolist() == runs[1].tolist()

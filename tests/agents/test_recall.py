@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic, EvidencePSRL, Recall, Rooted
+from switchmdp.agents import EvidencePSRL, Recall
 from switchmdp.agents.recall import NONE, PLACES, SHORTEST
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Apart
 from switchmdp.memory.counts import REWARDS
-from switchmdp.plausible import Posterior
-from switchmdp.restarts import Told
 
 pytestmark = pytest.mark.xdist_group("Posterior")
 
@@ -172,15 +170,16 @@ def recurring(horizon: int) -> Any:
 
 
 def test_an_agent_that_recalls_has_less_regret_where_configurations_recur() -> None:
-    horizon, regrets = 40_000, []
+    horizon = 40_000
     problem = recurring(horizon)
-    for memory in (Recall, Apart):
-        agent = Episodic(
-            5, 3, memory=memory(), plausible=Posterior(1), episodes=Rooted(),
-            restarts=Told(problem.change_points),
-        )  # fmt: skip
-        regrets.append(sm.simulate(agent, problem, horizon, seed=0).pseudo_regret[-1])
-    assert regrets[0] < 0.9 * regrets[1]
+    with_library, without_library = 0.0, 0.0
+    for seed in range(3):
+        agent, other = EvidencePSRL(5, 3), EvidencePSRL(5, 3)
+        other.memory.places = 0
+        with_library += sm.simulate(agent, problem, horizon, seed).pseudo_regret[-1]
+        without_library += sm.simulate(other, problem, horizon, seed).pseudo_regret[-1]
+        assert agent.memory.stored_count > other.memory.stored_count == 0
+    assert with_library < 0.75 * without_library
 
 
 def test_recall_is_identical_interpreted_in_pieces_and_after_loading(tmp_path: Path) -> None:
