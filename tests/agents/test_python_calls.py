@@ -20,7 +20,13 @@ from switchmdp.concurrency import delayed_signals
 from switchmdp.randomness import run_seeds
 from switchmdp.restarts import Periodic
 
-FOLLOWERS = [name for name, agent in AGENTS.items() if issubclass(agent, PolicyAgent)]
+# These differ from other agents in nothing but the restart rule, which "oracle" has as well.
+WITH_KNOWN_CHANGES = ("told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "oracle-psrl")
+FOLLOWERS = [
+    name
+    for name, agent in AGENTS.items()
+    if issubclass(agent, PolicyAgent) and name not in WITH_KNOWN_CHANGES
+]
 HORIZON = 1200
 
 needs_machine_code = pytest.mark.skipif(not JIT, reason="machine code is switched off")
@@ -143,10 +149,7 @@ def test_the_service_plans_in_machine_code_at_once() -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_replacing_a_component_is_noticed() -> None:
-    agent = sm.agents.Episodic(
-        3, 2, memory=sm.memory.Window(50), plausible=sm.plausible.L1Ball(0.1),
-        restarts=Periodic(1000),
-    )  # fmt: skip
+    agent = sm.agents.UCRL2RW(3, 2, period=1000)
     agent.act(0)
     agent.restarts, agent.restart_at = Periodic(5), 6
     for _ in range(20):

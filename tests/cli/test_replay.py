@@ -157,7 +157,7 @@ def test_a_log_without_feedback_is_verified(call: Any) -> None:
         (("--window", 0), "window must be"),
         (("--delta", 2), "delta must be"),
         (("--agent", "omniscient"), "omniscient needs the problem itself, so it can only"),
-        (("--agent", "nobody"), "--agent must be one of sw-ucrl, ucrl2, "),
+        (("--agent", "nobody"), "error: agent must be one of sw-ucrl, ucrl2, "),
     ],
 )
 def test_invalid_parameters_are_reported(

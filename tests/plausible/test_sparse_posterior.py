@@ -22,24 +22,26 @@ from switchmdp.simulation import simulate
 solve: Any = iterate_spread_values
 
 
-def drawn_rows(posterior: SparsePosterior) -> Any:
-    """The dense rows of the last draw."""
+def drawn_rows(posterior: SparsePosterior, n_pairs: int | None = None) -> Any:
+    """The dense rows of the last draw, of all pairs or of the first ones."""
     n_states = posterior.bias.size
-    rows = np.repeat(posterior.elsewhere[:, None], n_states, axis=1)
+    rows = np.repeat(posterior.elsewhere[:n_pairs, None], n_states, axis=1)
     for pair in range(len(rows)):
         here = slice(posterior.first[pair], posterior.first[pair + 1])
         rows[pair, posterior.successors[here]] += posterior.excess[here]
     return rows
 
 
-def draws(counts: Counts, n: int, alpha: float = 1.0) -> tuple[Any, Any]:
+def draws(
+    counts: Counts, n: int, alpha: float = 1.0, n_pairs: int | None = None
+) -> tuple[Any, Any]:
     posterior = SparsePosterior(7, concentration=alpha)
     posterior.allocate(Pairs.of(counts.n_states, len(counts.visits) // counts.n_states))
     means, rows = [], []
     for _ in range(n):
         posterior.draw(counts)
         means.append(posterior.mean.copy())
-        rows.append(drawn_rows(posterior))
+        rows.append(drawn_rows(posterior, n_pairs))
     return np.array(means), np.array(rows)
 
 
@@ -57,7 +59,7 @@ def few_counts(n_states: int) -> Counts:
 def test_observed_successors_and_the_rest_have_the_distribution_of_the_full_draw(
     n_states: int, alpha: float
 ) -> None:
-    means, rows = draws(few_counts(n_states), 2500, alpha)
+    means, rows = draws(few_counts(n_states), 2500, alpha, n_pairs=3)
     for p, seen in ((rows[:, 0, 1], 3.0), (rows[:, 0, 3], 1.0), (rows[:, 2, 2], 30.0)):
         n = 4.0 if seen < 5.0 else 30.0
         law = stats.beta(alpha + seen, alpha * (n_states - 1) + n - seen)
