@@ -110,8 +110,10 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
 
 
 def _run(config: Path, out: Path, root: Path) -> tuple[dict[str, bytes], dict[Path, int]]:
-    """What was found, and the files of machine code that were asked for and are sound now; one
-    that is replaced is another file."""
+    """The results, and the files of machine code that were requested and are valid now.
+
+    Each file comes with its inode, which changes when the file is replaced.
+    """
     done = run("run", config, "--out", out, "--quiet", first=TELLING, SWITCHMDP_CACHE=str(root))
     assert done.returncode == 0, done.stderr
     asked = re.findall(r"^asked for (.*)$", done.stderr, re.MULTILINE)

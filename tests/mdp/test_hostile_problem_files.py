@@ -20,7 +20,7 @@ TOP, BOTTOM = 2**63 - 1, -(2**63)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_hostile_problem_files_are_rejected_or_can_be_used(count: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.mdp.hostile_problems", tmp_path, "0", str(count)],
