@@ -1,4 +1,4 @@
-"""A page in a real browser: how it is asked, resized, and what it complains of."""
+"""Helpers for pages in a real browser: scripts, window size and console messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 
 def complaints(browser: Chrome) -> list[str]:
-    """What the browser's console was told since it was last asked."""
+    """The messages on the browser's console since the last call."""
     entries = browser.get_log("browser")  # type: ignore[no-untyped-call]  # Selenium's lacks types
     return [str(entry["message"]) for entry in entries]
 
@@ -26,7 +26,7 @@ def scheme(browser: Chrome, value: str) -> None:
 
 
 def settle(browser: Chrome) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until the page has been drawn."""
     browser.execute_async_script(
         "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
     )

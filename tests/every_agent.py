@@ -47,8 +47,8 @@ def new_agent(name: str, problem: sm.SwitchingMDP, **parameters: Any) -> Any:
     cls: Any = AGENTS[name]
     if name == "omniscient":
         return cls(problem)
-    sizes, given = (problem.n_states, problem.n_actions), parameters or PARAMETERS[name]
-    return cls(*sizes, available=problem.available, **given)
+    sizes, arguments = (problem.n_states, problem.n_actions), parameters or PARAMETERS[name]
+    return cls(*sizes, available=problem.available, **arguments)
 
 
 @cache

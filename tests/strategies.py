@@ -128,14 +128,14 @@ def agent_makers(draw: st.DrawFn, names: tuple[str, ...] = tuple(AGENTS)) -> Any
     """A function that makes the same registered agent, with any parameters, for any problem."""
     name = draw(st.sampled_from(names))
     cls: Any = AGENTS[name]
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for parameter in inspect.signature(cls).parameters.values():
         if parameter.name in ("n_states", "n_actions", "available", "problem"):
             continue
         required = parameter.default is inspect.Parameter.empty
         if required or draw(st.booleans()):
-            given[parameter.name] = draw(PARAMETERS[parameter.name])
-    return Maker(name, given)
+            arguments[parameter.name] = draw(PARAMETERS[parameter.name])
+    return Maker(name, arguments)
 
 
 class Maker:

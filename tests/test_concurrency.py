@@ -151,9 +151,9 @@ def test_a_process_that_is_forked_during_a_simulation_finishes_its_own_copy() ->
     assert os.waitpid(children[0], 0)[1] == 0
 
 
-def test_another_thread_is_refused_while_an_agent_is_in_use() -> None:
+def test_another_thread_is_rejected_while_an_agent_is_in_use() -> None:
     agent = sm.agents.SWUCRL(3, 2, window=50)
-    refused: list[str] = []
+    rejected: list[str] = []
 
     def elsewhere() -> None:
         calls: list[Any] = [
@@ -169,7 +169,7 @@ def test_another_thread_is_refused_while_an_agent_is_in_use() -> None:
             try:
                 call()
             except SharedAgent as error:
-                refused.append(str(error))
+                rejected.append(str(error))
 
     agent.observe(0, 0, 1.0, 1)
     with exclusive(agent):
@@ -177,15 +177,15 @@ def test_another_thread_is_refused_while_an_agent_is_in_use() -> None:
         thread.start()
         thread.join()
         agent.observe(1, 1, 1.0, 2)  # its own thread may enter again
-    assert len(refused) == 7
-    assert "give each thread its own agent" in refused[0]
+    assert len(rejected) == 7
+    assert "give each thread its own agent" in rejected[0]
     assert agent.t == 3
     assert agent.n_states == 3
     assert agent.visits.sum() == 2
 
 
 def test_no_step_is_lost_when_two_threads_simulate_with_one_agent() -> None:
-    """One of them runs; the other is refused, whoever comes first."""
+    """One of them runs; the other is rejected, whoever comes first."""
     problem = sm.problems.random_switching(4, 3, changes=1, horizon=1000, seed=0)
     agent = sm.agents.Random(4, 3)
     sm.simulate(sm.agents.Random(4, 3), problem, 10)
@@ -208,7 +208,7 @@ def test_no_step_is_lost_when_two_threads_simulate_with_one_agent() -> None:
 
 
 def test_threads_that_take_turns_may_share_an_agent() -> None:
-    """A caller with a lock of its own is not refused, and every step counts."""
+    """A caller with a lock of its own is not rejected, and every step counts."""
     agent = sm.agents.UCRL2(3, 2)
     lock = threading.Lock()
     switching = sys.getswitchinterval()

@@ -251,7 +251,7 @@ def test_an_agent_of_a_local_class_is_advised_to_be_picklable() -> None:
     assert any("cannot be pickled" in advice for advice in report.advice)
 
 
-def test_arguments_that_cannot_be_checked_are_refused() -> None:
+def test_arguments_that_cannot_be_checked_are_rejected() -> None:
     with pytest.raises(InvalidParameter, match="also requires window: pass a function"):
         sm.check_agent(sm.agents.SWUCRL)
     with pytest.raises(InvalidParameter, match="make must be a class, a function"):

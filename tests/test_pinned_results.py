@@ -60,11 +60,11 @@ def figure_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_chunks_of_figure_1_keep_their_bits(figure_1: Path) -> None:
     store = open_store(figure_1)
-    found = {}
+    actual = {}
     for chunk in store.chunks():
         _, arrays = store.load(chunk)
-        found[chunk.id] = digest(*(arrays[name] for name in sorted(arrays)))
-    assert found == CHUNKS
+        actual[chunk.id] = digest(*(arrays[name] for name in sorted(arrays)))
+    assert actual == CHUNKS
 
 
 def test_the_tables_of_figure_1_keep_their_numbers(figure_1: Path, tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_the_tables_of_figure_1_keep_their_numbers(figure_1: Path, tmp_path: Pat
     from switchmdp.experiments import load_results
 
     files = export_tables(load_results(open_store(figure_1)), tmp_path, ("csv",))
-    found = {}
+    actual = {}
     for file in files:
         rows = list(csv.reader(io.StringIO(file.read_text("utf-8"))))
         numbers = [cell for row in rows[1:] for cell in row if _is_number(cell)]
         if "seconds" not in rows[0]:
-            found[file.name] = hashlib.sha256(" ".join(numbers).encode()).hexdigest()[:16]
-    assert found == TABLES
+            actual[file.name] = hashlib.sha256(" ".join(numbers).encode()).hexdigest()[:16]
+    assert actual == TABLES
 
 
 def _is_number(cell: str) -> bool:
@@ -95,8 +95,8 @@ def test_every_agent_keeps_its_bits(name: str) -> None:
     record = sm.simulate(agent, PROBLEM, HORIZON, seed=5, trajectory=True)
     assert record.trajectory is not None
     steps = record.trajectory
-    found = digest(record.regret, record.pseudo_regret, steps.states, steps.actions, steps.rewards)
-    assert found == RECORDS[name]
+    actual = digest(record.regret, record.pseudo_regret, steps.states, steps.actions, steps.rewards)
+    assert actual == RECORDS[name]
 
 
 CHUNKS: dict[str, str] = {

@@ -135,16 +135,16 @@ def test_uniform_numbers_are_those_of_the_reference(seed: int) -> None:
 def test_the_words_wrap_around_as_in_the_reference(words: list[int]) -> None:
     reference, state = xoshiro256plusplus(words), np.array(words, np.uint64)
     with np.errstate(over="ignore"):
-        found = [float(uniform(state)) for _ in range(100)]
-    assert found == [(next(reference) >> 11) / 2**53 for _ in range(100)]
+        numbers = [float(uniform(state)) for _ in range(100)]
+    assert numbers == [(next(reference) >> 11) / 2**53 for _ in range(100)]
 
 
 def test_the_state_of_a_stream_can_be_copied() -> None:
     whole, part = draws("uniform", n=50), stream(0)
     for _ in range(20):
         uniform(part)
-    kept = part.copy()
-    assert [float(uniform(kept)) for _ in range(30)] == whole[20:].tolist()
+    copied = part.copy()
+    assert [float(uniform(copied)) for _ in range(30)] == whole[20:].tolist()
     assert [float(uniform(part)) for _ in range(30)] == whole[20:].tolist()
 
 
@@ -237,8 +237,8 @@ def test_uniform_numbers_are_multiples_of_2_to_the_minus_53() -> None:
 def test_successive_uniform_numbers_are_not_correlated() -> None:
     sample = draws("uniform")
     for lag in (1, 2, 3, 4, 7):
-        found = np.corrcoef(sample[:-lag], sample[lag:])[0, 1]
-        assert abs(found) <= 5.0 / math.sqrt(DRAWS)
+        correlation = np.corrcoef(sample[:-lag], sample[lag:])[0, 1]
+        assert abs(correlation) <= 5.0 / math.sqrt(DRAWS)
 
 
 def test_normal_numbers_are_normal() -> None:
@@ -315,26 +315,26 @@ def test_the_tables_of_a_ziggurat_are_the_same_on_every_machine() -> None:
 def ziggurat_of_the_reference(words: list[int], n: int) -> list[float]:
     """Normal numbers by the ziggurat, literally: a point of a layer, below the density or not."""
     bits = xoshiro256plusplus(words)
-    found: list[float] = []
+    numbers: list[float] = []
 
     def unit() -> float:
         return (next(bits) >> 11) / 2**53
 
-    while len(found) < n:
+    while len(numbers) < n:
         word = next(bits)
         i, sign = word % 256, -1.0 if word // 256 % 2 else 1.0
         x = (word >> 11) / 2**53 * float(NORMAL_X[i])
         if x < NORMAL_X[i + 1]:
-            found.append(sign * x)
+            numbers.append(sign * x)
         elif i == 0:
             x, y = -math.log(1.0 - unit()) / float(NORMAL_X[1]), -math.log(1.0 - unit())
             if y + y >= x * x:
-                found.append(sign * (float(NORMAL_X[1]) + x))
+                numbers.append(sign * (float(NORMAL_X[1]) + x))
         else:
             low, high = float(NORMAL_F[i]), float(NORMAL_F[i + 1])
             if low + unit() * (high - low) < math.exp(-0.5 * x * x):
-                found.append(sign * x)
-    return found
+                numbers.append(sign * x)
+    return numbers
 
 
 def test_ziggurat_numbers_are_those_of_the_literal_method() -> None:

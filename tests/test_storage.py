@@ -64,8 +64,8 @@ def test_the_same_content_gives_the_same_bytes_in_any_order(tmp_path: Path) -> N
 
 def test_numpy_itself_can_read_the_arrays(tmp_path: Path) -> None:
     save(tmp_path / "file.npz", x=np.arange(3))
-    with np.load(tmp_path / "file.npz", allow_pickle=False) as found:
-        assert found["x"].tolist() == [0, 1, 2]
+    with np.load(tmp_path / "file.npz", allow_pickle=False) as arrays:
+        assert arrays["x"].tolist() == [0, 1, 2]
 
 
 def test_a_new_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_arrays_of_python_objects_are_never_written(objects: Any, tmp_path: Path
     assert os.listdir(tmp_path) == []
 
 
-def test_fields_that_json_cannot_say_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+def test_fields_that_json_cannot_say_are_rejected_and_leave_nothing(tmp_path: Path) -> None:
     for value in (float("nan"), object()):
         with pytest.raises((TypeError, ValueError)):
             save_arrays(tmp_path / "file", "test", {"x": value}, {})
@@ -249,7 +249,7 @@ FOREIGN: dict[str, dict[str, bytes]] = {
 
 
 @pytest.mark.parametrize("fault", FOREIGN)
-def test_archives_that_are_not_ours_are_refused(fault: str, tmp_path: Path) -> None:
+def test_archives_that_are_not_ours_are_rejected(fault: str, tmp_path: Path) -> None:
     zipped(tmp_path / "file", FOREIGN[fault])
     with pytest.raises(DamagedFile):
         load_arrays(tmp_path / "file", "test")
@@ -260,14 +260,14 @@ def test_the_archive_that_those_were_made_from_is_accepted(tmp_path: Path) -> No
     assert load_arrays(tmp_path / "file", "test") == ({}, {})
 
 
-def test_a_file_of_numpys_own_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_numpys_own_is_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "file.npz", x=np.zeros(3))
     with pytest.raises(DamagedFile):
         load_arrays(tmp_path / "file.npz", "test")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_compressed_content_is_refused(method: int, tmp_path: Path) -> None:
+def test_compressed_content_is_rejected(method: int, tmp_path: Path) -> None:
     save(tmp_path / "file")
     with zipfile.ZipFile(tmp_path / "file") as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
@@ -278,13 +278,13 @@ def test_compressed_content_is_refused(method: int, tmp_path: Path) -> None:
         load_arrays(tmp_path / "file", "test")
 
 
-def test_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+def test_another_kind_is_rejected_by_name(tmp_path: Path) -> None:
     save(tmp_path / "file")
     with pytest.raises(DamagedFile, match="holds 'test', not 'record'"):
         load_arrays(tmp_path / "file", "record")
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_arrays(tmp_path / "nowhere", "test")
     with pytest.raises(DamagedFile):
@@ -319,7 +319,7 @@ def crowded(names: list[str], content: bytes) -> bytes:
     return whole[:start] + directory + end
 
 
-def test_an_entry_listed_twice_or_under_two_names_is_refused(tmp_path: Path) -> None:
+def test_an_entry_listed_twice_or_under_two_names_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(crowded(["x.npy"], npy(np.zeros(1))))
     with pytest.raises(DamagedFile, match="checksum"):  # it can be read, up to the checksum
         load_arrays(tmp_path / "file", "test")
@@ -331,7 +331,7 @@ def test_an_entry_listed_twice_or_under_two_names_is_refused(tmp_path: Path) -> 
         load_arrays(tmp_path / "file", "test")
 
 
-def test_a_zip_that_lists_one_entry_40000_times_is_refused_without_reading_it(
+def test_a_zip_that_lists_one_entry_40000_times_is_rejected_without_reading_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("an entry was read"))
@@ -343,7 +343,7 @@ def test_a_zip_that_lists_one_entry_40000_times_is_refused_without_reading_it(
             load_arrays(tmp_path / "file", "test")
 
 
-def test_a_directory_that_says_that_it_is_short_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_says_that_it_is_short_is_rejected(tmp_path: Path) -> None:
     """The number of entries that a zip states is not the number that its readers find."""
     forged = crowded(["x.npy"] * 40_000, npy(np.zeros(1)))
     end = len(forged) - 22
@@ -373,7 +373,7 @@ def test_bytes_before_between_and_after_the_entries_are_noticed(tmp_path: Path) 
             pytest.fail(f"{where}: {load_arrays(tmp_path / 'file', 'test')}")
 
 
-def test_entries_that_are_no_arrays_by_their_name_are_refused(tmp_path: Path) -> None:
+def test_entries_that_are_no_arrays_by_their_name_are_rejected(tmp_path: Path) -> None:
     save(tmp_path / "file", x=np.zeros(3))
     with zipfile.ZipFile(tmp_path / "file") as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
@@ -382,7 +382,7 @@ def test_entries_that_are_no_arrays_by_their_name_are_refused(tmp_path: Path) ->
         load_arrays(tmp_path / "file", "test")
 
 
-def test_arrays_of_elements_without_size_are_refused(tmp_path: Path) -> None:
+def test_arrays_of_elements_without_size_are_rejected(tmp_path: Path) -> None:
     """A file of a few bytes would come back as an array of any length."""
     save(tmp_path / "file", x=np.zeros(5, "V0"))
     with pytest.raises(DamagedFile, match="does not fill its file"):

@@ -13,7 +13,7 @@ from switchmdp.agents.saving import described
 
 
 def tree(value: Any) -> Any:
-    """All that an agent is, to the bit."""
+    """The complete content of a packed agent, bit for bit."""
     if hasattr(value, "_fields"):
         return {name: tree(part) for name, part in zip(value._fields, value, strict=True)}
     if isinstance(value, np.ndarray):
@@ -22,7 +22,7 @@ def tree(value: Any) -> Any:
 
 
 def state(agent: Any) -> Any:
-    """The saved state of an agent, to the bit: all but its scratch fields."""
+    """The saved state of an agent, bit for bit: everything except scratch fields."""
     fields, arrays = described(agent)
     return fields, {name: tree(array) for name, array in arrays.items()}
 
@@ -32,7 +32,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def live(agent: Any, steps: int, seed: int, state: int = 0) -> list[tuple[int, int, float, int]]:
-    """Steps in a world of chance, through the two verbs."""
+    """Run steps with random rewards and next states through `act` and `observe`."""
     rng = np.random.default_rng(seed)
     lived = []
     with np.errstate(over="ignore"):
@@ -45,7 +45,7 @@ def live(agent: Any, steps: int, seed: int, state: int = 0) -> list[tuple[int, i
     return lived
 
 
-def again(agent: Any, path: Path, classes: Any = ()) -> Any:
+def saved_and_loaded(agent: Any, path: Path, classes: Any = ()) -> Any:
     agent.save(path)
     return load(path, classes)
 

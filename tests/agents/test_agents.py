@@ -11,7 +11,7 @@ import switchmdp as sm
 from switchmdp.agents import Episodic
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Window
-from switchmdp.plausible import L1Ball
+from switchmdp.plausible import KLBall, L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic, Told
 
 MASK = np.array(
@@ -28,24 +28,25 @@ def uneven_problem(seed: int = 0) -> sm.SwitchingMDP:
     return sm.SwitchingMDP(configurations, [1500])
 
 
-def combined(memory: Any, restarts: Any) -> Any:
-    return Episodic(4, 3, memory=memory, plausible=L1Ball(0.2), restarts=restarts, available=MASK)
+def combined(memory: Any, restarts: Any, plausible: Any) -> Any:
+    return Episodic(4, 3, memory=memory, plausible=plausible, restarts=restarts, available=MASK)
 
 
-# Where a registered agent has these components, it stands for them: it is compiled anyway.
+# Each combination takes about ten seconds to compile, so that registered agents and combinations of
+# other tests are used where they have the components.
 COMBINATIONS: dict[str, Any] = {
     "everything, never": lambda: sm.agents.UCRL2(4, 3, delta=0.2, available=MASK),
     "everything, periodic": lambda: sm.agents.UCRL2RW(4, 3, period=333, delta=0.2, available=MASK),
     "everything, cubic": lambda: sm.agents.UCRL2R(4, 3, changes=2, delta=0.2, available=MASK),
     "window, never": lambda: sm.agents.SWUCRL(4, 3, window=400, delta=0.2, available=MASK),
-    "window, periodic": lambda: combined(Window(400), Periodic(333)),
-    "window, cubic": lambda: combined(Window(400), Cubic(3)),
+    "window, periodic": lambda: combined(Window(400), Periodic(333), KLBall(0.2, True)),
+    "window, cubic": lambda: combined(Window(400), Cubic(3), L1Ball(0.2)),
 }
 
 
 @pytest.mark.xdist_group("L1Ball")
 @pytest.mark.parametrize("make", COMBINATIONS.values(), ids=COMBINATIONS)
-def test_any_memory_combines_with_any_restart_rule_and_runs_equal_both_ways(make: Any) -> None:
+def test_any_memory_combines_with_any_restart_rule_compiled_and_interpreted(make: Any) -> None:
     runs = [
         sm.simulate(make(), uneven_problem(), 2500, 1, trajectory=True, interpreted=interpreted)
         for interpreted in (False, True)
@@ -126,7 +127,7 @@ def test_reading_properties_does_not_change_a_run() -> None:
     assert np.array_equal(looked.trajectory.actions, plain.trajectory.actions)
 
 
-def test_a_step_that_the_policy_did_not_choose_is_learned_from() -> None:
+def test_steps_with_other_actions_than_the_policys_are_counted() -> None:
     agent = sm.agents.UCRL2(2, 2)
     assert agent.act(0) == 0
     agent.observe(0, 1, 1.0, 1)
@@ -150,7 +151,7 @@ def test_an_episode_ends_on_arrival_at_a_full_pair() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 5e-324, 1.0, -1, 2, True, None, "0.1", float("nan")])
-def test_a_bad_delta_is_refused(delta: Any) -> None:
+def test_a_bad_delta_is_rejected(delta: Any) -> None:
     makers: list[Any] = [
         lambda: sm.agents.UCRL2(2, 2, delta=delta),
         lambda: sm.agents.SWUCRL(2, 2, window=10, delta=delta),
@@ -164,7 +165,7 @@ def test_a_bad_delta_is_refused(delta: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3", None])
-def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
+def test_bad_sizes_periods_and_schedules_are_rejected(bad: Any) -> None:
     calls: list[tuple[Any, str]] = [
         (lambda: sm.agents.UCRL2(bad, 2), "n_states"),
         (lambda: sm.agents.UCRL2(2, bad), "n_actions"),
@@ -181,7 +182,7 @@ def test_bad_sizes_periods_and_schedules_are_refused(bad: Any) -> None:
         Told([5, 5])
 
 
-def test_refusals_name_the_value_and_what_is_allowed() -> None:
+def test_errors_name_the_value_and_what_is_allowed() -> None:
     agent = sm.agents.UCRL2(4, 3, available=MASK)
     with pytest.raises(InvalidState, match="state must be an integer from 0 to 3, got 4"):
         agent.act(4)
@@ -195,7 +196,7 @@ def test_refusals_name_the_value_and_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 5, 17])
-def test_the_cubic_schedule_equals_the_theorems(segments: int) -> None:
+def test_the_cubic_schedule_is_that_of_the_theorem(segments: int) -> None:
     rule, t, times = Cubic(segments), 1, []
     while (t := rule.after(t)) <= 20_000:
         times.append(t)
@@ -216,7 +217,7 @@ def test_numpy_scalars_are_accepted() -> None:
         ("plausible", Window(5)), ("restarts", None), ("episodes", 5),
     ],
 )  # fmt: skip
-def test_a_value_that_is_not_a_component_is_refused_by_name(name: str, component: Any) -> None:
+def test_a_value_that_is_not_a_component_is_rejected_by_name(name: str, component: Any) -> None:
     parts: dict[str, Any] = {"memory": Window(5), "plausible": L1Ball(0.1), "restarts": Never()}
     with pytest.raises(InvalidParameter, match=name):
         Episodic(3, 2, **{**parts, name: component})
@@ -235,7 +236,7 @@ def test_a_component_belongs_to_one_agent() -> None:
     "times",
     [np.array([9, 5], np.uint64), np.array([2**63 + 5], np.uint64), [[1], [2, 3]], [1], "ab"],
 )
-def test_restart_times_that_do_not_increase_are_refused(times: Any) -> None:
+def test_restart_times_that_do_not_increase_are_rejected(times: Any) -> None:
     with pytest.raises(InvalidParameter, match="change_points"):
         sm.agents.OracleUCRL2(3, 2, change_points=times)
 

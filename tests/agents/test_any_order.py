@@ -46,7 +46,7 @@ class AgentInAnyOrder(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
 
     def live(self, agent: Any, steps: int, seed: int) -> list[int]:
-        """Steps through the two verbs, in a world that is drawn from the seed."""
+        """Run steps through `act` and `observe`; rewards and next states depend on the seed."""
         rng = np.random.default_rng(seed)
         state, actions = int(rng.integers(agent.n_states)), []
         with np.errstate(over="ignore"):
@@ -105,18 +105,18 @@ class AgentInAnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.agent.n_states <= 7)
     @rule(states=st.integers(0, 2), actions=st.integers(0, 1), seed=st.integers(0, 99))
     def grow(self, states: int, actions: int, seed: int) -> None:
-        """A new, larger problem follows; agents that can't grow refuse and stay as they were."""
+        """A new, larger problem follows; other agents raise an error and do not change."""
         if not hasattr(self.agent, "grow"):
             return
         larger = (self.agent.n_states + states, self.agent.n_actions + actions)
-        refusals = []
+        errors = []
         for agent in (self.agent, self.twin):
             try:
                 agent.grow(*larger)
             except InvalidParameter as error:
-                refusals.append(str(error))
-        assert len(refusals) in (0, 2)
-        if not refusals:
+                errors.append(str(error))
+        assert len(errors) in (0, 2)
+        if not errors:
             rng = np.random.default_rng(seed)
             configurations = [
                 sm.MDP(
@@ -130,7 +130,7 @@ class AgentInAnyOrder(RuleBasedStateMachine):
 
     @rule()
     def read(self) -> None:
-        """What an agent shows may not change what it does."""
+        """Reading the properties of an agent does not change its behaviour."""
         for name in ("t", "policy", "gain", "visits", "reward_estimates", "episode"):
             getattr(self.agent, name, None)
 

@@ -1,4 +1,4 @@
-"""BORL: the paper's constants, EXP3.P by hand and against its proof, blocks and their bases."""
+"""BORL: the paper's constants, EXP3.P against a calculation by hand and its proof, and blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOBODY = np.zeros(0, bool)  # the bandit does not ask who is suspected
 SHORT = [(20, 0.0), (50, 0.0), (50, 0.4)]
 
 
-def test_at_the_papers_horizon_there_are_21_blocks_for_63_arms_and_nothing_can_be_learned() -> None:
+def test_at_the_papers_horizon_21_blocks_are_too_few_for_63_arms() -> None:
     block = block_length(5, 3, 100_000)
     assert block == int(3 * 5 ** (2 / 3) * 3**0.5 * 100_000**0.5) == 4804
     assert math.ceil(100_000 / block) == 21
@@ -50,7 +50,7 @@ def test_the_reduced_grid_has_eight_arms_and_can_hardly_learn_either() -> None:
     )
 
 
-def test_the_weights_after_two_blocks_are_those_worked_out_by_hand() -> None:
+def test_the_weights_after_two_blocks_match_the_calculation_by_hand() -> None:
     """n = 2, B = 4: β = √(ln 2 / 8) = .29435, α = .95 β = .27963, γ = 2.1 β = .61814.
 
     Arm 0 earns 6 of 10: q = ((β + .6)/.5, β/.5) = (1.78871, .58871); e^{1.2 α} = 1.39873, so
@@ -81,9 +81,7 @@ def test_the_weights_after_two_blocks_are_those_worked_out_by_hand() -> None:
 @pytest.mark.parametrize("beta", [0.01, 0.3, 1.0])
 @pytest.mark.parametrize("p", [1e-3, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("g", [0.0, 0.3, 1.0])
-def test_the_update_is_the_one_whose_sums_hardly_ever_underrate_an_arm(
-    g: float, p: float, beta: float
-) -> None:
+def test_the_update_satisfies_the_inequality_of_the_proof(g: float, p: float, beta: float) -> None:
     """The estimate's mean is g + β/p, and E exp(β g - β · estimate) <= 1."""
     mean = moment = 0.0
     for drawn, probability in ((0, p), (1, 1 - p)):
@@ -98,7 +96,7 @@ def test_the_update_is_the_one_whose_sums_hardly_ever_underrate_an_arm(
 
 
 @pytest.mark.parametrize("arms", [2, 3, 8, 63, 1000])
-def test_where_its_bound_says_anything_the_rates_are_as_its_proof_needs_them(arms: int) -> None:
+def test_the_rates_satisfy_the_conditions_of_the_proof(arms: int) -> None:
     """From B = 5.15² n ln n on: α times an estimate is at most 1."""
     blocks = math.ceil(5.15**2 * arms * math.log(arms))
     for b in (blocks, 10 * blocks, 1000 * blocks):
@@ -108,7 +106,7 @@ def test_where_its_bound_says_anything_the_rates_are_as_its_proof_needs_them(arm
         assert bandit.alpha * (1 + bandit.beta) / (bandit.gamma / arms) <= 1.0
 
 
-def test_with_enough_blocks_the_better_arm_is_found() -> None:
+def test_the_better_arm_is_chosen_after_enough_blocks() -> None:
     bandit, rng = Exp3P(arms=3, blocks=4000, block=1, seed=1), np.random.default_rng(0)
     chosen = []
     for _ in range(4000):
@@ -119,7 +117,7 @@ def test_with_enough_blocks_the_better_arm_is_found() -> None:
     assert np.mean(np.array(chosen[2000:]) == 1) > 0.85
 
 
-def test_arms_are_drawn_as_often_as_their_chances_say() -> None:
+def test_arms_are_drawn_with_their_probabilities() -> None:
     bandit = Exp3P(arms=3, blocks=10, block=1)
     bandit.scores = np.array([0.0, 5.0, 2.0])
     drawn = np.zeros(3)
@@ -129,7 +127,7 @@ def test_arms_are_drawn_as_often_as_their_chances_say() -> None:
     assert drawn / 30_000 == pytest.approx(bandit.chances, abs=0.01)
 
 
-def test_in_every_block_it_acts_as_a_new_swucrl2_cw_with_the_arm_that_was_drawn() -> None:
+def test_each_block_equals_a_new_swucrl2_cw_with_the_drawn_arm() -> None:
     problem = sm.problems.random_mdp(3, 2, seed=5)
     agent = BORL(3, 2, horizon=900, delta=0.1, arms=SHORT, seed=4)
     rng, state, block = np.random.default_rng(1), 0, agent.restarts.block
@@ -155,7 +153,7 @@ def test_in_every_block_it_acts_as_a_new_swucrl2_cw_with_the_arm_that_was_drawn(
     assert len(set(arms)) == 3
 
 
-def test_an_episode_ends_when_the_blocks_own_time_is_a_multiple_of_the_window() -> None:
+def test_an_episode_ends_at_multiples_of_the_window_within_a_block() -> None:
     agent = BORL(2, 1, horizon=1000, arms=[(7, 0.0)])
     starts = set()
     for t in range(1, 100):
@@ -169,22 +167,22 @@ def test_an_episode_ends_when_the_blocks_own_time_is_a_multiple_of_the_window() 
     assert [rule.end(t, 101) for t in (101, 109, 110, 111, 120)] == [110, 110, 120, 120, 130]
 
 
-def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:
+def test_the_bandit_receives_the_rewards_of_its_blocks() -> None:
     agent, rng, state = BORL(3, 2, horizon=3000, arms=SHORT, seed=9), np.random.default_rng(0), 0
     bandit = agent.restarts
     assert bandit.block == int(3 * 3 ** (2 / 3) * math.sqrt(6000)) == 483
-    again = Exp3P(arms=3, blocks=7, block=483, seed=9)
-    again.start_over(NOBODY)
+    expected = Exp3P(arms=3, blocks=7, block=483, seed=9)
+    expected.start_over(NOBODY)
     for t in range(1, 3000):
         action = agent.act(state)
-        assert bandit.arm == again.arm
+        assert bandit.arm == expected.arm
         reward, target = float(rng.random()), int(rng.integers(3))
         agent.observe(state, action, reward, target)
-        again.earned += reward
+        expected.earned += reward
         state = target
         if t % 483 == 0:
-            again.start_over(NOBODY)
-    assert again.scores.tolist() == bandit.scores.tolist()
+            expected.start_over(NOBODY)
+    assert expected.scores.tolist() == bandit.scores.tolist()
     assert agent.visits.sum() == min(agent.memory.window, (agent.t - 1) % 483)
 
 
@@ -197,11 +195,11 @@ def test_the_bandit_is_fed_the_rewards_of_its_blocks() -> None:
     ],
     ids=["reduced", "lists", "full"],
 )  # fmt: skip
-def test_it_keeps_the_contract_of_agents(make: Any) -> None:
+def test_it_passes_the_agent_contract(make: Any) -> None:
     sm.check_agent(make, steps=1200, memory_steps=3000, strict=True)
 
 
-def test_new_states_and_actions_may_come_while_it_runs() -> None:
+def test_states_and_actions_can_be_added_during_a_run() -> None:
     agent = BORL(2, 2, horizon=500, arms=SHORT)
     for t in range(60):
         agent.observe(t % 2, agent.act(t % 2), 0.5, (t + 1) % 2)
@@ -212,7 +210,7 @@ def test_new_states_and_actions_may_come_while_it_runs() -> None:
     assert agent.visits.shape == (3, 3)
 
 
-def test_bad_arms_and_horizons_are_refused() -> None:
+def test_bad_arms_and_horizons_are_rejected() -> None:
     bad: list[Any] = [[], [(0, 0.1)], [(5, -0.1)], [(5, math.nan)], [5], 5, [(5, 0.1, 2)], "ab"]
     for arms in bad:
         with pytest.raises(InvalidParameter, match="arms"):

@@ -1,4 +1,4 @@
-"""Every component takes the arguments that agents call it with."""
+"""Every component accepts the arguments with which agents call it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ def _documented(begins: str) -> dict[str, list[str]]:
     text = PAGE[PAGE.index(begins) :]
     text = re.split(r"\n- |\n\n", text, maxsplit=1)[0]
     return {
-        name: re.findall(r"\w+", given) for name, given in re.findall(r"(\w+)\(([^)]*)\)", text)
+        name: re.findall(r"\w+", parameters)
+        for name, parameters in re.findall(r"(\w+)\(([^)]*)\)", text)
     }
 
 
 def _classes() -> list[type]:
     """Every class that the package defines."""
     modules = [
-        importlib.import_module(found.name)
-        for found in pkgutil.walk_packages(switchmdp.__path__, "switchmdp.")
-        if not found.name.endswith("__main__")
+        importlib.import_module(module.name)
+        for module in pkgutil.walk_packages(switchmdp.__path__, "switchmdp.")
+        if not module.name.endswith("__main__")
     ]
     return sorted(
         {
@@ -79,7 +80,9 @@ def test_a_component_takes_the_documented_arguments(part: str, cls: type) -> Non
     checked = [name for name in documented if hasattr(cls, name)]
     assert checked
     for name in checked:
-        _, *given = inspect.signature(getattr(cls, name)).parameters.values()
-        kinds = {p.kind for p in given}
+        _, *parameters = inspect.signature(getattr(cls, name)).parameters.values()
+        kinds = {p.kind for p in parameters}
         assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}, name
-        assert len(given) == len(documented[name]), f"{name} takes {[p.name for p in given]}"
+        assert len(parameters) == len(documented[name]), (
+            f"{name} takes {[p.name for p in parameters]}"
+        )

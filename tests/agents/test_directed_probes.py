@@ -1,4 +1,4 @@
-"""Directed probes: gaps, routes and tests against literal versions, and what they find."""
+"""Directed probes: gaps, routes and tests against literal versions, and detected changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_gain_and_gaps_are_those_of_the_observed_frequencies(seed: int) -> None:
     np.testing.assert_allclose(gaps, action_gaps(observed, plan).ravel(), atol=5 * PRECISE)
 
 
-def test_a_pair_without_visits_has_no_gap_and_a_state_without_visits_does_no_harm() -> None:
+def test_unvisited_pairs_have_no_gap_and_unvisited_states_change_nothing() -> None:
     counts = Counts(Pairs.of(3, 2))
     pairs = np.array([0, 0, 2, 3], np.uint32)
     counts.add(pairs, np.array([1, 1, 0, 1], np.uint32), np.ones(4), 0, 4)
@@ -64,7 +64,7 @@ def test_a_pair_without_visits_has_no_gap_and_a_state_without_visits_does_no_har
 
 
 def cost_of(rows: Any, gaps: Any, policy: Any, goal: int, last: float) -> Any:
-    """The expected sum of gaps until a policy arrives, by linear equations; infinite if never."""
+    """The expected sum of gaps until a policy reaches the goal, by linear equations."""
     n = len(rows)
     inside = [s for s in range(n) if s != goal]
     p = np.array([rows[s, policy[s]] for s in inside])
@@ -96,8 +96,8 @@ def test_the_route_is_the_cheapest_of_all_policies(problem: str, seed: int) -> N
     assert route[goal] == target
     policies = itertools.product(range(2), repeat=4)
     best = np.min([cost_of(rows, gaps, p, goal, gaps[3, 1]) for p in policies], axis=0)
-    found = cost_of(rows, gaps, route - 2 * np.arange(4), goal, gaps[3, 1])
-    np.testing.assert_allclose(found, best, rtol=0.02, atol=1e-9)
+    cost_of_route = cost_of(rows, gaps, route - 2 * np.arange(4), goal, gaps[3, 1])
+    np.testing.assert_allclose(cost_of_route, best, rtol=0.02, atol=1e-9)
     np.testing.assert_allclose(cost, best, rtol=0.05, atol=1e-9)
 
 
@@ -121,7 +121,7 @@ def adjusted(pairs: Pairs, counts: Counts, probes: DirectedProbes, t: int) -> tu
     return choice, quota
 
 
-def test_a_test_opens_the_pair_and_the_episode_goes_there() -> None:
+def test_a_test_selects_a_pair_and_the_episode_travels_to_it() -> None:
     pairs, counts, probes = watched(20, 2)
     adjusted(pairs, counts, probes, 1)  # every pair was visited just now
     assert probes.target == NO_PAIR
@@ -154,7 +154,7 @@ def log_factor(before: tuple[int, int], since: tuple[int, int], moves: int, alph
     return math.log((math.exp(rewards) + math.exp(rows) + math.exp(rewards + rows)) / 3)
 
 
-def test_a_better_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough() -> None:
+def test_a_changed_pair_raises_the_alarm_when_its_bayes_factor_exceeds_the_threshold() -> None:
     """Four pairs, tested for the first time: b must exceed 4 · 1 · 2 / δ."""
     pairs, counts, probes = watched(20, 2)
     adjusted(pairs, counts, probes, 1)
@@ -176,7 +176,7 @@ def test_a_better_pair_raises_the_alarm_once_its_bayes_factor_is_large_enough() 
     assert np.flatnonzero(suspects).tolist() == [target]
 
 
-def test_a_pair_that_is_as_it_was_is_left_after_a_visit() -> None:
+def test_an_unchanged_pair_is_visited_only_once() -> None:
     pairs, counts, probes = watched(40, 0)
     adjusted(pairs, counts, probes, 1)
     adjusted(pairs, counts, probes, 100)
@@ -188,7 +188,7 @@ def test_a_pair_that_is_as_it_was_is_left_after_a_visit() -> None:
     assert not probes.alarmed()
 
 
-def test_a_probe_that_does_not_arrive_is_given_up() -> None:
+def test_a_probe_that_does_not_reach_its_pair_is_abandoned() -> None:
     pairs, counts, probes = watched(40, 0)
     adjusted(pairs, counts, probes, 1)
     adjusted(pairs, counts, probes, 100)
@@ -208,10 +208,10 @@ def test_an_unknown_pair_of_a_known_state_is_tried_once() -> None:
     adjusted(pairs, counts, probes, 50)
     assert probes.target in (1, 3)
     assert UNKNOWN <= probes.price <= UNKNOWN + 0.1
-    tried = probes.target
-    counts.add(np.array([tried], np.uint32), np.zeros(1, np.uint32), np.ones(1), 0, 1)
+    pair = probes.target
+    counts.add(np.array([pair], np.uint32), np.zeros(1, np.uint32), np.ones(1), 0, 1)
     adjusted(pairs, counts, probes, 55)
-    assert probes.target != tried
+    assert probes.target != pair
     assert not probes.alarmed()
 
 
@@ -228,18 +228,18 @@ def far_bank(change: int) -> sm.SwitchingMDP:
     return sm.SwitchingMDP([sm.MDP(rows, before), sm.MDP(rows, after)], [change])
 
 
-def test_they_find_what_is_many_steps_off_the_policy() -> None:
-    problem, found, missed = far_bank(HORIZON // 2), [], []
+def test_probes_detect_a_change_many_steps_away_from_the_policy() -> None:
+    problem, with_probes, without_probes = far_bank(HORIZON // 2), [], []
     for seed in range(4):
         agent, blind = EvidencePSRL(5, 2, share=0.2), EvidencePSRL(5, 2, share=0.0)
-        found.append(sm.simulate(agent, problem, 2 * HORIZON, seed=seed).pseudo_regret[-1])
-        missed.append(sm.simulate(blind, problem, 2 * HORIZON, seed=seed).pseudo_regret[-1])
+        with_probes.append(sm.simulate(agent, problem, 2 * HORIZON, seed=seed).pseudo_regret[-1])
+        without_probes.append(sm.simulate(blind, problem, 2 * HORIZON, seed=seed).pseudo_regret[-1])
         assert blind.exploration.tests == 0
-    assert max(found) < 1500.0  # of 6,900, the price of never crossing
-    assert sum(found) < 0.5 * sum(missed)
+    assert max(with_probes) < 1500.0  # of 6,900, the price of never crossing
+    assert sum(with_probes) < 0.5 * sum(without_probes)
 
 
-def test_what_they_spend_grows_with_the_root_of_time() -> None:
+def test_the_cost_of_probes_grows_with_the_square_root_of_time() -> None:
     mdp, agent = sm.problems.random_mdp(5, 3, seed=1), EvidencePSRL(5, 3, share=0.05)
     sm.simulate(agent, mdp, HORIZON, seed=0)
     probes = agent.exploration
@@ -251,7 +251,7 @@ def test_what_they_spend_grows_with_the_root_of_time() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_they_act_alike_in_machine_code_interpreted_and_called_from_python(seed: int) -> None:
+def test_probes_are_identical_compiled_interpreted_and_called_from_python(seed: int) -> None:
     problem = far_bank(1500)
 
     def run(**how: Any) -> Any:
@@ -276,17 +276,17 @@ def test_they_act_alike_in_machine_code_interpreted_and_called_from_python(seed:
         agent.observe(int(state), int(action), float(reward), int(following))
 
 
-def test_an_agent_that_was_saved_on_its_way_arrives(tmp_path: Any) -> None:
+def test_a_saved_agent_completes_its_probe_after_loading(tmp_path: Any) -> None:
     problem = far_bank(1500)
     saved_on_the_way = 0
     for steps in range(3000, 3040, 2):
-        one = EvidencePSRL(5, 2, share=2.0)
-        first = sm.simulate(one, problem, steps, seed=1)
-        saved_on_the_way += one.exploration.destination() != NO_STATE
-        one.save(tmp_path / "agent")
-        two = sm.agents.load(tmp_path / "agent")
+        agent = EvidencePSRL(5, 2, share=2.0)
+        first = sm.simulate(agent, problem, steps, seed=1)
+        saved_on_the_way += agent.exploration.destination() != NO_STATE
+        agent.save(tmp_path / "agent")
+        loaded = sm.agents.load(tmp_path / "agent")
         here, there = (
-            sm.simulate(a, problem, steps + 500, resume=first).regret for a in (one, two)
+            sm.simulate(a, problem, steps + 500, resume=first).regret for a in (agent, loaded)
         )
         np.testing.assert_array_equal(here, there)
     assert saved_on_the_way > 0, "no probe was under way: the test is blind"

@@ -1,4 +1,4 @@
-"""Restarts, full logs and overridden verbs: what an episodic agent must not lose or skip."""
+"""Episodic agents: restarts, full logs and overridden methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmdp.restarts import Cubic
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("restart", [2, 500, 1234])
 def test_a_restarted_agent_acts_like_a_new_one(restart: int, seed: int) -> None:
-    """Told to restart, it goes on as a new agent would: no counts, and t from 1 again."""
+    """After a manual restart it equals a new agent: no counts, and t starts at 1."""
     mdp = sm.problems.random_mdp(3, 2, seed=seed)
     old = sm.agents.OracleUCRL2(3, 2, change_points=[restart], delta=0.3)
     new = sm.agents.UCRL2(3, 2, delta=0.3)
@@ -35,7 +35,7 @@ def test_a_restarted_agent_acts_like_a_new_one(restart: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
-def test_nothing_is_lost_where_an_episode_outgrows_the_log(interpreted: bool) -> None:
+def test_an_episode_longer_than_the_log_loses_no_steps(interpreted: bool) -> None:
     mdp = sm.problems.random_mdp(2, 1, seed=0)
     ucrl2, windowed = sm.agents.UCRL2(2, 1), sm.agents.SWUCRL(2, 1, window=10_000)
     for agent in (ucrl2, windowed):
@@ -48,7 +48,7 @@ def test_nothing_is_lost_where_an_episode_outgrows_the_log(interpreted: bool) ->
 
 @compiled
 class Contrary(sm.agents.SWUCRL):
-    """Plans as SW-UCRL does, and does something else."""
+    """Plans like SW-UCRL, but takes another action."""
 
     def act(self, state: int) -> int:
         self.prepare(state)
@@ -64,7 +64,7 @@ def test_overridden_methods_are_overridden_in_machine_code() -> None:
         assert (record.trajectory.actions == 1).all()
 
 
-def test_restart_times_far_out_do_not_overflow() -> None:
+def test_very_late_restart_times_do_not_overflow() -> None:
     rule = Cubic(10**5)
     rule.i = 3_000_000
     assert rule.after(1) == -(-(3_000_000**3) // 10**10)

@@ -1,4 +1,4 @@
-"""EvidencePSRL: its parameters, and that each of its components does its work."""
+"""EvidencePSRL: its parameters, and the effect of each component."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.xdist_group("Posterior")
 
 
 def test_it_needs_no_horizon_changes_diameter_or_window() -> None:
-    told = set(inspect.signature(EvidencePSRL).parameters)
-    assert told == {"n_states", "n_actions", "delta", "share", "seed", "available"}
+    parameters = set(inspect.signature(EvidencePSRL).parameters)
+    assert parameters == {"n_states", "n_actions", "delta", "share", "seed", "available"}
 
 
-def test_after_a_change_of_everything_it_starts_over_and_keeps_what_came_since() -> None:
+def test_after_a_full_change_only_the_steps_since_the_change_are_kept() -> None:
     problem = sm.problems.random_switching(
         5, 3, changes=1, horizon=HORIZON, seed=4, change_points=[HORIZON // 2]
     )
@@ -62,14 +62,14 @@ def hidden(change: int) -> sm.SwitchingMDP:
 
 
 def test_probes_find_a_change_that_the_policy_does_not_visit() -> None:
-    found = []
+    changed_policy = []
     for seed in range(5):
         with_probes, without = EvidencePSRL(2, 2, share=1.0), EvidencePSRL(2, 2, share=0.0)
         for agent in (with_probes, without):
             sm.simulate(agent, hidden(10_000), HORIZON, seed=seed)
         assert without.policy[0] == 0
-        found.append(with_probes.policy[0] == 1)
-    assert sum(found) >= 4
+        changed_policy.append(with_probes.policy[0] == 1)
+    assert sum(changed_policy) >= 4
 
 
 def test_a_probe_makes_the_agent_forget_only_the_changed_pair() -> None:
@@ -109,11 +109,11 @@ def test_a_probe_raises_its_alarm_at_the_same_step_however_the_run_is_split(seed
 
 def test_a_loaded_agent_continues_as_if_never_saved(tmp_path: Path) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=4000, seed=2)
-    one = EvidencePSRL(5, 3, share=1.0)
-    first = sm.simulate(one, problem, 2000, seed=0)
-    one.save(tmp_path / "agent")
-    two = sm.agents.load(tmp_path / "agent")
-    here, there = (sm.simulate(a, problem, 2000, resume=first).regret for a in (one, two))
+    agent = EvidencePSRL(5, 3, share=1.0)
+    first = sm.simulate(agent, problem, 2000, seed=0)
+    agent.save(tmp_path / "agent")
+    loaded = sm.agents.load(tmp_path / "agent")
+    here, there = (sm.simulate(a, problem, 2000, resume=first).regret for a in (agent, loaded))
     np.testing.assert_array_equal(here, there)
 
 
@@ -121,7 +121,7 @@ def test_a_loaded_agent_continues_as_if_never_saved(tmp_path: Path) -> None:
     "wrong",
     [{"delta": 0}, {"share": -0.1}, {"share": "often"}, {"seed": -1}],
 )
-def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         EvidencePSRL(5, 3, **wrong)
 

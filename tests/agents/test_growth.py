@@ -1,4 +1,4 @@
-"""A growing agent forgets nothing, and equals one that had this size from the start."""
+"""A grown agent keeps everything, and equals an agent that had this size from the start."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ SIZES = [((3, 2), (4, 2)), ((3, 2), (3, 4)), ((4, 2), (6, 5)), ((63, 2), (64, 3)
 
 
 def mask(rng: np.random.Generator, n_states: int, n_actions: int) -> NDArray[np.bool_]:
-    found = rng.random((n_states, n_actions)) < 0.7
-    found[np.arange(n_states), rng.integers(0, n_actions, n_states)] = True
-    return found
+    available = rng.random((n_states, n_actions)) < 0.7
+    available[np.arange(n_states), rng.integers(0, n_actions, n_states)] = True
+    return available
 
 
 def steps_among(available: NDArray[np.bool_], n: int, rng: np.random.Generator) -> Steps:
@@ -61,7 +61,7 @@ def steps_among(available: NDArray[np.bool_], n: int, rng: np.random.Generator) 
 
 
 def teach(agent: Any, steps: Steps) -> None:
-    """Learn and start over as in a run, without asking for an action."""
+    """Observe steps and restart as in a run, without asking for an action."""
     for step in steps:
         if agent.clock >= agent.restart_at:
             agent.start_over()
@@ -72,13 +72,13 @@ def remembered(agent: Any) -> dict[str, Any]:
     """Visits, sums and successors of every pair, by state and action."""
     agent.absorb()
     counts, pairs = agent.memory.counts, agent.pairs
-    found: dict[str, Any] = {"size": getattr(agent.memory, "size", None), "clock": agent.clock}
+    content: dict[str, Any] = {"size": getattr(agent.memory, "size", None), "clock": agent.clock}
     for x, (s, a) in enumerate(zip(pairs.states.tolist(), pairs.actions.tolist(), strict=True)):
         block = range(counts.offset[x], counts.offset[x] + counts.used[x])
         row = {int(counts.target[k]): int(counts.count[k]) for k in block if counts.count[k]}
         sums = (int(counts.visits[x]), int(counts.high[x]), int(counts.low[x]))
-        found[f"{s}, {a}"] = (*sums, dict(sorted(row.items())))
-    return found
+        content[f"{s}, {a}"] = (*sums, dict(sorted(row.items())))
+    return content
 
 
 def window_of(agent: Any) -> list[tuple[int, int, float]]:
@@ -128,12 +128,12 @@ def test_a_grown_agent_equals_one_that_had_this_size_from_the_start(
         assert grown.gain == pytest.approx(born.gain, abs=1e-12)
     check_agent_state(grown)
     grown.save(tmp_path / "agent")
-    again = load(tmp_path / "agent")
-    assert remembered(again) == remembered(grown)
+    loaded = load(tmp_path / "agent")
+    assert remembered(loaded) == remembered(grown)
 
 
-def test_a_window_that_has_forgotten_much_grows_as_well(tmp_path: Path) -> None:
-    """Then the ring starts somewhere in the middle, and slots of successors were given away."""
+def test_a_full_window_can_grow(tmp_path: Path) -> None:
+    """The ring then starts in the middle, and slots of successors have been reused."""
     rng = np.random.default_rng(3)
     everywhere = np.ones((70, 2), bool)
     grown, born = (sm.agents.SWUCRL(n, 2, window=1500) for n in (70, 75))
@@ -152,7 +152,7 @@ def test_a_window_that_has_forgotten_much_grows_as_well(tmp_path: Path) -> None:
     assert window_of(grown) == window_of(born)
 
 
-def test_an_agent_may_grow_again_and_again() -> None:
+def test_an_agent_can_grow_repeatedly() -> None:
     rng = np.random.default_rng(0)
     agent, born = sm.agents.SWUCRL(60, 1, window=400), sm.agents.SWUCRL(70, 3, window=400)
     for i in range(10):
@@ -166,13 +166,15 @@ def test_an_agent_may_grow_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("mask_of_new", [None, "all"])
-def test_new_states_have_all_actions_and_new_actions_are_everywhere(mask_of_new: Any) -> None:
+def test_by_default_new_states_have_all_actions_and_new_actions_exist_in_all_states(
+    mask_of_new: Any,
+) -> None:
     old = np.array([[True, False], [True, True]])
     agent = sm.agents.UCRL2(2, 2, available=old)
-    wanted = np.ones((3, 3), bool)
-    wanted[0, 1] = False
-    agent.grow(3, 3, None if mask_of_new is None else wanted)
-    assert np.array_equal(agent.pairs.available, wanted)
+    expected = np.ones((3, 3), bool)
+    expected[0, 1] = False
+    agent.grow(3, 3, None if mask_of_new is None else expected)
+    assert np.array_equal(agent.pairs.available, expected)
     assert agent.act(2) in (0, 1, 2)
 
 
@@ -192,15 +194,15 @@ BAD: dict[str, tuple[tuple[Any, ...], type[Exception]]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_invalid_growth_is_refused_and_changes_nothing(what: str) -> None:
+def test_invalid_growth_is_rejected_and_changes_nothing(what: str) -> None:
     agent = sm.agents.SWUCRL(3, 2, window=100)
     rng = np.random.default_rng(0)
     for step in steps_among(np.ones((3, 2), bool), 50, rng):
         agent.observe(*step)
     before = repr(pack(agent))
-    given, error = BAD[what]
+    arguments, error = BAD[what]
     with pytest.raises(error):
-        agent.grow(*given)
+        agent.grow(*arguments)
     assert repr(pack(agent)) == before
     assert agent.logged == 50
 
@@ -213,7 +215,7 @@ def test_invalid_growth_is_refused_and_changes_nothing(what: str) -> None:
         (lambda: sm.agents.EvidencePSRL(3, 2), (3000, 2)),
     ],
 )
-def test_growth_beyond_what_a_component_has_room_for_changes_nothing(
+def test_growth_beyond_the_capacity_of_a_component_changes_nothing(
     make: Any, larger: tuple[int, int]
 ) -> None:
     agent = make()
@@ -238,7 +240,7 @@ def test_after_growth_new_states_and_actions_are_accepted() -> None:
         agent.observe(2, 3, 1.0, 2)
 
 
-def test_a_random_agent_grows_too() -> None:
+def test_a_random_agent_can_grow() -> None:
     agent = sm.agents.Random(2, 2, seed=1)
     agent.grow(3, 4)
     assert {agent.act(2) for _ in range(100)} == {0, 1, 2, 3}
@@ -246,7 +248,7 @@ def test_a_random_agent_grows_too() -> None:
 
 @compiled
 class Forgetful:
-    """A memory of one's own, of a fixed size."""
+    """A user's memory without `grow`."""
 
     counts: Any
 
@@ -260,7 +262,7 @@ class Forgetful:
         return 0
 
 
-def test_a_memory_that_can_not_grow_is_refused_before_anything_has_changed() -> None:
+def test_a_memory_without_growth_raises_an_error_before_any_change() -> None:
     agent = Episodic(2, 2, memory=Forgetful(), plausible=L1Ball(0.1), restarts=Never())
     with pytest.raises(InvalidParameter, match="one that can grow"):
         agent.grow(3, 3)

@@ -45,11 +45,11 @@ class Literal:
         masses = np.concatenate([(1 - mean) * row, mean * row])
         values = np.concatenate([self.bias, self.bias + 1.0])
         call, most = cast("Any", minimize_scalar), (1.0 - 1e-12) / (top - level)
-        found = call(
+        solution = call(
             lambda x: -(masses * np.log1p(-(values - level) * x)).sum(),
             bounds=(0.0, most), method="bounded", options={"xatol": 1e-10},
         )  # fmt: skip
-        return float(-found.fun)
+        return float(-solution.fun)
 
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
         self.visits[state, action] += 1
@@ -66,7 +66,7 @@ class Literal:
                 break
 
 
-def test_it_acts_as_the_literal_version_does() -> None:
+def test_it_chooses_the_same_actions_as_the_literal_version() -> None:
     mdp = sm.problems.random_mdp(3, 3, seed=2)
     rows, means = np.asarray(mdp.transitions), np.asarray(mdp.rewards)
     agent, literal, rng, state = IMEDRL(3, 3), Literal(3, 3), np.random.default_rng(0), 0
@@ -89,7 +89,7 @@ def test_the_divergence_is_the_least_over_all_laws_with_a_high_enough_mean() -> 
         values = np.concatenate([bias, bias + 1.0])
         level, top = masses @ values + 0.3 * (values.max() - masses @ values), values.max()
         call = cast("Any", minimize)
-        found = call(
+        solution = call(
             lambda q, p=masses: (p * np.log(p / q)).sum(), masses, method="SLSQP",
             bounds=[(1e-9, 1.0)] * 6, options={"ftol": 1e-14, "maxiter": 500},
             constraints=[
@@ -97,9 +97,9 @@ def test_the_divergence_is_the_least_over_all_laws_with_a_high_enough_mean() -> 
                 {"type": "ineq", "fun": lambda q, v=values, g=level: q @ v - g},
             ],
         )  # fmt: skip
-        assert found.success
-        got = least_divergence(row, bias, mean, level, top)
-        assert got == pytest.approx(found.fun, rel=1e-5)
+        assert solution.success
+        divergence = least_divergence(row, bias, mean, level, top)
+        assert divergence == pytest.approx(solution.fun, rel=1e-5)
 
 
 def test_with_one_state_it_is_the_bandit_algorithm_imed() -> None:
@@ -127,7 +127,7 @@ def test_with_one_state_it_is_the_bandit_algorithm_imed() -> None:
         sums[action] += reward
 
 
-def test_acting_changes_nothing() -> None:
+def test_act_does_not_change_the_agent() -> None:
     agent = IMEDRL(4, 3)
     sm.simulate(agent, sm.SwitchingMDP([sm.problems.random_mdp(4, 3, seed=1)]), 300, seed=0)
     bias = agent.bias.copy()
@@ -135,7 +135,7 @@ def test_acting_changes_nothing() -> None:
     assert agent.bias.tolist() == bias.tolist()
 
 
-def test_it_regrets_less_than_ucrl2_where_nothing_changes() -> None:
+def test_it_has_less_regret_than_ucrl2_without_changes() -> None:
     problem = sm.SwitchingMDP([sm.problems.random_mdp(4, 3, seed=7)])
     regrets = [
         sm.simulate(make(4, 3), problem, 20_000, seed=0).pseudo_regret[-1]
@@ -144,7 +144,7 @@ def test_it_regrets_less_than_ucrl2_where_nothing_changes() -> None:
     assert regrets[0] < regrets[1] / 5
 
 
-def test_it_keeps_the_contract() -> None:
+def test_it_passes_the_agent_contract() -> None:
     mask = np.ones((4, 3), bool)
     mask[::2, 1] = False
     sm.check_agent(lambda: IMEDRL(4, 3, available=mask), steps=600, strict=True)

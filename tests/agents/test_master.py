@@ -1,4 +1,4 @@
-"""MASTER: its schedule by hand, its rates and tests, who acts, who learns, and when all ends."""
+"""MASTER: its schedule, rates and tests, which instance acts and learns, and when it restarts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RATES = np.array([8.0, 4.0, 2.0, 1.0])  # in a block of 8: chances 1/8, 1/4, 1/2
 
 
 def live(**more: Any) -> MASTER:
-    """One whose tests and whose base have something to say within a few thousand steps."""
-    given: dict[str, Any] = {
+    """An agent whose tests and base algorithm react within a few thousand steps."""
+    parameters: dict[str, Any] = {
         "horizon": 4000,
         "diameter": 1.0,
         "scale": 1e-3,
         "confidence": 0.5,
     } | more
-    return MASTER(3, 2, **given)
+    return MASTER(3, 2, **parameters)
 
 
 def the_tests(horizon: int, scale: float = 1.0, diameter: float = 1.0) -> StationarityTests:
@@ -39,18 +39,18 @@ def the_tests(horizon: int, scale: float = 1.0, diameter: float = 1.0) -> Statio
 
 def acting(instances: Instances, steps: int) -> list[int]:
     """The order that acts in each of the next steps."""
-    found = []
+    orders = []
     for clock in range(instances.begin, instances.begin + steps):
         while instances.next_start <= clock:
             instances.start()
-        found.append(instances.living(clock))
-    return found
+        orders.append(instances.living(clock))
+    return orders
 
 
-def test_the_schedule_of_eight_steps_is_the_one_worked_out_by_hand(
+def test_the_schedule_of_eight_steps_matches_the_calculation_by_hand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Order 3 lives in steps 1-8, 1 in 1-2, 0 in 2, 0 in 4, 2 in 5-8, 0 in 6, 1 in 7-8."""
+    """Order 3 runs in steps 1-8, 1 in 1-2, 0 in 2, 0 in 4, 2 in 5-8, 0 in 6, 1 in 7-8."""
     draws = iter([
         0.99, 0.7, 0.2, 0.5,  # τ = 0, orders 3, 2, 1, 0: 3 and 1 start
         0.1,  # τ = 1, order 0: it starts
@@ -83,7 +83,7 @@ def test_each_order_starts_as_often_as_the_rates_say() -> None:
     assert counts / slots == pytest.approx([1 / 8, 1 / 4, 1 / 2, 1], abs=0.02)
 
 
-def test_blocks_double_and_stay_as_long_as_the_last_order() -> None:
+def test_blocks_double_up_to_the_length_of_the_last_order() -> None:
     agent = MASTER(2, 1, horizon=10, diameter=1.0)
     begins = []
     for t in range(1, 40):
@@ -120,7 +120,7 @@ def test_drawing_the_schedule_step_by_step_equals_drawing_it_at_once() -> None:
     assert len(set(expected)) > 5
 
 
-def test_an_instance_learns_only_from_its_own_steps_and_resumes_after_a_pause() -> None:
+def test_an_instance_learns_only_from_its_own_steps_and_continues_after_a_pause() -> None:
     agent, rng, state = live(), np.random.default_rng(0), 0
     agent.instances.rho = np.geomspace(1, 0.02, 12)
     own = np.zeros((12, 6), int)
@@ -150,7 +150,7 @@ def test_an_instance_learns_only_from_its_own_steps_and_resumes_after_a_pause() 
     assert resumed > 50
 
 
-def test_the_rates_are_those_worked_out_by_hand() -> None:
+def test_the_rates_match_the_calculation_by_hand() -> None:
     tests = the_tests(2**16)
     assert tests.rho(10) == 1.0  # min(5 √.3 + 1.5, 1)
     assert tests.rho(300) == pytest.approx(0.55)  # 5 √.01 + 15/300
@@ -161,7 +161,7 @@ def test_the_rates_are_those_worked_out_by_hand() -> None:
     assert the_tests(2**16, diameter=3.0).rho(300) == pytest.approx(1.65)
 
 
-def test_with_the_printed_constants_test_2_can_not_fire_before_ten_to_the_eleven_steps() -> None:
+def test_with_the_papers_constants_test_2_cannot_fail_before_1e11_steps() -> None:
     """The mean of g̃ - R is at most 1, and ρ̂(t) falls with t: 3 ρ̂(T) <= 1 is needed."""
     first = {}
     for diameter in (1.0, 2.0):
@@ -175,7 +175,7 @@ def test_with_the_printed_constants_test_2_can_not_fire_before_ten_to_the_eleven
     assert 9 * the_tests(10**12).rho_hat(10**12) > 1.5  # and Test 1 still less
 
 
-def test_test_1_fails_where_a_span_earned_more_than_was_held_possible() -> None:
+def test_test_1_fails_if_a_span_earns_more_than_its_optimistic_bound() -> None:
     tests = the_tests(2**16)
     tests.factor = 0.01
     tests.take_in(np.array([0.0, 0.0]), 0, 2, 0.5)
@@ -188,7 +188,7 @@ def test_test_1_fails_where_a_span_earned_more_than_was_held_possible() -> None:
     assert not tests.test_1_fails(2)  # .5 + .27
 
 
-def test_test_2_fails_where_less_is_earned_than_was_promised() -> None:
+def test_test_2_fails_if_rewards_fall_below_the_predicted_gain() -> None:
     tests = the_tests(2**16)
     tests.factor = 0.1
     tests.take_in(np.array([1.0, 0.5]), 0, 2, 0.95)
@@ -200,8 +200,8 @@ def test_test_2_fails_where_less_is_earned_than_was_promised() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_restarts_at_the_very_step_at_which_a_test_fails_and_at_no_other(seed: int) -> None:
-    """Both tests, looked at after every step, from nothing but what it did and got."""
+def test_it_restarts_exactly_at_the_steps_at_which_a_test_fails(seed: int) -> None:
+    """Both tests are computed after every step from the actions and rewards alone."""
     agent = live(seed=seed, scale=2e-4, confidence=0.05)
     rng, state = np.random.default_rng(seed), 0
     factor = 2e-4 * 18 * (math.log2(4000) + 1) * math.log(4000 / 0.05)
@@ -239,7 +239,7 @@ def test_it_restarts_at_the_very_step_at_which_a_test_fails_and_at_no_other(seed
     assert restarts >= 1
 
 
-def test_a_span_that_earned_too_much_restarts_where_it_ends() -> None:
+def test_a_failed_test_1_restarts_at_the_end_of_the_span() -> None:
     agent = live(scale=2e-4)
     for _ in range(70):
         agent.observe(0, agent.act(0), 1.0, 0)
@@ -257,7 +257,7 @@ def test_a_span_that_earned_too_much_restarts_where_it_ends() -> None:
     assert agent.instances.begin == agent.clock
 
 
-def test_the_bases_signal_restarts_too() -> None:
+def test_a_signal_of_the_base_algorithm_causes_a_restart() -> None:
     agent = live()
     for _ in range(100):
         agent.observe(0, agent.act(0), 1.0, 0)
@@ -272,7 +272,7 @@ def test_the_bases_signal_restarts_too() -> None:
     assert (agent.instances.n, agent.instances.begin) == (0, agent.t)
 
 
-def test_every_step_adds_its_episodes_widening_to_the_drift() -> None:
+def test_each_step_adds_the_widening_of_its_episode_to_the_drift() -> None:
     agent, rng, state = live(diameter=0.01), np.random.default_rng(0), 0
     agent.instances.rho = np.geomspace(1, 0.02, 12)
     sums = np.zeros(12)
@@ -290,7 +290,7 @@ def test_every_step_adds_its_episodes_widening_to_the_drift() -> None:
     assert agent.paused.drifts[there] == pytest.approx(sums[there])
 
 
-def test_with_the_printed_constants_it_takes_the_lowest_action_for_a_thousand_visits() -> None:
+def test_with_the_papers_constants_it_takes_the_lowest_action_for_a_thousand_visits() -> None:
     """The rewards' radius 8 √(log(SAT/δ)/N) is below 1 only after 64 log(SAT/δ) visits."""
     agent = MASTER(5, 3, horizon=100_000, diameter=1.0, delta=0.1)
     assert 64 * agent.plausible.log == pytest.approx(1057.5, abs=0.1)
@@ -301,7 +301,7 @@ def test_with_the_printed_constants_it_takes_the_lowest_action_for_a_thousand_vi
     assert (record.trajectory.actions == 0).all()
 
 
-def test_it_learns_with_smaller_scale_and_confidence() -> None:
+def test_it_learns_with_smaller_scale_and_confidence_terms() -> None:
     mdp = sm.problems.random_mdp(3, 2, seed=3)
     regret = {}
     for confidence in (8.0, 0.2):
@@ -321,11 +321,11 @@ def test_it_learns_with_smaller_scale_and_confidence() -> None:
     ],
     ids=["printed", "uneven", "restarting", "widening"],
 )  # fmt: skip
-def test_it_keeps_the_contract_of_agents(make: Any) -> None:
+def test_it_passes_the_agent_contract(make: Any) -> None:
     sm.check_agent(make, steps=2500, memory_steps=5000, strict=True)
 
 
-def test_lists_of_successors_are_counted_apart_for_each_order_too() -> None:
+def test_successor_lists_are_counted_separately_for_each_order() -> None:
     problem = sm.SwitchingMDP([sm.problems.random_mdp(70, 1, seed=s) for s in (0, 1)], [900])
     runs = []
     for interpreted in (False, True):
@@ -344,7 +344,7 @@ def test_lists_of_successors_are_counted_apart_for_each_order_too() -> None:
     assert runs[0].episodes.gain.min() < 0.9
 
 
-def test_new_states_and_actions_may_come_while_it_runs() -> None:
+def test_states_and_actions_can_be_added_during_a_run() -> None:
     agent, rng, state = live(), np.random.default_rng(0), 0
     for n_states in (3, 5):
         if n_states == 5:
@@ -360,7 +360,7 @@ def test_new_states_and_actions_may_come_while_it_runs() -> None:
     check_agent_state(agent)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_bad_parameters_are_rejected() -> None:
     good: dict[str, Any] = {"horizon": 100, "diameter": 1.0}
     for name in ("diameter", "scale", "confidence"):
         for bad in (0, -1.0, math.inf, math.nan, "1", None, True):

@@ -33,7 +33,7 @@ def test_agents_that_know_the_change_points_restart_exactly_there(agent_class: A
     assert agent.visits.sum() == 500
 
 
-def test_known_pairs_forget_only_what_changes() -> None:
+def test_known_pairs_forget_only_changed_pairs() -> None:
     agent = OraclePairsPSRL(4, 2, change_points=[3001], changed_pairs=[[1, 2, 3, 0, 0, 0, 0, 0]])
     first = sm.simulate(agent, PROBLEM, 2999, seed=0)
     rewarded, visits = agent.memory.counts.rewarded.copy(), agent.memory.counts.visits.copy()
@@ -53,7 +53,7 @@ def test_known_pairs_need_a_code_for_each_change_point_and_pair() -> None:
             OraclePairsPSRL(4, 2, change_points=[3001], changed_pairs=bad)
 
 
-def test_fading_psrl_remembers_about_as_many_steps_as_asked() -> None:
+def test_fading_psrl_remembers_about_the_requested_number_of_steps() -> None:
     agent = FadingPSRL(4, 2, steps=400)
     sm.simulate(agent, PROBLEM, 6000, seed=0)
     assert agent.memory.discount == 1 - 1 / 400

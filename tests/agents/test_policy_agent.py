@@ -19,7 +19,7 @@ class OwnAct(sm.agents.SWUCRL):
 
 
 class Declared(OwnAct):
-    """Declares the protocol in spite of its own `act`."""
+    """Declares the protocol although it overrides `act`."""
 
     follows_policy = True
 
@@ -33,7 +33,7 @@ def test_every_registered_agent_that_plans_uses_the_protocol() -> None:
     assert all(agent.follows_policy for agent in planning)
 
 
-def test_an_overridden_verb_turns_the_protocol_off_unless_declared() -> None:
+def test_overriding_act_or_observe_disables_the_protocol_unless_declared() -> None:
     assert follows_policy(sm.agents.SWUCRL(2, 2, window=5))
     assert not follows_policy(OwnAct(2, 2, window=5))
     assert follows_policy(Declared(2, 2, window=5))

@@ -1,4 +1,4 @@
-"""Optimistic Q-learning: the paper's update by hand, restarts, and what it can learn."""
+"""Optimistic Q-learning: the paper's update by hand, restarts, and learning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmdp.agents import QLearning, load
 from switchmdp.errors import InvalidParameter
 
 
-def test_two_updates_are_those_of_algorithm_1() -> None:
+def test_two_updates_match_algorithm_1() -> None:
     """H = 4, so γ = 3/4: α_1 = 5/5, α_2 = 5/6, and b_τ = c √(4/τ)."""
     agent = QLearning(2, 2, span=4.0, bonus=0.1)
     assert agent.q.tolist() == [4.0] * 4
@@ -42,7 +42,7 @@ def test_a_restart_resets_the_estimates_to_optimistic_values() -> None:
     assert agent.q.tolist() == agent.ceiling.tolist() == [100.0] * 4
 
 
-def test_it_learns_the_better_action_and_after_a_restart_the_new_one() -> None:
+def test_it_learns_the_better_action_again_after_a_restart() -> None:
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1]] * 2), np.array([[0.1, 0.9]] * 2)
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [20_001])
@@ -53,7 +53,7 @@ def test_it_learns_the_better_action_and_after_a_restart_the_new_one() -> None:
 
 
 @pytest.mark.parametrize("n_states", [4, 70])
-def test_it_keeps_the_contract(n_states: int) -> None:
+def test_it_passes_the_agent_contract(n_states: int) -> None:
     mask = np.ones((n_states, 3), bool)
     mask[::2, 1] = False
     sm.check_agent(
@@ -61,7 +61,7 @@ def test_it_keeps_the_contract(n_states: int) -> None:
     )
 
 
-def test_growth_keeps_what_was_learned() -> None:
+def test_growth_keeps_the_estimates() -> None:
     agent = QLearning(2, 2)
     agent.observe(1, 1, 0.5, 0)
     learned = agent.q[3]
@@ -71,24 +71,24 @@ def test_growth_keeps_what_was_learned() -> None:
     assert agent.value.tolist() == [100.0, 100.0, 100.0]
 
 
-def test_a_file_with_bad_values_is_refused(tmp_path: Any) -> None:
+def test_a_file_with_bad_values_is_rejected(tmp_path: Any) -> None:
     agent = QLearning(3, 2, period=50)
     sm.simulate(agent, sm.problems.random_switching(3, 2, changes=1, horizon=99), 99)
     agent.save(tmp_path / "agent")
     assert np.array_equal(load(tmp_path / "agent").q, agent.q)
     for field, bad in (("q", np.full(6, np.nan)), ("visits", agent.visits[:-1]), ("clock", 10**6)):
-        kept = getattr(agent, field)
+        value = getattr(agent, field)
         setattr(agent, field, bad)
         with pytest.raises(InvalidParameter, match="consistent"):
             agent.save(tmp_path / "agent")
-        setattr(agent, field, kept)
+        setattr(agent, field, value)
 
 
 @pytest.mark.parametrize(
-    ("field", "given"),
+    ("field", "parameters"),
     [("period", {"period": 0}), ("span", {"span": 1.5}), ("span", {"span": None}),
      ("bonus", {"bonus": -1.0}), ("bonus", {"bonus": float("nan")})],
 )  # fmt: skip
-def test_bad_parameters_are_refused_by_name(field: str, given: dict[str, Any]) -> None:
+def test_bad_parameters_are_rejected_by_name(field: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match=field):
-        QLearning(2, 2, **given)
+        QLearning(2, 2, **parameters)

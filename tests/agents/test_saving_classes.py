@@ -1,4 +1,4 @@
-"""Classes of the user in files: named, checked, and never imported because a file names them."""
+"""User classes in files: they must be named, are checked, and are never imported from a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.agents.saving_helpers import again, live, same
+from tests.agents.saving_helpers import live, same, saved_and_loaded
 
 import switchmdp as sm
 from switchmdp import storage
@@ -24,7 +24,7 @@ from switchmdp.restarts import Schedule
 
 @compiled
 class Moody(sm.agents.SWUCRL):
-    """Has a field of its own, with a declared range."""
+    """Has an additional field with a declared range."""
 
     mood: Annotated[float, Range(0.0, 1.0)]
 
@@ -45,7 +45,7 @@ class Fridays(Schedule):
 
 @compiled
 class Faded:
-    """A memory of the user's that holds counts of ours."""
+    """A user's memory that contains counts of the package."""
 
     counts: Counts
 
@@ -64,7 +64,7 @@ class Faded:
 
 
 class Plain:
-    """Two verbs and annotated fields; nothing of ours."""
+    """`act`, `observe` and annotated fields, without a base class."""
 
     n_states: int
     n_actions: int
@@ -121,27 +121,27 @@ def friday() -> Episodic:
 def test_classes_of_the_user_are_restored_if_they_are_named(tmp_path: Path) -> None:
     for agent, classes in ((moody(0.5), [Moody]), (friday(), [Faded, Fridays])):
         live(agent, 33, 0)
-        found = again(agent, tmp_path / "agent", classes)
-        assert same(found, agent)
-        assert live(found, 100, 1) == live(agent, 100, 1)
+        loaded = saved_and_loaded(agent, tmp_path / "agent", classes)
+        assert same(loaded, agent)
+        assert live(loaded, 100, 1) == live(agent, 100, 1)
 
 
 def test_plain_classes_and_agents_that_hold_agents_are_restored(tmp_path: Path) -> None:
     plain = Plain()
     plain.table[1, 1] = 0.5
     save_agent(plain, tmp_path / "plain")
-    found = load(tmp_path / "plain", [Plain])
-    assert found.act(1) == 1
-    assert (found.best, found.weight, found.anything.tolist()) == (True, 1.0, [0, 1, 2])
+    restored = load(tmp_path / "plain", [Plain])
+    assert restored.act(1) == 1
+    assert (restored.best, restored.weight, restored.anything.tolist()) == (True, 1.0, [0, 1, 2])
     pair = Pairwise()
     live(pair, 50, 0)
     save_agent(pair, tmp_path / "pair")
-    again = load(tmp_path / "pair", [Pairwise])
-    assert same(again.slow, pair.slow)
-    assert same(again.fast, pair.fast)
+    loaded = load(tmp_path / "pair", [Pairwise])
+    assert same(loaded.slow, pair.slow)
+    assert same(loaded.fast, pair.fast)
 
 
-def test_an_unknown_class_is_reported_by_name_and_not_as_damage(
+def test_an_unknown_class_is_reported_by_name_instead_of_as_damage(
     tmp_path: Path,
 ) -> None:
     sm.agents.SWUCRL(3, 2, window=20).save(tmp_path / "agent")
@@ -230,25 +230,25 @@ def test_an_agent_that_could_not_be_loaded_is_not_written(tmp_path: Path) -> Non
     held.anything = Window(5)
     odd = Plain()
     odd.anything = [object()]
-    refused = [
+    unloadable = [
         broken, undeclared, bare, unset, moody(2.0), moody("x"), moody(None), moody(1j), held, odd,
         5, None, "agent", {}, object(), np.zeros(3), Window(3), Agent, sm.agents.SWUCRL,
     ]  # fmt: skip
-    for agent in refused:
+    for agent in unloadable:
         with pytest.raises(InvalidParameter):
             save_agent(agent, path)
     assert load(path, [Moody]).mood == 0.25
     assert not previous_of(path).exists()
 
 
-def test_a_field_is_converted_to_its_annotated_type_or_refused(tmp_path: Path) -> None:
+def test_a_field_is_converted_to_its_annotated_type_or_rejected(tmp_path: Path) -> None:
     plain: Any = Plain()
     plain.n_states, plain.best, plain.weight = 2.0, np.bool_(False), np.float32(0.5)
     plain.table = [[0, 1], [2, 3]]
     save_agent(plain, tmp_path / "agent")
-    found = load(tmp_path / "agent", [Plain])
-    assert found.table.dtype == np.float64
-    assert (type(found.n_states), found.best, found.weight) == (int, False, 0.5)
+    loaded = load(tmp_path / "agent", [Plain])
+    assert loaded.table.dtype == np.float64
+    assert (type(loaded.n_states), loaded.best, loaded.weight) == (int, False, 0.5)
     for name, value in [("n_states", 2.5), ("n_states", float("nan")), ("n_states", 2**63),
                         ("best", 2), ("weight", "1"), ("table", None), ("table", ["a"]),
                         ("n_states", float("inf")), ("weight", 10**400)]:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Truncated, flipped, foreign and hostile files are refused."""
+"""Truncated, flipped, foreign and hostile files are rejected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_truncated_files_are_refused(content: bytes, tmp_path: Path) -> None:
+def test_truncated_files_are_rejected(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "agent"
     for length in [*range(0, len(content), 50), len(content) - 1]:
         path.write_bytes(content[:length])
@@ -33,13 +33,13 @@ def test_truncated_files_are_refused(content: bytes, tmp_path: Path) -> None:
             load(path)
 
 
-def test_flipped_bits_are_refused_or_change_nothing(content: bytes, tmp_path: Path) -> None:
-    """Some bits of a zip mean nothing to anybody: dates, or what system wrote it."""
+def test_flipped_bits_are_rejected_or_change_nothing(content: bytes, tmp_path: Path) -> None:
+    """Some bits of a zip file have no effect: dates, or the system that wrote it."""
     path = tmp_path / "agent"
     path.write_bytes(content)
     agent = load(path)
     rng = np.random.default_rng(0)
-    refused = 0
+    rejected = 0
     for at, bit in zip(rng.integers(0, len(content), 500), rng.integers(0, 8, 500), strict=True):
         flipped = bytearray(content)
         flipped[at] ^= 1 << int(bit)
@@ -47,8 +47,8 @@ def test_flipped_bits_are_refused_or_change_nothing(content: bytes, tmp_path: Pa
         try:
             assert same(load(path), agent)
         except DamagedFile:
-            refused += 1
-    assert refused > 450
+            rejected += 1
+    assert rejected > 450
 
 
 def raw(path: Path, header: str, compress: int = zipfile.ZIP_STORED, **entries: bytes) -> None:
@@ -71,7 +71,7 @@ DEEP = '{"class": "Episodic", "fields": {"memory": ' * 3000 + "1" + "}}" * 3000
     "", "[]", "null", "{}", "1" * 10_000, "[" * 100_000, "{" * 10, HEADER % ("[" * 100_000),
     HEADER % DEEP, HEADER % "null", HEADER % "[]", HEADER % '"x"', HEADER % "{}", "\0",
 ])  # fmt: skip
-def test_headers_that_make_no_sense_are_refused(header: str, tmp_path: Path) -> None:
+def test_invalid_headers_are_rejected(header: str, tmp_path: Path) -> None:
     raw(tmp_path / "agent", header)
     with pytest.raises(DamagedFile):
         load(tmp_path / "agent")
@@ -82,7 +82,7 @@ def test_headers_that_make_no_sense_are_refused(header: str, tmp_path: Path) -> 
     npy("<i8", f"({2**70},)"), npy("<i8", "(-1, -1)", b"x" * 8), npy("<i8", "(0,)", b"x"),
     b"", b"\x93NUMPY", b"junk" * 100, npy("<i8", "(__import__('os').getpid(),)"),
 ])  # fmt: skip
-def test_arrays_that_are_objects_or_promise_more_than_there_is_are_refused(
+def test_object_arrays_and_arrays_with_missing_data_are_rejected(
     entry: bytes, tmp_path: Path
 ) -> None:
     raw(tmp_path / "agent", HEADER % "{}", starts=entry)
@@ -90,7 +90,7 @@ def test_arrays_that_are_objects_or_promise_more_than_there_is_are_refused(
         load(tmp_path / "agent")
 
 
-def test_compressed_entries_are_refused_unread(tmp_path: Path) -> None:
+def test_compressed_entries_are_rejected_without_reading_them(tmp_path: Path) -> None:
     bomb = npy("|u1", f"({10**8},)", bytes(10**8))
     raw(tmp_path / "agent", HEADER % "{}", zipfile.ZIP_DEFLATED, starts=bomb)
     assert (tmp_path / "agent").stat().st_size < 10**6
@@ -98,7 +98,7 @@ def test_compressed_entries_are_refused_unread(tmp_path: Path) -> None:
         load(tmp_path / "agent")
 
 
-def test_foreign_kinds_versions_folders_and_nothing_are_refused(tmp_path: Path) -> None:
+def test_foreign_kinds_versions_folders_and_missing_files_are_rejected(tmp_path: Path) -> None:
     sm.problems.random_switching(3, 2, changes=1, horizon=100).save(tmp_path / "problem")
     with pytest.raises(DamagedFile, match="holds"):
         load(tmp_path / "problem")

@@ -1,4 +1,4 @@
-"""Two generations of a file, whenever the writer is killed."""
+"""Two generations of a file survive, whenever the writer is killed."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_the_previous_file_is_kept_on_file_systems_without_links(
 
 
 class Killed(BaseException):
-    """The process ends here, without any tidying up."""
+    """Ends the writer without any cleanup."""
 
 
 def killed_at(operation: int, save: Callable[[], None]) -> bool:
-    """Save, and be killed before the n-th file operation; whether it came to that."""
+    """Save, killed before the n-th file operation; returns whether that operation was reached."""
     done = 0
 
     def before(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ def killed_at(operation: int, save: Callable[[], None]) -> bool:
     return False
 
 
-def found_after(path: Path) -> int | None:
+def loaded_step(path: Path) -> int | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return int(load(path).t) if path.exists() or previous_of(path).exists() else None
@@ -117,9 +117,9 @@ def test_a_kill_between_any_two_operations_leaves_the_old_or_the_new_agent(
         path.parent.mkdir()
         make(path)
         was_killed = killed_at(operation, lambda path=path: agent.save(path))  # type: ignore[misc]
-        outcomes.append(found_after(path))
+        outcomes.append(loaded_step(path))
         agent.save(path)
-        assert found_after(path) == 21
+        assert loaded_step(path) == 21
         operation += 1
     assert set(outcomes) == {old, 21}
     assert operation > 4
@@ -137,11 +137,11 @@ def test_after_many_kills_an_agent_can_always_be_loaded(tmp_path: Path) -> None:
         if rng.random() < 0.1:
             path.unlink()
             path.write_bytes(b"PK")
-            found = found_after(path)
+            loaded = loaded_step(path)
             agent.save(path)
         else:
-            found = found_after(path)
-        assert found is not None
-        assert found <= agent.t
-        newest = max(newest, found)
+            loaded = loaded_step(path)
+        assert loaded is not None
+        assert loaded <= agent.t
+        newest = max(newest, loaded)
     assert newest > 100

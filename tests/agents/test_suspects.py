@@ -82,7 +82,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("part", "field", "value"), HOSTILE)
-def test_a_state_with_bad_indices_is_refused(part: str, field: str, value: Any) -> None:
+def test_a_state_with_bad_indices_is_rejected(part: str, field: str, value: Any) -> None:
     agent = EvidencePSRL(3, 2, share=1.0)
     teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
     agent.act(0)
@@ -118,7 +118,7 @@ def test_bad_scratch_is_not_saved_and_is_allocated_again(
     assert loaded.dtype == fresh.dtype
 
 
-def test_a_snapshot_that_exceeds_the_counts_is_refused() -> None:
+def test_a_snapshot_that_exceeds_the_counts_is_rejected() -> None:
     agent = EvidencePSRL(3, 2)
     teach(agent, np.random.default_rng(3), 700, np.linspace(0.1, 0.9, 6), 6)
     rule = agent.restarts

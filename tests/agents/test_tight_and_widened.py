@@ -38,7 +38,7 @@ def live(agent: Any, steps: int, seed: int) -> list[int]:
 # SWUCRL2-CW.
 
 
-def test_an_episode_ends_at_every_multiple_of_the_window_after_a_step_at_least() -> None:
+def test_an_episode_ends_at_multiples_of_the_window_and_has_at_least_one_step() -> None:
     starts = live(sm.agents.SWUCRL2CW(3, 2, horizon=500, window=7), 500, 0)
     assert set(range(7, 500, 7)) <= set(starts)
     assert [Multiples(7).end(t, 1) for t in (1, 6, 7, 8, 13, 14)] == [7, 7, 14, 14, 14, 21]
@@ -48,7 +48,7 @@ def test_with_a_window_of_one_every_step_is_an_episode() -> None:
     assert live(sm.agents.SWUCRL2CW(3, 2, horizon=50, window=1), 50, 0) == list(range(1, 51))
 
 
-def test_the_window_and_the_widening_are_the_papers() -> None:
+def test_the_window_and_the_widening_match_the_paper() -> None:
     sizes: dict[str, int] = {"horizon": 10_000, "n_states": 8, "n_actions": 4}
     assert sm.theory.cw_window(**sizes) == 800  # 4 · 2 · 100
     assert sm.theory.cw_window(reward_variation=1, transition_variation=2, **sizes) == 1200
@@ -66,7 +66,7 @@ def test_the_window_and_the_widening_are_the_papers() -> None:
 # Variation-aware UCRL.
 
 
-def test_phases_last_as_long_as_the_variation_allows() -> None:
+def test_the_length_of_phases_follows_from_the_variation() -> None:
     rule, t, lengths = Phases(0.3), 1, []
     for _ in range(6):
         lengths.append(rule.after(t) - t)
@@ -75,13 +75,13 @@ def test_phases_last_as_long_as_the_variation_allows() -> None:
     assert lengths[:3] == [12, 45, 100]
 
 
-def test_without_variation_there_is_one_phase_and_with_much_they_are_short() -> None:
+def test_phases_are_shorter_with_more_variation() -> None:
     assert Phases(0.0).after(1) == NEVER
     assert Phases(1e-12).after(1) == NEVER
     assert [Phases(5.0).after(t) for t in (1, 2, 5, 6, 7)] == [2, 3, 6, 8, 8]
 
 
-def test_each_phase_starts_anew_with_a_confidence_of_its_own() -> None:
+def test_each_phase_restarts_with_its_own_confidence() -> None:
     agent = sm.agents.VariationAwareUCRL(
         3, 2, reward_variation=0.1, transition_variation=0.1, diameter=2, delta=0.1
     )
@@ -96,7 +96,7 @@ def test_each_phase_starts_anew_with_a_confidence_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("bad", [0.5, -1, math.nan, math.inf, "2", None])
-def test_a_bad_diameter_is_refused(bad: Any) -> None:
+def test_a_bad_diameter_is_rejected(bad: Any) -> None:
     with pytest.raises(InvalidParameter, match="diameter"):
         sm.agents.VariationAwareUCRL(3, 2, reward_variation=0, transition_variation=0, diameter=bad)
 
@@ -105,7 +105,7 @@ def test_a_bad_diameter_is_refused(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [sm.agents.UCRL2B, sm.agents.UCRL3, sm.agents.KLUCRL])
-def test_a_window_is_remembered_and_paid_for(make: Any) -> None:
+def test_a_window_limits_the_counts_and_enters_the_confidence(make: Any) -> None:
     assert isinstance(make(3, 2).memory, Everything)
     assert not make(3, 2).plausible.windowed
     agent = make(3, 2, window=50)
@@ -114,7 +114,7 @@ def test_a_window_is_remembered_and_paid_for(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [sm.agents.UCRL2B, sm.agents.UCRL3, sm.agents.KLUCRL])
-def test_the_optimistic_gain_is_above_the_true_one_and_comes_near_it(make: Any) -> None:
+def test_the_optimistic_gain_approaches_the_true_gain_from_above(make: Any) -> None:
     mdp = sm.problems.random_mdp(4, 2, seed=3)
     agent = make(4, 2, delta=0.1)
     sm.simulate(agent, sm.SwitchingMDP([mdp]), 60_000, seed=0)
@@ -140,7 +140,9 @@ COMBINATIONS: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in COMBINATIONS]
 )
-def test_a_set_combines_with_memories_and_restarts_and_runs_equal_both_ways(name: str) -> None:
+def test_a_plausible_set_combines_with_memories_and_restart_rules_compiled_and_interpreted(
+    name: str,
+) -> None:
     few = sm.problems.random_switching(4, 3, changes=2, horizon=900, seed=1)
     rng = np.random.default_rng(0)
     rows = rng.dirichlet(np.full(70, 0.05), (70, 3))
@@ -176,10 +178,10 @@ def test_a_loaded_agent_continues_as_if_never_saved(name: str, tmp_path: Path) -
     agent = MAKERS[name]()
     live(agent, 150, 0)
     agent.save(tmp_path / "agent")
-    again = load(tmp_path / "agent")
-    assert live(again, 100, 1) == live(agent, 100, 1)
-    assert again.policy.tolist() == agent.policy.tolist()
-    assert again.gain == agent.gain
+    loaded = load(tmp_path / "agent")
+    assert live(loaded, 100, 1) == live(agent, 100, 1)
+    assert loaded.policy.tolist() == agent.policy.tolist()
+    assert loaded.gain == agent.gain
 
 
 DAMAGE: dict[str, list[tuple[str, Any]]] = {

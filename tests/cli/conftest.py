@@ -77,7 +77,7 @@ main()
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """The exit code and output of a command."""
 
     code: int
@@ -85,7 +85,7 @@ class Said:
     err: str
 
 
-Call = Callable[..., Said]
+Call = Callable[..., CommandResult]
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +104,11 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the program in this process."""
 
-    def run_it(*arguments: str | Path) -> Said:
+    def run_it(*arguments: str | Path) -> CommandResult:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        return Said(int(ended.value.code or 0), *capsys.readouterr())
+        return CommandResult(int(ended.value.code or 0), *capsys.readouterr())
 
     return run_it
 
@@ -127,6 +127,11 @@ def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def compiled(_finished: Path) -> None:
+    """The agents are compiled already, so that no message says that they are being compiled."""
+
+
+@pytest.fixture
 def done(tmp_path: Path, _finished: Path) -> Path:
     """A complete folder of results, as a relative path."""
     shutil.copytree(_finished, tmp_path / "done")
@@ -135,6 +140,6 @@ def done(tmp_path: Path, _finished: Path) -> Path:
 
 @pytest.fixture
 def half_done(done: Path) -> Path:
-    """The same with one chunk missing."""
+    """The folder `done` with one chunk missing."""
     (done / "runs" / "s001-a000-b00000.npz").unlink()
     return done

@@ -23,7 +23,7 @@ SERVE = ("serve", "--port", "0", "--states", "3", "--actions", "2", "--agent", "
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that stops as soon as it is ready."""
+    """Replace the server by one that stops as soon as it is ready."""
 
     def serve(app: Any, bound: Any, ready: Callable[[], None]) -> int:
         ready()
@@ -37,37 +37,37 @@ def test_serve_takes_a_database_or_a_folder(call: Call) -> None:
     assert call(*SERVE, "--data", "shop").code == 143
     assert Path("all.sqlite").exists()
     assert Path("shop", "switchmdp.sqlite").exists()
-    said = call(*SERVE, "--database", "all.sqlite", "--data", "shop")
-    assert (said.code, "--database must be omitted if --data is set" in said.err) == (2, True)
+    result = call(*SERVE, "--database", "all.sqlite", "--data", "shop")
+    assert (result.code, "--database must be omitted if --data is set" in result.err) == (2, True)
 
 
 def test_serve_needs_no_arguments(call: Call) -> None:
-    said = call("serve", "--port", "0")
-    assert said.code == 143
-    assert "the database is switchmdp.sqlite\nit has no models yet; http://127.0.0.1:" in said.err
+    result = call("serve", "--port", "0")
+    assert result.code == 143
+    assert "the database is switchmdp.sqlite\nit has no models yet; http://127.0.0.1:" in result.err
     assert Path("switchmdp.sqlite").exists()
 
 
 def test_check_reports_damage_and_its_absence(call: Call) -> None:
     with Decisions(sw_ucrl(), "shop.sqlite", sync=False) as decisions:
         live(decisions, 10)
-    said = call("check", "--database", "shop.sqlite")
-    assert (said.code, said.out) == (0, "the database: ok\nmodel main: ok\n")
+    result = call("check", "--database", "shop.sqlite")
+    assert (result.code, result.out) == (0, "the database: ok\nmodel main: ok\n")
     sql(Path("shop.sqlite"), "UPDATE events SET state = 3 - state WHERE number = 5")
-    said = call("check", "--database", "shop.sqlite")
-    assert said.code == 4
-    assert "model main: damaged\n  event 5 is damaged: it does not match its checksum" in said.out
-    said = call("check", "--database", "shop.sqlite", "--json")
-    report = json.loads(said.out)
-    assert (said.code, report["exit"], report["damage"]["the database"]) == (4, 4, [])
+    result = call("check", "--database", "shop.sqlite")
+    assert result.code == 4
+    assert "model main: damaged\n  event 5 is damaged: it does not match its checksum" in result.out
+    result = call("check", "--database", "shop.sqlite", "--json")
+    report = json.loads(result.out)
+    assert (result.code, report["exit"], report["damage"]["the database"]) == (4, 4, [])
     assert len(report["damage"]["model main"]) == 2
 
 
 def test_check_needs_a_database(call: Call) -> None:
-    said = call("check")
-    assert (said.code, "--database must be set (or --data, a folder)" in said.err) == (2, True)
-    said = call("check", "--database", "nowhere.sqlite")
-    assert (said.code, said.err) == (4, "error: there is no database nowhere.sqlite\n")
+    result = call("check")
+    assert (result.code, "--database must be set (or --data, a folder)" in result.err) == (2, True)
+    result = call("check", "--database", "nowhere.sqlite")
+    assert (result.code, result.err) == (4, "error: there is no database nowhere.sqlite\n")
     assert not Path("nowhere.sqlite").exists()
 
 
@@ -80,8 +80,8 @@ def test_check_needs_a_database(call: Call) -> None:
 )
 def test_check_rejects_other_files(call: Call, content: bytes, message: str) -> None:
     Path("letter.sqlite").write_bytes(content)
-    said = call("check", "--database", "letter.sqlite")
-    assert (said.code, said.err) == (4, f"error: letter.sqlite {message}\n")
+    result = call("check", "--database", "letter.sqlite")
+    assert (result.code, result.err) == (4, f"error: letter.sqlite {message}\n")
     assert Path("letter.sqlite").read_bytes() == content
 
 
@@ -90,8 +90,8 @@ def test_serve_does_not_change_the_database_of_another_program(call: Call) -> No
     sql(file, "CREATE TABLE notes (text)")
     file.chmod(0o644)
     before = file.read_bytes()
-    said = call(*SERVE, "--database", file)
-    assert (said.code, said.err) == (4, f"error: {file} is not a database of switchmdp\n")
+    result = call(*SERVE, "--database", file)
+    assert (result.code, result.err) == (4, f"error: {file} is not a database of switchmdp\n")
     assert (file.stat().st_mode & 0o777, file.read_bytes()) == (0o644, before)
 
 
@@ -99,15 +99,15 @@ def test_a_database_that_cannot_be_opened_is_not_called_damaged(call: Call) -> N
     with Decisions(sw_ucrl(), "shop.sqlite", sync=False):
         pass
     Path("shop.sqlite-shm").symlink_to("missing/file")  # cannot be created, as if read-only
-    said = call("check", "--database", "shop.sqlite")
-    assert said.code == 2
-    assert "shop.sqlite cannot be opened (this needs write access to its folder" in said.err
+    result = call("check", "--database", "shop.sqlite")
+    assert result.code == 2
+    assert "shop.sqlite cannot be opened (this needs write access to its folder" in result.err
     Path("shop.sqlite-shm").unlink()
     with closing(sqlite3.connect("shop.sqlite")) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        said = call("check", "--database", "shop.sqlite")
-    assert (said.code, said.err) == (
+        result = call("check", "--database", "shop.sqlite")
+    assert (result.code, result.err) == (
         2, "error: shop.sqlite cannot be opened: database is locked\n",
     )  # fmt: skip
 
@@ -117,12 +117,12 @@ def test_a_folder_of_an_earlier_version_is_imported(call: Call, version: int) ->
     with tarfile.open(GOLDEN / f"format-{version}.tar.gz") as archive:
         archive.extractall("old", filter="data")
     before = {path.name: path.read_bytes() for path in Path("old").iterdir()}
-    said = call("serve", "--data", "old", "--port", "0")
-    assert said.code == 4
-    assert "convert it with: switchmdp import old --database old/switchmdp.sqlite" in said.err
-    said = call("import", "old", "--database", "all.sqlite", "--model", "shop")
-    assert said.code == 0
-    assert "as the model 'shop' of all.sqlite:\n  same learner, bit for bit" in said.out
+    result = call("serve", "--data", "old", "--port", "0")
+    assert result.code == 4
+    assert "convert it with: switchmdp import old --database old/switchmdp.sqlite" in result.err
+    result = call("import", "old", "--database", "all.sqlite", "--model", "shop")
+    assert result.code == 0
+    assert "as the model 'shop' of all.sqlite:\n  same learner, bit for bit" in result.out
     assert {path.name: path.read_bytes() for path in Path("old").iterdir()} == before
     assert verify("all.sqlite", model="shop").same
     assert call("import", "old").code == 0
@@ -131,6 +131,6 @@ def test_a_folder_of_an_earlier_version_is_imported(call: Call, version: int) ->
 
 
 def test_an_import_needs_a_folder_of_an_earlier_version(call: Call) -> None:
-    said = call("import", "nowhere")
-    assert said.code == 4
-    assert "nowhere is not a folder of decisions: it has no decisions.json" in said.err
+    result = call("import", "nowhere")
+    assert result.code == 4
+    assert "nowhere is not a folder of decisions: it has no decisions.json" in result.err

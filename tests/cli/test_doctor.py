@@ -25,9 +25,9 @@ def lacking(name: str) -> Any:
 
 
 def test_a_working_installation_is_fine(call: Any) -> None:
-    said = call("doctor")
-    assert said.code == 0
-    first, *rest = said.out.splitlines()
+    result = call("doctor")
+    assert result.code == 0
+    first, *rest = result.out.splitlines()
     assert first.startswith("switchmdp ")
     assert {line[:10] for line in rest} <= {"  ok      ", "  absent  "}
     assert any("writing and syncing files here" in line for line in rest)
@@ -35,16 +35,16 @@ def test_a_working_installation_is_fine(call: Any) -> None:
 
 def test_a_missing_extra_is_not_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "version", lacking("pyarrow"))
-    said = call("doctor")
-    assert said.code == 0
-    assert "  absent  pyarrow is not installed: pip install 'switchmdp[parquet]'" in said.out
+    result = call("doctor")
+    assert result.code == 0
+    assert "  absent  pyarrow is not installed: pip install 'switchmdp[parquet]'" in result.out
 
 
 def test_a_missing_dependency_is_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "version", lacking("numba"))
-    said = call("doctor")
-    assert said.code == 3
-    assert "  BROKEN  numba is not installed" in said.out
+    result = call("doctor")
+    assert result.code == 3
+    assert "  BROKEN  numba is not installed" in result.out
 
 
 def test_a_broken_check_is_reported_and_the_others_still_run(
@@ -54,10 +54,10 @@ def test_a_broken_check_is_reported_and_the_others_still_run(
         raise OSError("no such cache")
 
     monkeypatch.setattr(inspect, "_cache", broken)
-    said = call("doctor")
-    assert said.code == 3
-    assert "  BROKEN  the cache of machine code: OSError: no such cache" in said.out
-    assert "  ok      processors: " in said.out
+    result = call("doctor")
+    assert result.code == 3
+    assert "  BROKEN  the cache of machine code: OSError: no such cache" in result.out
+    assert "  ok      processors: " in result.out
 
 
 def test_machine_code_is_compared_with_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,10 @@ def test_a_folder_without_results_is_an_error_and_left_alone(
 ) -> None:
     Path("empty").mkdir()
     before = tree(Path.cwd())
-    said = call(command, name)
-    assert said.code == 4
-    assert said.out == ""
-    assert said.err == f"error: {name} is not a folder of results: it has no experiment.json\n"
+    result = call(command, name)
+    assert result.code == 4
+    assert result.out == ""
+    assert result.err == f"error: {name} is not a folder of results: it has no experiment.json\n"
     assert tree(Path.cwd()) == before
     assert not Path("nowhere").exists()
 
@@ -45,16 +45,16 @@ def test_a_folder_without_results_is_an_error_and_left_alone(
 def test_a_damaged_manifest_is_reported(call: Any, done: Path, command: str) -> None:
     file = done / "experiment.json"
     file.write_bytes(file.read_bytes().replace(b'"horizon":300', b'"horizon":400'))
-    said = call(command, done)
-    assert said.code == 4
-    assert "does not match its checksum" in said.err
+    result = call(command, done)
+    assert result.code == 4
+    assert "does not match its checksum" in result.err
 
 
 def test_status_counts_by_setting_and_agent(call: Any, half_done: Path) -> None:
     before = tree(half_done)
-    said = call("status", half_done)
-    assert said.code == 0
-    assert said.out.splitlines() == [
+    result = call("status", half_done)
+    assert result.code == 0
+    assert result.out.splitlines() == [
         "Two agents",
         "9 of 12 runs done, 0 failed",
         "",
@@ -72,13 +72,13 @@ def test_status_counts_by_setting_and_agent(call: Any, half_done: Path) -> None:
 
 def test_status_shows_each_kind_of_failure_once_with_its_traceback(call: Any) -> None:
     call("run", "fails.toml", "--out", "here", "--shard", "1/1", *PLAIN)
-    said = call("status", "here")
-    assert said.code == 3
-    assert "18 of 18 runs done, 6 failed" in said.out
-    assert re.search(r"random \[changes=1\] +mine +3 +3 +3\n", said.out)
-    assert said.out.count("Traceback") == 1
-    assert "  failed: mine on random [changes=1], problem 0\n" in said.out
-    assert 'raise RuntimeError("no idea' in said.out
+    result = call("status", "here")
+    assert result.code == 3
+    assert "18 of 18 runs done, 6 failed" in result.out
+    assert re.search(r"random \[changes=1\] +mine +3 +3 +3\n", result.out)
+    assert result.out.count("Traceback") == 1
+    assert "  failed: mine on random [changes=1], problem 0\n" in result.out
+    assert 'raise RuntimeError("no idea' in result.out
 
 
 def test_a_problem_that_cannot_be_made_does_not_count_as_a_run(call: Any) -> None:
@@ -99,10 +99,10 @@ def test_a_problem_that_cannot_be_made_does_not_count_as_a_run(call: Any) -> Non
     )
     Path("moody.toml").write_text(text.replace("changes = { sweep = [1, 2] }", ""), "utf-8")
     assert call("run", "moody.toml", "--out", "here", "--problems", "2", *PLAIN).code == 3
-    said = call("status", "here")
-    assert said.code == 3
-    assert "4 of 4 runs done, 2 failed" in said.out
-    assert "failed: the problem itself on random, problem 1" in said.out
+    result = call("status", "here")
+    assert result.code == 3
+    assert "4 of 4 runs done, 2 failed" in result.out
+    assert "failed: the problem itself on random, problem 1" in result.out
 
 
 def test_status_names_what_is_damaged(call: Any, done: Path) -> None:
@@ -110,10 +110,10 @@ def test_status_names_what_is_damaged(call: Any, done: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-600] ^= 1
     file.write_bytes(content)
-    said = call("status", done)
-    assert said.code == 4
-    assert f"  damaged: {file}" in said.out
-    assert said.out.endswith("to resume: switchmdp resume done\n")
+    result = call("status", done)
+    assert result.code == 4
+    assert f"  damaged: {file}" in result.out
+    assert result.out.endswith("to resume: switchmdp resume done\n")
 
 
 def test_verify_finds_a_flipped_bit_a_truncated_file_and_a_foreign_file(
@@ -127,26 +127,26 @@ def test_verify_finds_a_flipped_bit_a_truncated_file_and_a_foreign_file(
     two.write_bytes(two.read_bytes()[:-1])
     three.unlink()
     (done / "runs" / "notes.txt").write_text("mine")
-    said = call("verify", done)
-    assert said.code == 4
-    assert said.out.splitlines()[0] == "3 chunks are valid, 1 not done yet, 3 bad"
-    assert f"  {one.stem}: " in said.out
-    assert f"  {two.stem}: " in said.out
-    assert "  notes.txt: not a file of this experiment" in said.out
-    assert "to compute damaged chunks again: switchmdp resume done" in said.out
+    result = call("verify", done)
+    assert result.code == 4
+    assert result.out.splitlines()[0] == "3 chunks are valid, 1 not done yet, 3 bad"
+    assert f"  {one.stem}: " in result.out
+    assert f"  {two.stem}: " in result.out
+    assert "  notes.txt: not a file of this experiment" in result.out
+    assert "to compute damaged chunks again: switchmdp resume done" in result.out
 
 
 def test_verify_computes_chunks_again_and_compares_every_byte(call: Any, done: Path) -> None:
-    said = call("verify", done, "--recompute", "100")
-    assert said.code == 0
-    assert "6 computed again and compared byte by byte" in said.out
+    result = call("verify", done, "--recompute", "100")
+    assert result.code == 0
+    assert "6 computed again and compared byte by byte" in result.out
     one, other = (done / "runs" / f"s000-a00{a}-b00000.npz" for a in (0, 1))
     before = tree(done)
     _swap_the_arrays(one, other)
     assert call("verify", done).code == 0  # each file is sound in itself
-    said = call("verify", done, "--recompute", "100")
-    assert said.code == 4
-    assert f"  {one.stem}: computing it again gives different bytes" in said.out
+    result = call("verify", done, "--recompute", "100")
+    assert result.code == 4
+    assert f"  {one.stem}: computing it again gives different bytes" in result.out
     assert set(tree(done)) == set(before)
 
 
@@ -163,9 +163,9 @@ def test_verify_without_the_folder_of_runs_reports_everything_as_missing(
     call: Any, done: Path
 ) -> None:
     shutil.rmtree(done / "runs")
-    said = call("verify", done, "--recompute", "1")
-    assert said.code == 0
-    assert said.out == "0 chunks are valid, 6 not done yet, 0 bad\n"
+    result = call("verify", done, "--recompute", "1")
+    assert result.code == 0
+    assert result.out == "0 chunks are valid, 6 not done yet, 0 bad\n"
 
 
 def test_read_only_results_can_be_inspected(
@@ -173,24 +173,24 @@ def test_read_only_results_can_be_inspected(
 ) -> None:
     from switchmdp import storage
 
-    def refuse(path: Any, *_: Any) -> Any:
+    def fail(path: Any, *_: Any) -> Any:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(storage, "replacing", refuse)
-    monkeypatch.setattr("switchmdp.reports.export.replacing", refuse)
+    monkeypatch.setattr(storage, "replacing", fail)
+    monkeypatch.setattr("switchmdp.reports.export.replacing", fail)
     assert call("status", done).code == 0
     assert call("verify", done).code == 0
     for command in ("report", "export"):
-        said = call(command, done)
-        assert said.code == 2
-        assert "Permission denied" in said.err
+        result = call(command, done)
+        assert result.code == 2
+        assert "Permission denied" in result.err
 
 
 def test_a_report_of_an_incomplete_experiment_says_so(call: Any, half_done: Path) -> None:
-    said = call("report", half_done)
-    assert said.code == 0
-    assert "not complete: 3 runs are still to be done" in said.out
-    assert f"to resume: switchmdp resume {half_done}\n" in said.err
+    result = call("report", half_done)
+    assert result.code == 0
+    assert "not complete: 3 runs are still to be done" in result.out
+    assert f"to resume: switchmdp resume {half_done}\n" in result.err
     assert "9 of 12: not complete" in (half_done / "report/tables.md").read_text("utf-8")
     assert "not complete" in (half_done / "report/index.html").read_text("utf-8")
 
@@ -198,16 +198,16 @@ def test_a_report_of_an_incomplete_experiment_says_so(call: Any, half_done: Path
 def test_a_report_without_any_runs_can_be_written(call: Any, done: Path) -> None:
     for file in (done / "runs").iterdir():
         file.unlink()
-    said = call("report", done)
-    assert said.code == 0
-    assert "not complete: 12 runs" in said.out
-    assert f"to resume: switchmdp resume {done}\n" in said.err
+    result = call("report", done)
+    assert result.code == 0
+    assert "not complete: 12 runs" in result.out
+    assert f"to resume: switchmdp resume {done}\n" in result.err
 
 
 def test_a_report_can_be_written_to_another_folder(call: Any, done: Path) -> None:
-    said = call("report", done, "--out", "my report")
-    assert "to resume" not in said.err
-    assert said.out.endswith("\nreport: my report/index.html\n")
+    result = call("report", done, "--out", "my report")
+    assert "to resume" not in result.err
+    assert result.out.endswith("\nreport: my report/index.html\n")
     assert Path("my report/tables.md").exists()
     assert not (done / "report").exists()
 
@@ -218,29 +218,29 @@ def test_damage_is_reported_with_the_command_that_repairs_it(
 ) -> None:
     file = done / "runs" / "s000-a000-b00000.npz"
     file.write_bytes(b"x")
-    said = call(command, done)
-    assert said.code == 4
-    assert str(file) in said.err
-    assert "to compute it again: switchmdp resume done" in said.err
+    result = call(command, done)
+    assert result.code == 4
+    assert str(file) in result.err
+    assert "to compute it again: switchmdp resume done" in result.err
 
 
 def test_without_the_extra_there_are_still_tables(
     call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    said = call("report", done)
-    assert said.code == 2
-    assert "no figures and no page" in said.err
-    assert "pip install 'switchmdp[plot]'" in said.err
-    assert said.out.endswith("\nreport: done/report/tables.md\n")
+    result = call("report", done)
+    assert result.code == 2
+    assert "no figures and no page" in result.err
+    assert "pip install 'switchmdp[plot]'" in result.err
+    assert result.out.endswith("\nreport: done/report/tables.md\n")
     assert (done / "report/tables.md").exists()
     assert call("resume", done).code == 0  # the runs are what was asked for
 
 
 def test_export_writes_csv_and_parquet_and_prints_the_file_names(call: Any, done: Path) -> None:
-    said = call("export", done)
-    assert said.code == 0
-    files = [Path(line) for line in said.out.splitlines()]
+    result = call("export", done)
+    assert result.code == 0
+    files = [Path(line) for line in result.out.splitlines()]
     assert {file.suffix for file in files} == {".csv", ".parquet"}
     assert all(file.parent == done / "export" and file.stat().st_size for file in files)
     with open(done / "export/runs.csv", encoding="utf-8", newline="") as file:
@@ -253,33 +253,35 @@ def test_export_without_parquet_writes_csv_unless_parquet_was_asked_for(
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    said = call("export", done, "--out", "tables")
-    assert said.code == 0
-    assert said.err.startswith("only CSV: ")
+    result = call("export", done, "--out", "tables")
+    assert result.code == 0
+    assert result.err.startswith("only CSV: ")
     assert {file.suffix for file in Path("tables").iterdir()} == {".csv"}
-    said = call("export", done, "--format", "parquet")
-    assert said.code == 2
-    assert "pip install 'switchmdp[parquet]'" in said.err
+    result = call("export", done, "--format", "parquet")
+    assert result.code == 2
+    assert "pip install 'switchmdp[parquet]'" in result.err
     assert not (done / "export").exists()
 
 
-def test_agents_and_problems_are_listed_as_a_configuration_would_name_them(call: Any) -> None:
-    said = call("agents").out
-    assert [line.split(":")[0] for line in said.splitlines() if line[:1].isalpha() and ": " in line]
+def test_agents_and_problems_are_listed_by_their_names_in_configurations(call: Any) -> None:
+    output = call("agents").out
+    assert [
+        line.split(":")[0] for line in output.splitlines() if line[:1].isalpha() and ": " in line
+    ]
     for name in (*AGENTS, *FORMULAS):
-        assert f"{name}: " in said
-    assert "    window (required)\n    delta = 0.05\n" in said
-    assert "n_states" not in said
-    assert '{ formula = "NAME", ... }' in said
-    said = call("problems").out
+        assert f"{name}: " in output
+    assert "    window (required)\n    delta = 0.05\n" in output
+    assert "n_states" not in output
+    assert '{ formula = "NAME", ... }' in output
+    output = call("problems").out
     for name in PROBLEMS:
-        assert f"{name}: " in said
-    assert '    rows = "dirichlet" or "uniform"\n' in said
-    assert "    horizon = the experiment's\n" in said
-    assert "seed" not in said
+        assert f"{name}: " in output
+    assert '    rows = "dirichlet" or "uniform"\n' in output
+    assert "    horizon = the experiment's\n" in output
+    assert "seed" not in output
 
 
-def test_the_schema_is_one_that_editors_can_read(call: Any) -> None:
+def test_the_schema_is_printed_as_json_for_editors(call: Any) -> None:
     schema = json.loads(call("schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert set(schema["required"]) == {"horizon", "n_problems", "problems", "agents"}

@@ -1,4 +1,4 @@
-"""leaderboard: a tiny suite replaces the suite of the package."""
+"""leaderboard, with a tiny suite in place of the suite of the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from switchmdp.experiments.leaderboard import (
 from switchmdp.experiments.published import load_published as load
 from switchmdp.experiments.published import publish
 
-TOLD = {"change_points": {"formula": "change-points"}}
+CHANGE_POINTS = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
     "Tiny",
     (
@@ -31,7 +31,7 @@ TINY = Suite(
     (
         Contender("periodic", "ucrl2-rw", {}, {"period": (20, 60)}, unforgetting="plain"),
         Contender("plain", "ucrl2", ours=True),
-        Contender("told", "oracle", TOLD, told=True),
+        Contender("told", "oracle", CHANGE_POINTS, told=True),
     ),
     tuning_problems=2, problems=3, note="Only a test.",
 )  # fmt: skip
@@ -51,17 +51,17 @@ def written(folder: Path) -> dict[str, int]:
 
 
 def test_the_suite_is_run_and_reported_and_a_second_call_prints_the_same(call: Any) -> None:
-    said = call("leaderboard", "--out", "here")
-    assert said.code == 0
-    assert f"{RUNS} runs done in" in said.err
-    assert "changes, tuning\n" in said.err
-    assert said.out.startswith("Tiny\n")
-    assert said.out.endswith("\nreport: here/report/index.html\n")
+    result = call("leaderboard", "--out", "here")
+    assert result.code == 0
+    assert f"{RUNS} runs done in" in result.err
+    assert "changes, tuning\n" in result.err
+    assert result.out.startswith("Tiny\n")
+    assert result.out.endswith("\nreport: here/report/index.html\n")
     assert Path("here/report/index.html").read_text("utf-8").startswith("<!doctype html>")
     assert "**changes: every agent**" in Path("here/report/leaderboard.md").read_text("utf-8")
     before = written(Path("here"))
     second = call("leaderboard", "--out", "here")
-    assert (second.code, second.out) == (0, said.out)
+    assert (second.code, second.out) == (0, result.out)
     assert f"nothing to run: all {RUNS} runs are done" in second.err
     assert written(Path("here")) == before
 
@@ -73,22 +73,22 @@ def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
     content = lost.read_bytes()
     lost.unlink()
     before = written(folder)
-    said = call("leaderboard", "--out", "here")
-    assert said.code == 0
-    assert "\n1 runs done in" in said.err
+    result = call("leaderboard", "--out", "here")
+    assert result.code == 0
+    assert "\n1 runs done in" in result.err
     assert lost.read_bytes() == content
     assert written(folder).items() >= before.items()
 
 
 def test_the_report_is_written_when_all_shards_are_done(call: Any) -> None:
-    said = call("leaderboard", "--out", "here", "--shard", "1/2")
-    assert said.code == 0
-    again = "switchmdp leaderboard --out here --shard 1/2"
-    assert f"2 of 2 rows are not complete; when all shards are done, run: {again}\n" in said.err
-    assert said.out == ""
+    result = call("leaderboard", "--out", "here", "--shard", "1/2")
+    assert result.code == 0
+    command = "switchmdp leaderboard --out here --shard 1/2"
+    assert f"2 of 2 rows are not complete; when all shards are done, run: {command}\n" in result.err
+    assert result.out == ""
     for shard in ("2/2", "1/2"):
-        said = call("leaderboard", "--out", "here", "--shard", shard)
-    assert said.out.endswith("\nreport: here/report/index.html\n")
+        result = call("leaderboard", "--out", "here", "--shard", shard)
+    assert result.out.endswith("\nreport: here/report/index.html\n")
 
 
 def test_quick_uses_a_separate_folder(call: Any) -> None:
@@ -102,15 +102,15 @@ def test_quick_uses_a_separate_folder(call: Any) -> None:
 def test_the_closed_suite_uses_a_separate_folder(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    names = []
 
     def suite(name: str) -> Suite:
-        asked.append(name)
+        names.append(name)
         return TINY
 
     monkeypatch.setattr("switchmdp.experiments.leaderboard.shipped_suite", suite)
     assert call("leaderboard", "--suite", "closed", "--quiet").code == 0
-    assert asked == ["closed"]
+    assert names == ["closed"]
     assert Path("results/leaderboard-closed/report/index.html").is_file()
 
 
@@ -124,21 +124,21 @@ def test_an_agent_of_your_own_is_ranked_among_published_results(
         "switchmdp.experiments.published.load_published", lambda name: load("published.npz")
     )
     Path("mine.py").write_text("from switchmdp.agents import UCRL2 as Mine\n", "utf-8")
-    said = call("leaderboard", "--agent", "mine:Mine", "--executor", "threads")
-    assert said.code == 0
-    assert "6 runs done in" in said.err  # 2 rows × 3 problems of one agent
+    result = call("leaderboard", "--agent", "mine:Mine", "--executor", "threads")
+    assert result.code == 0
+    assert "6 runs done in" in result.err  # 2 rows × 3 problems of one agent
     document = Path("results/leaderboard-Mine/report/leaderboard.md").read_text("utf-8")
     row = document.partition("**changes: every agent**")[2]
     ranks = {line.split(" | ")[1]: line.split(" | ")[0] for line in row.splitlines() if "|" in line}
     assert ranks["Mine"] == ranks["plain"]
     assert "periodic" in ranks
-    assert said.out.startswith("Tiny\n")
+    assert result.out.startswith("Tiny\n")
 
 
 def test_an_unknown_agent_is_named_with_a_suggestion(call: Any) -> None:
-    said = call("leaderboard", "--agent", "ucrl-2")
-    assert said.code == 2
-    assert "ucrl2" in said.err
+    result = call("leaderboard", "--agent", "ucrl-2")
+    assert result.code == 2
+    assert "ucrl2" in result.err
     assert not Path("results").exists()
 
 
@@ -150,17 +150,17 @@ def test_the_command_to_resume_repeats_the_options(
 
     monkeypatch.setattr("switchmdp.experiments.leaderboard.run_chunks", interrupt)
     options = ("--out", "my runs", "--shard", "2/3", "--jobs", "1", "--executor", "threads")
-    said = call("leaderboard", "--quick", *options)
-    assert said.code == 130
-    told = said.err.splitlines()[-1].partition("; to resume: ")[2]
-    assert sorted(shlex.split(told)) == sorted(
+    result = call("leaderboard", "--quick", *options)
+    assert result.code == 130
+    command = result.err.splitlines()[-1].partition("; to resume: ")[2]
+    assert sorted(shlex.split(command)) == sorted(
         ("switchmdp", "leaderboard", "--suite", "quick", *options)
     )
 
 
 def test_json_reports_progress_and_results(call: Any) -> None:
-    said = call("leaderboard", "--out", "here", "--json")
-    lines = [json.loads(line) for line in said.out.splitlines()]
+    result = call("leaderboard", "--out", "here", "--json")
+    lines = [json.loads(line) for line in result.out.splitlines()]
     assert [line["part"] for line in lines if line["event"] == "begin"] == [
         f"{row}, {phase}" for row in ("changes", "still") for phase in ("tuning", "reporting")
     ]
@@ -169,13 +169,13 @@ def test_json_reports_progress_and_results(call: Any) -> None:
     assert board["event"] == "leaderboard"
     assert board["relative_regret"]["changes"]["told"] == 1.0
     assert board["files"][0] == "here/report/index.html"
-    assert said.err == ""
+    assert all("compiling" in line for line in result.err.splitlines())
 
 
-def test_a_folder_that_is_not_a_suite_is_refused(call: Any, done: Path) -> None:
-    said = call("leaderboard", "--out", done)
-    assert said.code == 4
-    assert "is not the folder of a suite" in said.err
+def test_a_folder_that_is_not_a_suite_is_rejected(call: Any, done: Path) -> None:
+    result = call("leaderboard", "--out", done)
+    assert result.code == 4
+    assert "is not the folder of a suite" in result.err
 
 
 def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
@@ -185,17 +185,17 @@ def test_a_failing_agent_fails_its_own_runs_and_the_rest_is_reported(
     fails = Contender("fails", "own_agents:Fails")
     suite = Suite("Failing", TINY.rows[:1], (*TINY.contenders, fails), 2, 3)
     monkeypatch.setattr("switchmdp.experiments.leaderboard.shipped_suite", lambda name: suite)
-    said = call("leaderboard", "--out", "here", "--executor", "threads")
-    assert said.code == 3
-    assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in said.err
-    assert "fails" not in said.out.partition("All rows")[2]
+    result = call("leaderboard", "--out", "here", "--executor", "threads")
+    assert result.code == 3
+    assert "3 runs failed; for their tracebacks: here/rows/*/*/failures" in result.err
+    assert "fails" not in result.out.partition("All rows")[2]
 
 
 def test_without_matplotlib_there_is_the_document(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    said = call("leaderboard", "--out", "here")
-    assert said.code == 2
-    assert "no figures and no page: figures need matplotlib" in said.err
+    result = call("leaderboard", "--out", "here")
+    assert result.code == 2
+    assert "no figures and no page: figures need matplotlib" in result.err
     assert Path("here/report/leaderboard.md").is_file()

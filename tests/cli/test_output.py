@@ -28,10 +28,11 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_every_line_of_json_is_json(call: Any) -> None:
-    said = call("run", "fails.toml", "--out", "here", "--json", *PLAIN)
-    assert said.code == 3
-    first, *_, finished, report = events(said.out)
+    result = call("run", "fails.toml", "--out", "here", "--json", *PLAIN)
+    assert result.code == 3
+    first, *_, finished, report = events(result.out)
     assert (first["event"], first["done"], first["runs"]) == ("progress", 0, 18)
     assert finished == {
         "event": "finished", "folder": "here", "done": 18, "runs": 18, "failed": 6, "lost": [],
@@ -39,7 +40,7 @@ def test_every_line_of_json_is_json(call: Any) -> None:
     }  # fmt: skip
     assert report["event"] == "report"
     assert report["files"][0] == "here/report/index.html"
-    assert said.err == ""
+    assert result.err == ""
 
 
 def test_status_verify_report_and_export_print_json(call: Any, half_done: Path) -> None:
@@ -67,11 +68,11 @@ def test_status_verify_report_and_export_print_json(call: Any, half_done: Path) 
     ],
 )
 def test_an_error_is_json_as_well(call: Any, command: list[str], code: int) -> None:
-    said = call(*command, "--json")
-    (error,) = events(said.out)
-    assert (said.code, error["exit"], error["event"]) == (code, code, "error")
+    result = call(*command, "--json")
+    (error,) = events(result.out)
+    assert (result.code, error["exit"], error["event"]) == (code, code, "error")
     assert error["message"]
-    assert said.err == ""
+    assert result.err == ""
 
 
 def test_configuration_errors_are_json_with_path_value_and_what_is_allowed(call: Any) -> None:
@@ -93,33 +94,34 @@ def test_output_of_user_modules_does_not_mix_with_json(call: Any) -> None:
     source = Path("own_agents.py")
     noisy = source.read_text("utf-8").replace("return 0", 'print("hm"); return 0')
     source.write_text(f"print('hello')\n{noisy}", "utf-8")
-    said = call("run", "first.toml", "--out", "here", "--json", *PLAIN)
-    assert said.code == 0
-    assert events(said.out)[-1]["event"] == "report"
-    assert said.err.startswith("hello\n")
-    assert "hm" in said.err
+    result = call("run", "first.toml", "--out", "here", "--json", *PLAIN)
+    assert result.code == 0
+    assert events(result.out)[-1]["event"] == "report"
+    assert result.err.startswith("hello\n")
+    assert "hm" in result.err
 
 
 def test_a_name_cannot_break_a_line_of_json_or_move_the_cursor(call: Any) -> None:
     text = Path("small.toml").read_text("utf-8")
     text = text.replace('"Two agents"', '"two\\u2028\\u001B[2Jlines\\n"')
     Path("odd.toml").write_text(text, "utf-8")
-    said = call("run", "odd.toml", "--out", "here", "--problems", "1")
-    assert "\x1b" not in said.out
-    assert said.out.startswith("two  [2Jlines \n")
+    result = call("run", "odd.toml", "--out", "here", "--problems", "1")
+    assert "\x1b" not in result.out
+    assert result.out.startswith("two  [2Jlines \n")
     assert "\x1b" not in call("status", "here").out
     assert "\x1b" not in Path("here/report/tables.md").read_text("utf-8")
     (status,) = events(call("status", "here", "--json").out)
     assert status["title"] == "two\u2028\x1b[2Jlines\n"
 
 
+@pytest.mark.usefixtures("compiled")
 def test_quiet_prints_only_errors(call: Any) -> None:
-    said = call("run", "small.toml", "--quiet")
-    assert (said.code, said.out, said.err) == (0, "", "")
+    result = call("run", "small.toml", "--quiet")
+    assert (result.code, result.out, result.err) == (0, "", "")
     assert Path("results/small/report/index.html").exists()
-    said = call("run", "fails.toml", "--quiet", *PLAIN)
-    assert (said.code, said.out) == (3, "")
-    assert said.err.startswith("6 runs failed")
+    result = call("run", "fails.toml", "--quiet", *PLAIN)
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith("6 runs failed")
 
 
 @pytest.mark.parametrize(
@@ -146,28 +148,28 @@ def test_the_options_select_what_is_printed(
 
 
 def test_no_command_prints_the_help(call: Any) -> None:
-    said = call()
-    assert said.code == 2
-    assert "Experiments:\n  reproduce" in said.err
+    result = call()
+    assert result.code == 2
+    assert "Experiments:\n  reproduce" in result.err
 
 
-def test_a_mistyped_option_is_answered_with_a_suggestion(call: Any) -> None:
-    said = call("statsu", "here")
-    assert said.code == 2
-    assert "No such command 'statsu'" in said.err
-    said = call("run", "small.toml", "--job", "x")
-    assert said.code == 2
-    assert "--jobs" in said.err
+def test_a_mistyped_command_or_option_is_answered_with_a_suggestion(call: Any) -> None:
+    result = call("statsu", "here")
+    assert result.code == 2
+    assert "No such command 'statsu'. Did you mean 'status'?" in result.err
+    result = call("run", "small.toml", "--job", "x")
+    assert result.code == 2
+    assert "No such option '--job'. (Did you mean one of: '--jobs', " in result.err
 
 
 @pytest.mark.parametrize("name", ["", *cli.commands])
 def test_every_help_text_is_complete_and_fits_a_terminal(call: Any, name: str) -> None:
-    said = call(*name.split(), "--help")
-    assert said.code == 0
-    assert "..." not in said.out.partition("Commands:")[2]  # no line was cut short
-    assert "\b" not in said.out
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert call(*name.split(), "-h").out == said.out
+    result = call(*name.split(), "--help")
+    assert result.code == 0
+    assert "..." not in result.out.partition("Commands:")[2]  # no line was cut short
+    assert "\b" not in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert call(*name.split(), "-h").out == result.out
 
 
 def test_all_commands_are_listed_in_sections_in_order_of_use(call: Any) -> None:
@@ -188,9 +190,9 @@ def test_help_and_version_import_nothing_heavy(option: str) -> None:
         "print('loaded:', *sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program, *option.split()]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "loaded:"
-    assert "switchmdp" in found.stdout
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "loaded:"
+    assert "switchmdp" in result.stdout
 
 
 @pytest.fixture
@@ -211,13 +213,13 @@ def piped(program: list[str]) -> Shell:
 @pytest.mark.parametrize("command", ["status done | head -1", "schema | true", "--help | true"])
 @pytest.mark.usefixtures("done")
 def test_a_closed_pipe_is_not_an_error(piped: Shell, command: str) -> None:
-    said = piped(f"$S {command}; exit ${{PIPESTATUS[0]}}")
-    assert (said.returncode, said.stderr) == (0, "")
+    result = piped(f"$S {command}; exit ${{PIPESTATUS[0]}}")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_a_run_continues_when_the_pipe_is_closed(piped: Shell, half_done: Path) -> None:
-    said = piped(f"$S resume {half_done} --json 2>&1 | true; exit ${{PIPESTATUS[0]}}")
-    assert said.returncode == 0
+    result = piped(f"$S resume {half_done} --json 2>&1 | true; exit ${{PIPESTATUS[0]}}")
+    assert result.returncode == 0
     assert (half_done / "report" / "index.html").exists()
 
 
@@ -225,16 +227,16 @@ def test_closed_and_full_outputs_print_no_traceback(piped: Shell, done: Path) ->
     assert piped(f"$S status {done} >&-").returncode == 0
     assert piped(f"$S status {done} >&- 2>&-").returncode == 0
     if Path("/dev/full").exists():
-        said = piped(f"$S status {done} > /dev/full")
-        assert said.returncode == 5
-        assert said.stderr.startswith("error: No space left on device; free some space")
-        assert said.stderr.count("\n") == 1
+        result = piped(f"$S status {done} > /dev/full")
+        assert result.returncode == 5
+        assert result.stderr.startswith("error: No space left on device; free some space")
+        assert result.stderr.count("\n") == 1
 
 
-def test_an_ascii_terminal_gets_output_too(piped: Shell, done: Path) -> None:
-    said = piped(f"$S report {done} --out there", PYTHONIOENCODING="ascii")
-    assert said.returncode == 0
-    assert "regret after 300 steps" in said.stdout
+def test_output_works_on_an_ascii_terminal(piped: Shell, done: Path) -> None:
+    result = piped(f"$S report {done} --out there", PYTHONIOENCODING="ascii")
+    assert result.returncode == 0
+    assert "regret after 300 steps" in result.stdout
 
 
 @pytest.fixture
@@ -259,7 +261,7 @@ def at_a_terminal(program: list[str]) -> Callable[..., tuple[int, str]]:
     return run
 
 
-def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(
+def test_a_terminal_shows_a_progress_bar_that_is_removed_at_the_end(
     at_a_terminal: Any, half_done: Path
 ) -> None:
     code, heard = at_a_terminal("resume", half_done)
@@ -272,7 +274,7 @@ def test_a_terminal_gets_a_bar_that_leaves_nothing_behind(
     assert "3 runs done in" in heard
 
 
-def test_no_colour_means_no_escape_codes_at_all(at_a_terminal: Any, half_done: Path) -> None:
+def test_without_colour_there_are_no_escape_codes(at_a_terminal: Any, half_done: Path) -> None:
     code, heard = at_a_terminal("resume", half_done, NO_COLOR="1")
     assert code == 0
     assert "\x1b" not in heard

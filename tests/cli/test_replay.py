@@ -22,34 +22,34 @@ def log() -> Path:
     rng = np.random.default_rng(0)
     with Decisions(SWUCRL(2, 2, window=50, delta=0.1), "log", sync=False) as decisions:
         for i in range(400):
-            asked = decisions.decide(i % 2)
-            good = asked.action == (i >= 200)
-            decisions.feedback(asked.id, float(rng.random() < (0.9 if good else 0.1)), 1 - i % 2)
+            decision = decisions.decide(i % 2)
+            good = decision.action == (i >= 200)
+            decisions.feedback(decision.id, float(rng.random() < (0.9 if good else 0.1)), 1 - i % 2)
     return Path("log")
 
 
-def rows_of(said: str) -> dict[str, list[str]]:
-    lines = re.findall(r"^(sw-ucrl, window \d+|never forgets|the last visit) +(.*)$", said, re.M)
+def rows_of(result: str) -> dict[str, list[str]]:
+    lines = re.findall(r"^(sw-ucrl, window \d+|never forgets|the last visit) +(.*)$", result, re.M)
     return {label: rest.split() for label, rest in lines}
 
 
 def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
-    said = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
-    assert said.code == 0
-    assert "replayed 800 records from the beginning:" in said.out
-    assert "  same learner, bit for bit, as in the snapshot at record 800\n" in said.out
-    assert "  all replayed actions equal the log\n" in said.out
-    assert "400 steps, 2 states, 2 actions" in said.out
-    rows = rows_of(said.out)
+    result = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
+    assert result.code == 0
+    assert "replayed 800 records from the beginning:" in result.out
+    assert "  same learner, bit for bit, as in the snapshot at record 800\n" in result.out
+    assert "  all replayed actions equal the log\n" in result.out
+    assert "400 steps, 2 states, 2 actions" in result.out
+    rows = rows_of(result.out)
     assert list(rows) == [
         "sw-ucrl, window 30", "sw-ucrl, window 50", "never forgets", "the last visit"
     ]  # fmt: skip
     assert sum("*" in row for row in rows.values()) in (1, 2)
     assert rows["sw-ucrl, window 50"][-2:] == ["100.0", "%"]  # it made the log
     assert rows["the last visit"][-1] == "-"
-    assert "after the last step (estimate, remembered visits)" in said.out
-    assert "do not tell what reward or regret another\nagent would have earned" in said.out
-    assert said.out.endswith("Agreement with the log is not an advantage.\n")
+    assert "after the last step (estimate, remembered visits)" in result.out
+    assert "do not tell what reward or regret another\nagent would have earned" in result.out
+    assert result.out.endswith("Agreement with the log is not an advantage.\n")
 
 
 def test_by_default_several_windows_are_tried(call: Any, log: Path) -> None:
@@ -61,26 +61,26 @@ def test_by_default_several_windows_are_tried(call: Any, log: Path) -> None:
 
 
 def test_json_output_contains_all_results(call: Any, log: Path) -> None:
-    said = call("replay", log, "--window", 30, "--json")
-    verified, *found, note = map(json.loads, said.out.splitlines())
+    result = call("replay", log, "--window", 30, "--json")
+    verified, *rows, note = map(json.loads, result.out.splitlines())
     assert verified == {
         "event": "verified", "records": 800, "snapshot": 800, "same": True, "differing": 0,
         "exit": 0,
     }  # fmt: skip
-    assert [row["agent"] for row in found] == [
+    assert [row["agent"] for row in rows] == [
         "sw-ucrl, window 30", "never forgets", "the last visit"
     ]  # fmt: skip
-    assert sum(row["best_reward_error"] for row in found) == 1
-    assert sum(row["best_move_loss"] for row in found) == 1
-    assert np.array(found[0]["visits"]).sum() == 30
-    assert len(found[0]["policy"]) == 2
-    assert (found[2]["policy"], found[2]["agreement"]) == (None, None)
+    assert sum(row["best_reward_error"] for row in rows) == 1
+    assert sum(row["best_move_loss"] for row in rows) == 1
+    assert np.array(rows[0]["visits"]).sum() == 30
+    assert len(rows[0]["policy"]) == 2
+    assert (rows[2]["policy"], rows[2]["agreement"]) == (None, None)
     assert note["event"] == "note"
     assert "regret" in note["message"]
 
 
 @pytest.mark.parametrize(
-    ("agent", "given", "label"),
+    ("agent", "options", "label"),
     [
         ("ucrl2", (), "ucrl2"),
         ("ucrl2-rw", ("--period", 100), "ucrl2-rw, period 100"),
@@ -88,44 +88,44 @@ def test_json_output_contains_all_results(call: Any, log: Path) -> None:
     ],
 )
 def test_other_agents_can_be_evaluated(
-    call: Any, log: Path, agent: str, given: tuple[Any, ...], label: str
+    call: Any, log: Path, agent: str, options: tuple[Any, ...], label: str
 ) -> None:
-    said = call("replay", log, "--agent", agent, *given, "--json")
-    assert said.code == 0
-    assert json.loads(said.out.splitlines()[1])["agent"] == label
+    result = call("replay", log, "--agent", agent, *options, "--json")
+    assert result.code == 0
+    assert json.loads(result.out.splitlines()[1])["agent"] == label
 
 
 def test_an_agent_without_predictions_is_compared_by_agreement_only(call: Any, log: Path) -> None:
-    said = call("replay", log, "--agent", "random", "--set", "seed=3")
-    assert said.code == 0
-    row = re.search(r"^random +(.*)$", said.out, re.M)
+    result = call("replay", log, "--agent", "random", "--set", "seed=3")
+    assert result.code == 0
+    row = re.search(r"^random +(.*)$", result.out, re.M)
     assert row is not None
     *nothing, agrees, percent = row[1].split()
     assert (nothing, percent) == (["-"] * 5, "%")
     assert 30 < float(agrees) < 70
-    assert "policy of never forgets after the last step" in said.out
-    found = json.loads(
+    assert "policy of never forgets after the last step" in result.out
+    row = json.loads(
         call("replay", log, "--agent", "random", "--json").out.splitlines()[1]
     )  # fmt: skip
-    assert found["reward_error"] is found["policy"] is None
-    assert found["reward_estimates"] == [[None, None], [None, None]]
-    assert found["best_reward_error"] is False
+    assert row["reward_error"] is row["policy"] is None
+    assert row["reward_estimates"] == [[None, None], [None, None]]
+    assert row["best_reward_error"] is False
 
 
 def test_a_log_that_gives_a_different_learner_is_reported(call: Any, log: Path) -> None:
     change_event(log, 800, reward=0.25)
-    said = call("replay", log, "--window", 30)
-    assert said.code == 4
-    assert "the learner DIFFERS from the snapshot at record 800" in said.out
-    assert "sw-ucrl, window 30" in said.out
+    result = call("replay", log, "--window", 30)
+    assert result.code == 4
+    assert "the learner DIFFERS from the snapshot at record 800" in result.out
+    assert "sw-ucrl, window 30" in result.out
 
 
 def test_a_log_with_growth_is_evaluated_at_its_final_size(call: Any, log: Path) -> None:
     with Decisions(None, log, sync=False) as decisions:
         state = decisions.add_state(available=[1])
         decisions.feedback(decisions.decide(state).id, 1.0, 0)
-    said = call("replay", log, "--window", 30, "--json")
-    row = json.loads(said.out.splitlines()[1])
+    result = call("replay", log, "--window", 30, "--json")
+    row = json.loads(result.out.splitlines()[1])
     assert row["visits"][state] == [0, 1]
     assert row["reward_estimates"][state] == [None, 1.0]
 
@@ -133,13 +133,13 @@ def test_a_log_with_growth_is_evaluated_at_its_final_size(call: Any, log: Path) 
 def test_a_log_without_feedback_is_verified(call: Any) -> None:
     with Decisions(SWUCRL(2, 2, window=50), "empty", sync=False) as decisions:
         decisions.decide(0)
-    said = call("replay", "empty")
-    assert said.code == 0
-    assert said.out.endswith("no feedback yet: nothing to evaluate\n")
+    result = call("replay", "empty")
+    assert result.code == 0
+    assert result.out.endswith("no feedback yet: nothing to evaluate\n")
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("options", "message"),
     [
         (
             ("--agent", "ucrl2", "--window", 5),
@@ -161,15 +161,15 @@ def test_a_log_without_feedback_is_verified(call: Any) -> None:
     ],
 )
 def test_invalid_parameters_are_reported(
-    call: Any, log: Path, given: tuple[Any, ...], says: str
+    call: Any, log: Path, options: tuple[Any, ...], message: str
 ) -> None:
-    said = call("replay", log, *given)
-    assert said.code == 2
-    assert says in said.err
+    result = call("replay", log, *options)
+    assert result.code == 2
+    assert message in result.err
 
 
 def test_a_folder_without_a_log_is_reported(call: Any) -> None:
-    said = call("replay", "nowhere")
-    assert said.code == 4
-    assert said.err == f"error: there is no database {Path('nowhere', NAME)}\n"
+    result = call("replay", "nowhere")
+    assert result.code == 4
+    assert result.err == f"error: there is no database {Path('nowhere', NAME)}\n"
     assert not Path("nowhere").exists()

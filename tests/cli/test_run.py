@@ -31,13 +31,13 @@ def regret(folder: Path, setting: str, agent: str) -> Any:
 
 
 def test_a_run_leaves_results_tables_and_a_page(call: Any) -> None:
-    said = call("run", "small.toml")
-    assert said.code == 0
-    assert "Two agents" in said.out
-    assert "random [changes=1]: regret after 300 steps on 3 problems" in said.out
-    assert "failed" not in said.out
-    assert said.out.endswith("\nreport: results/small/report/index.html\n")
-    assert "12 runs done in" in said.err
+    result = call("run", "small.toml")
+    assert result.code == 0
+    assert "Two agents" in result.out
+    assert "random [changes=1]: regret after 300 steps on 3 problems" in result.out
+    assert "failed" not in result.out
+    assert result.out.endswith("\nreport: results/small/report/index.html\n")
+    assert "12 runs done in" in result.err
     assert Path("results/small/report/index.html").read_text("utf-8").startswith("<!doctype html>")
     assert "UCRL2" in Path("results/small/report/tables.md").read_text("utf-8")
 
@@ -69,9 +69,9 @@ def test_the_number_of_problems_may_be_written_in_an_unusual_way(call: Any) -> N
 
 @pytest.mark.parametrize("number", ["0", "-1", "1000001", "x"])
 def test_a_number_of_problems_out_of_range_is_a_usage_error(call: Any, number: str) -> None:
-    said = call("run", "small.toml", "--problems", number)
-    assert said.code == 2
-    assert "--problems" in said.err
+    result = call("run", "small.toml", "--problems", number)
+    assert result.code == 2
+    assert "--problems" in result.err
     assert not Path("results").exists()
 
 
@@ -92,25 +92,25 @@ def test_the_stored_file_finds_the_modules_that_it_was_run_with(call: Any) -> No
 
 
 def test_a_failing_agent_does_not_affect_other_agents(call: Any) -> None:
-    said = call("run", "fails.toml", "--out", "here", *PLAIN)
-    assert said.code == 3
-    assert "6 runs failed; for their tracebacks: switchmdp status here" in said.err
-    assert "failed" in said.out
+    result = call("run", "fails.toml", "--out", "here", *PLAIN)
+    assert result.code == 3
+    assert "6 runs failed; for their tracebacks: switchmdp status here" in result.err
+    assert "failed" in result.out
     assert np.isnan(regret(Path("here"), "random [changes=1]", "mine")).all()
     call("run", "small.toml", "--out", "there")
     for agent in ("UCRL2", "chance"):
         alone = regret(Path("there"), "random [changes=1]", agent)
         assert np.array_equal(regret(Path("here"), "random [changes=1]", agent), alone)
-    kept = json.loads(Path("here/failures/s000-a002-b00000.json").read_bytes())
-    assert "own_agents.py" in kept[0]["traceback"]
+    failures = json.loads(Path("here/failures/s000-a002-b00000.json").read_bytes())
+    assert "own_agents.py" in failures[0]["traceback"]
     assert call("run", "fails.toml", "--out", "here", *PLAIN).code == 3
 
 
 def test_resume_computes_only_what_is_missing(call: Any, half_done: Path) -> None:
     before = written(half_done)
-    said = call("resume", half_done)
-    assert said.code == 0
-    assert "3 runs done in" in said.err
+    result = call("resume", half_done)
+    assert result.code == 0
+    assert "3 runs done in" in result.err
     after = written(half_done)
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {"s001-a000-b00000.npz"}
@@ -147,16 +147,16 @@ def test_results_of_changed_agents_are_not_mixed(call: Any) -> None:
     call("run", "fails.toml", "--out", "here", *PLAIN)
     source = Path("own_agents.py")
     source.write_text(source.read_text("utf-8").replace("raise Runtime", "return 0  #"), "utf-8")
-    said = call("resume", "here", "--retry-failed", *PLAIN)
-    assert said.code == 4
-    assert "own_agents changed" in said.err
+    result = call("resume", "here", "--retry-failed", *PLAIN)
+    assert result.code == 4
+    assert "own_agents changed" in result.err
 
 
 def test_all_shards_together_give_the_same_bytes(call: Any, done: Path) -> None:
     for shard in ("1/2", "2/2"):
-        said = call("run", "small.toml", "--out", "here", "--shard", shard)
-        assert said.code == 0
-        assert "this shard is done; when all shards are done: switchmdp report here" in said.err
+        result = call("run", "small.toml", "--out", "here", "--shard", shard)
+        assert result.code == 0
+        assert "this shard is done; when all shards are done: switchmdp report here" in result.err
     assert not Path("here/report").exists()
     for file in (done / "runs").iterdir():
         assert (Path("here/runs") / file.name).read_bytes() == file.read_bytes()
@@ -164,10 +164,10 @@ def test_all_shards_together_give_the_same_bytes(call: Any, done: Path) -> None:
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/2/3", ""])
-def test_an_invalid_shard_is_refused_before_anything_is_written(call: Any, shard: str) -> None:
-    said = call("run", "small.toml", "--out", "here", "--shard", shard)
-    assert said.code == 2
-    assert "--shard must be I/N" in said.err
+def test_an_invalid_shard_is_rejected_before_anything_is_written(call: Any, shard: str) -> None:
+    result = call("run", "small.toml", "--out", "here", "--shard", shard)
+    assert result.code == 2
+    assert "--shard must be I/N" in result.err
     assert not Path("here").exists()
 
 
@@ -176,10 +176,10 @@ def test_all_errors_are_printed_at_once_without_a_traceback(call: Any) -> None:
     for right, wrong in (("random-switching", "random-switch"), ('"ucrl2"', '"ucrl9"')):
         text = text.replace(right, wrong)
     Path("wrong.toml").write_text(text + "parameters = { window = 3 }\n", "utf-8")
-    said = call("run", "wrong.toml")
-    assert said.code == 2
-    assert said.out == ""
-    first, *faults = said.err.splitlines()
+    result = call("run", "wrong.toml")
+    assert result.code == 2
+    assert result.out == ""
+    first, *faults = result.err.splitlines()
     assert first == "3 errors in the configuration:"
     assert [line.split(":")[0].strip() for line in faults] == [
         "problems.random.problem", "agents.UCRL2.agent", "agents.chance.parameters",
@@ -188,53 +188,53 @@ def test_all_errors_are_printed_at_once_without_a_traceback(call: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere.toml", "nowhere", "own_agents.py", "."])
-def test_an_invalid_configuration_is_refused(call: Any, name: str) -> None:
-    said = call("run", name)
-    assert said.code == 2
-    assert "Traceback" not in said.err
-    assert said.err.count("\n") <= 2
+def test_an_invalid_configuration_is_rejected(call: Any, name: str) -> None:
+    result = call("run", name)
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert result.err.count("\n") <= 2
 
 
 def test_an_unknown_configuration_lists_the_shipped_ones(call: Any) -> None:
-    said = call("run", "figure-2")
-    assert said.code == 2
+    result = call("run", "figure-2")
+    assert result.code == 2
     for name in experiments.shipped():
-        assert name in said.err
+        assert name in result.err
 
 
 def test_a_folder_of_the_same_name_does_not_hide_a_shipped_configuration(call: Any) -> None:
     Path("window-scan").mkdir()
-    said = call("run", "window-scan", "--out", "small.toml")
-    assert said.code == 4  # the configuration is fine, the folder is a file
+    result = call("run", "window-scan", "--out", "small.toml")
+    assert result.code == 4  # the configuration is fine, the folder is a file
 
 
-def test_the_folder_of_another_experiment_is_refused_with_advice(call: Any, done: Path) -> None:
-    said = call("run", "first.toml", "--out", done)
-    assert said.code == 4
-    assert "another configuration" in said.err
-    assert "--out FOLDER" in said.err
+def test_the_folder_of_another_experiment_is_rejected_with_advice(call: Any, done: Path) -> None:
+    result = call("run", "first.toml", "--out", done)
+    assert result.code == 4
+    assert "another configuration" in result.err
+    assert "--out FOLDER" in result.err
 
 
 @pytest.mark.parametrize("out", ["own_agents.py", ".", "own_agents.py/x"])
 def test_foreign_files_are_left_alone(call: Any, out: str) -> None:
     before = Path("own_agents.py").read_bytes()
-    said = call("run", "small.toml", "--out", out)
-    assert said.code in (2, 4)
-    assert "own_agents.py" in said.err or ". is not empty" in said.err
-    assert "Errno" not in said.err
+    result = call("run", "small.toml", "--out", out)
+    assert result.code in (2, 4)
+    assert "own_agents.py" in result.err or ". is not empty" in result.err
+    assert "Errno" not in result.err
     assert Path("own_agents.py").read_bytes() == before
     assert not Path("runs").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_named(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, *rest: Any, **more: Any) -> None:
+    def fail(path: Path, *rest: Any, **more: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    said = call("run", "small.toml", "--out", "closed")
-    assert said.code == 2
-    assert said.err.startswith("error: closed")
-    assert "Permission denied" in said.err
+    monkeypatch.setattr(Path, "mkdir", fail)
+    result = call("run", "small.toml", "--out", "closed")
+    assert result.code == 2
+    assert result.err.startswith("error: closed")
+    assert "Permission denied" in result.err
 
 
 def test_a_disk_that_is_full_from_the_start_is_reported(
@@ -244,9 +244,9 @@ def test_a_disk_that_is_full_from_the_start_is_reported(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(experiments, "create", full)
-    said = call("run", "small.toml")
-    assert said.code == 5
-    assert "free some space" in said.err
+    result = call("run", "small.toml")
+    assert result.code == 5
+    assert "free some space" in result.err
 
 
 def test_a_disk_that_fills_up_later_keeps_what_is_done(
@@ -257,24 +257,24 @@ def test_a_disk_that_fills_up_later_keeps_what_is_done(
 
     with monkeypatch.context() as patch:
         patch.setattr("switchmdp.experiments.store.save_arrays", full)
-        said = call("resume", half_done)
-    assert said.code == 5
-    again = "9 of 12 runs are saved; free some space, then run: switchmdp resume done"
-    assert said.err.endswith(f"the disk is full: {again}\n")
+        result = call("resume", half_done)
+    assert result.code == 5
+    advice = "9 of 12 runs are saved; free some space, then run: switchmdp resume done"
+    assert result.err.endswith(f"the disk is full: {advice}\n")
     assert call("resume", half_done).code == 0
 
 
 def test_a_chunk_that_cannot_be_written_is_reported(
     call: Any, half_done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*rest: Any) -> None:
+    def fail(*rest: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "there")
 
-    monkeypatch.setattr("switchmdp.experiments.store.save_arrays", refuse)
-    said = call("resume", half_done)
-    assert said.code == 3
-    assert "chunk s001-a000-b00000 was not completed (PermissionError" in said.err
-    assert "to try again: switchmdp resume done" in said.err
+    monkeypatch.setattr("switchmdp.experiments.store.save_arrays", fail)
+    result = call("resume", half_done)
+    assert result.code == 3
+    assert "chunk s001-a000-b00000 was not completed (PermissionError" in result.err
+    assert "to try again: switchmdp resume done" in result.err
 
 
 @pytest.mark.parametrize("name", ["with two spaces", "façade – ünïcode", "don't"])
@@ -287,39 +287,39 @@ def test_a_folder_of_any_name_works_and_is_quoted_for_the_shell(call: Any, name:
 
 
 def test_a_local_dask_cluster_gives_the_same_bytes(call: Any, done: Path) -> None:
-    said = call("run", "small.toml", "--out", "here", "--dask", "local", "--jobs", "1", "--quiet")
-    assert said.code == 0
+    result = call("run", "small.toml", "--out", "here", "--dask", "local", "--jobs", "1", "--quiet")
+    assert result.code == 0
     for file in (done / "runs").iterdir():
         assert (Path("here/runs") / file.name).read_bytes() == file.read_bytes()
 
 
 def test_reproduce_is_the_shipped_experiment(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def note(name: str, out: Path, problems: int | None, **how: Any) -> int:
-        asked.append((name, str(out), problems, how["jobs"]))
+        calls.append((name, str(out), problems, how["jobs"]))
         return 0
 
     monkeypatch.setattr(run_module, "run_named", note)
     assert call("reproduce", "--problems", "7", "--jobs", "2").code == 0
-    assert asked == [("figure-1", "results/figure-1", 7, 2)]
-    asked.clear()
+    assert calls == [("figure-1", "results/figure-1", 7, 2)]
+    calls.clear()
     assert call("reproduce", "--sensitivity", "--out", "x").code == 0
-    assert [(name, out) for name, out, *_ in asked] == [
+    assert [(name, out) for name, out, *_ in calls] == [
         ("figure-1", "x"), ("sensitivity", "x-sensitivity"), ("window-scan", "x-window-scan"),
     ]  # fmt: skip
 
 
 def test_reproduce_knows_a_second_paper(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     def note(name: str, out: Path, problems: int | None, **how: Any) -> int:
-        asked.append((name, str(out)))
+        calls.append((name, str(out)))
         return 0
 
     monkeypatch.setattr(run_module, "run_named", note)
     assert call("reproduce", "r-bocpd", "--sensitivity").code == 0
-    assert asked == [
+    assert calls == [
         ("r-bocpd", "results/r-bocpd"),
         ("r-bocpd-sensitivity", "results/r-bocpd-sensitivity"),
     ]

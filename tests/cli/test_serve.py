@@ -31,10 +31,10 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_prints_its_address_and_progress(call: Call) -> None:
-    said = call(*SW)
-    assert said.code == 143
-    assert said.out.startswith("listening on http://127.0.0.1:")
-    lines = said.err.splitlines()
+    result = call(*SW)
+    assert result.code == 143
+    assert result.out.startswith("listening on http://127.0.0.1:")
+    lines = result.err.splitlines()
     assert lines[0] == "compiling the agent ..."
     assert lines[-1] == "stopped; all acknowledged events are in data"
 
@@ -54,8 +54,8 @@ def test_every_servable_agent_can_be_served_and_continued(
     call: Call, agent: str, options: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "compile_agent", lambda decisions: None)  # once is enough, above
-    asked = (*NEW, "--agent", agent, *options)
-    assert [call(*asked).code, call(*GO_ON).code, call(*asked).code] == [143] * 3
+    command = (*NEW, "--agent", agent, *options)
+    assert [call(*command).code, call(*GO_ON).code, call(*command).code] == [143] * 3
     with Decisions(None, "data") as decisions:
         assert type(decisions.learner.agent).__name__ == name
 
@@ -87,24 +87,24 @@ def test_every_servable_agent_can_be_served_and_continued(
 def test_invalid_options_are_reported_before_anything_is_created(
     call: Call, arguments: tuple[str, ...], message: str
 ) -> None:
-    said = call(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert message in said.err
+    result = call(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
     assert not Path("data").exists()
 
 
 def test_an_agent_other_than_the_stored_one_is_rejected(call: Call) -> None:
     call(*SW)
-    said = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
-    assert said.code == 2
-    assert "switchmdp.sqlite was created with another agent" in said.err
+    result = call(*NEW, "--agent", "sw-ucrl", "--window", "60")
+    assert result.code == 2
+    assert "switchmdp.sqlite was created with another agent" in result.err
     assert "switchmdp.sqlite was created with another agent" in call(*NEW).err
 
 
 def test_without_an_agent_the_service_starts_with_an_empty_database(call: Call) -> None:
-    said = call(*GO_ON)
-    assert said.code == 143
-    assert said.out.startswith("listening on ")
+    result = call(*GO_ON)
+    assert result.code == 143
+    assert result.out.startswith("listening on ")
     assert check("data") == {"the database": []}
 
 
@@ -130,10 +130,10 @@ def test_the_token_is_in_a_file_or_the_environment(
     monkeypatch.setenv("SWITCHMDP_TOKEN", "sixteen-characters")
     assert call(*GO_ON, "--host", "0.0.0.0").code == 143
     monkeypatch.setenv("SWITCHMDP_TOKEN", "too short")
-    said = call(*GO_ON, "--host", "0.0.0.0")
-    assert said.code == 2
-    assert "token must be at least 16 ASCII characters without spaces" in said.err
-    assert "too short" not in said.err
+    result = call(*GO_ON, "--host", "0.0.0.0")
+    assert result.code == 2
+    assert "token must be at least 16 ASCII characters without spaces" in result.err
+    assert "too short" not in result.err
     (tmp_path / "token").write_text("\n", "utf-8")  # an empty one protects nothing
     assert call(*GO_ON, "--token-file", "token").code == 2
 
@@ -144,10 +144,10 @@ def test_a_token_file_readable_by_others_causes_a_warning(call: Call, tmp_path: 
     warning = "warning: other users can read token; to prevent this, run: chmod 600 token\n"
     for mode, warned in ((0o600, False), (0o640, True), (0o604, True), (0o644, True)):
         token.chmod(mode)
-        said = call(*SW, "--token-file", "token")
-        assert said.code == 143
-        assert (warning in said.err) == warned
-        assert "sixteen-characters" not in said.err
+        result = call(*SW, "--token-file", "token")
+        assert result.code == 143
+        assert (warning in result.err) == warned
+        assert "sixteen-characters" not in result.err
 
 
 TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"
@@ -155,17 +155,17 @@ TABLE = "state,action,reward,next_state\n0,1,0.5,2\n2,0,1,0\n"
 
 def test_a_warm_start_from_a_table(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
-    said = call(*SW, "--warm-start", "steps.csv")
-    assert said.code == 143
-    assert said.err.startswith("learned from 2 steps of steps.csv\n")
+    result = call(*SW, "--warm-start", "steps.csv")
+    assert result.code == 143
+    assert result.err.startswith("learned from 2 steps of steps.csv\n")
     assert list(history("data")) == [(0, 1, 0.5, 2), (2, 0, 1.0, 0)]
 
 
 def test_a_warm_start_from_another_database(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
     call(*SW, "--warm-start", "steps.csv")
-    said = call(*SW, "--data", "other", "--warm-start", "data")
-    assert said.code == 143
+    result = call(*SW, "--data", "other", "--warm-start", "data")
+    assert result.code == 143
     assert list(history("other")) == list(history("data"))
 
 
@@ -187,18 +187,18 @@ def test_an_invalid_table_creates_no_database(
     call: Call, tmp_path: Path, table: str, code: int, message: str
 ) -> None:
     (tmp_path / "steps.csv").write_text(table, "utf-8", errors="surrogateescape")
-    said = call(*SW, "--warm-start", "steps.csv")
-    assert said.code == code
-    assert message in said.err
+    result = call(*SW, "--warm-start", "steps.csv")
+    assert result.code == code
+    assert message in result.err
     assert not (tmp_path / "data").exists()
 
 
 def test_a_warm_start_needs_a_new_database(call: Call, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text(TABLE, "utf-8")
     call(*SW)
-    said = call(*SW, "--warm-start", "steps.csv")
-    assert said.code == 2
-    assert "--warm-start must be omitted: the database is not new" in said.err
+    result = call(*SW, "--warm-start", "steps.csv")
+    assert result.code == 2
+    assert "--warm-start must be omitted: the database is not new" in result.err
     assert list(history("data")) == []
 
 
@@ -210,7 +210,7 @@ def test_a_missing_extra_is_named(
         monkeypatch.setitem(sys.modules, name, None)
     for module in ("server", "service", "metrics"):
         monkeypatch.delitem(sys.modules, f"switchmdp.online.{module}", raising=False)
-    said = call(*SW)
-    assert said.code == 2
-    assert "pip install 'switchmdp[serve]'" in said.err
+    result = call(*SW)
+    assert result.code == 2
+    assert "pip install 'switchmdp[serve]'" in result.err
     assert not Path("data").exists()

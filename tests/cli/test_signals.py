@@ -129,5 +129,5 @@ def test_without_json_the_messages_are_text(tmp_path: Path, program: list[str]) 
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    again = "switchmdp resume 'my results' --trust"
-    assert err == f"stopped: 6 of 12 runs are saved; to resume: {again}\n"
+    command = "switchmdp resume 'my results' --trust"
+    assert err == f"stopped: 6 of 12 runs are saved; to resume: {command}\n"

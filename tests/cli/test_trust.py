@@ -43,7 +43,7 @@ SHELL = CONFIG.replace(
 
 @pytest.fixture(autouse=True)
 def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration and a module next to it that leaves traces when it runs."""
+    """A configuration, and a module next to it that creates files when it runs."""
     monkeypatch.delenv("SWITCHMDP_TRUST")
     (tmp_path / "noisy.py").write_text(NOISY)
     (tmp_path / "theirs.toml").write_text(CONFIG)
@@ -52,29 +52,29 @@ def noisy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def traces() -> list[str]:
-    """The traces that were left; removes them."""
-    found = [Path(name) for name in ("imported", "made", "ran") if Path(name).exists()]
-    for path in found:
+    """The names of the files that the module created; removes the files."""
+    traces_left = [Path(name) for name in ("imported", "made", "ran") if Path(name).exists()]
+    for path in traces_left:
         path.unlink()
     sys.modules.pop("noisy", None)
-    return [path.name for path in found]
+    return [path.name for path in traces_left]
 
 
-def test_a_configuration_that_names_a_module_is_refused_and_nothing_is_imported(call: Any) -> None:
-    said = call("run", "theirs.toml", "--out", "out", *PLAIN)
-    assert said.code == 2
-    assert "agents.theirs.agent: 'noisy:Agent' is not a registered agent" in said.err
-    assert "pass --trust" in said.err
-    assert "SECURITY.md" in said.err
+def test_a_configuration_that_names_a_module_is_rejected_and_nothing_is_imported(call: Any) -> None:
+    result = call("run", "theirs.toml", "--out", "out", *PLAIN)
+    assert result.code == 2
+    assert "agents.theirs.agent: 'noisy:Agent' is not a registered agent" in result.err
+    assert "pass --trust" in result.err
+    assert "SECURITY.md" in result.err
     assert traces() == []
     assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("trust", [(), ("--trust",)])
 def test_no_configuration_runs_a_shell_command(call: Any, trust: tuple[str, ...]) -> None:
-    said = call("run", "shell.toml", "--out", "out", *PLAIN, *trust)
-    assert said.code == 2
-    assert "agents.theirs.agent: 'os:system'" in said.err
+    result = call("run", "shell.toml", "--out", "out", *PLAIN, *trust)
+    assert result.code == 2
+    assert "agents.theirs.agent: 'os:system'" in result.err
     assert traces() == []
 
 
@@ -92,7 +92,7 @@ def test_the_environment_variable_enables_trust(call: Any, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def theirs(call: Any) -> Path:
+def untrusted(call: Any) -> Path:
     """An untrusted folder of results with one chunk missing."""
     assert call("run", "theirs.toml", "--out", "out", *PLAIN, "--trust").code == 0
     Path("out/runs/s000-a000-b00000.npz").unlink()
@@ -102,27 +102,27 @@ def theirs(call: Any) -> Path:
 
 @pytest.mark.parametrize("how", [("resume",), ("verify", "--recompute", "1")])
 def test_an_untrusted_folder_is_resumed_and_recomputed_only_with_trust(
-    call: Any, theirs: Path, how: tuple[str, ...]
+    call: Any, untrusted: Path, how: tuple[str, ...]
 ) -> None:
     more = PLAIN if how == ("resume",) else ()
-    said = call(*how, theirs, *more)
-    assert said.code == 2
-    assert "pass --trust" in said.err
+    result = call(*how, untrusted, *more)
+    assert result.code == 2
+    assert "pass --trust" in result.err
     assert traces() == []
-    assert call(*how, theirs, *more, "--trust").code == 0
+    assert call(*how, untrusted, *more, "--trust").code == 0
     assert "imported" in traces()
 
 
 @pytest.mark.parametrize("command", ["status", "verify", "report", "export"])
 def test_reading_an_untrusted_folder_runs_none_of_its_code(
-    call: Any, theirs: Path, command: str
+    call: Any, untrusted: Path, command: str
 ) -> None:
-    assert call(command, theirs).code == 0
+    assert call(command, untrusted).code == 0
     assert traces() == []
 
 
-def test_the_suggested_command_includes_the_trust_option(call: Any, theirs: Path) -> None:
-    assert "to resume: switchmdp resume out --trust" in call("status", theirs).out
+def test_the_suggested_command_includes_the_trust_option(call: Any, untrusted: Path) -> None:
+    assert "to resume: switchmdp resume out --trust" in call("status", untrusted).out
 
 
 def test_a_configuration_that_names_the_standard_library_does_not_replace_its_modules(

@@ -63,7 +63,7 @@ class User:
         (self.code / "beside.py").write_text(BESIDE)
 
     def python(self, script: str = COUNT) -> tuple[str, str]:
-        """What a new process prints, and what it says on the side."""
+        """The output and the error output of a new process."""
         path = [str(self.code), str(self.elsewhere), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {
             "SWITCHMDP_CACHE": str(self.cache),
@@ -100,9 +100,9 @@ def user(tmp_path: Path) -> User:
 
 @needs_machine_code
 def test_a_second_process_finds_the_code_of_the_first_in_a_private_folder(user: User) -> None:
-    result, said = user.python()
+    result, stderr = user.python()
     assert result == "20.0"
-    assert COMPILING in said
+    assert COMPILING in stderr
     (file,) = user.stored()
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert user.python() == ("20.0", "")
@@ -127,7 +127,7 @@ def test_after_an_edit_of_a_module_in_another_folder_the_new_code_runs(user: Use
 
 
 @needs_machine_code
-def test_an_edit_after_the_import_does_not_leave_old_code_for_the_next_process(user: User) -> None:
+def test_code_edited_after_its_import_is_not_stored_for_the_next_process(user: User) -> None:
     script = f"import counting; {user.editing()}; print(counting.count(10))"
     assert user.python(script)[0] == "20.0"
     assert user.python()[0] == "60.0"
@@ -187,10 +187,10 @@ def test_damaged_files_are_compiled_again_and_healed(user: User) -> None:
     good = file.read_bytes()
     for kind, damage in DAMAGE.items():
         file.write_bytes(damage(good))
-        result, said = user.python()
+        result, stderr = user.python()
         assert result == "20.0", kind
-        assert COMPILING in said, kind
-        assert ("Warning" in said) == ("right checksum" in kind), said
+        assert COMPILING in stderr, kind
+        assert ("Warning" in stderr) == ("right checksum" in kind), stderr
         assert file.read_bytes()[:32] == hashlib.sha256(file.read_bytes()[32:]).digest(), kind
     assert user.python() == ("20.0", "")
     assert user.stored() == [file]
@@ -199,14 +199,14 @@ def test_damaged_files_are_compiled_again_and_healed(user: User) -> None:
 @needs_machine_code
 def test_an_unwritable_folder_costs_one_warning(user: User) -> None:
     user.cache.write_text("a file where the folder should be")
-    result, said = user.python(f"{COUNT}; import switchmdp; switchmdp.MDP([[[1.0]]], [[0.5]])")
+    result, stderr = user.python(f"{COUNT}; import switchmdp; switchmdp.MDP([[[1.0]]], [[0.5]])")
     assert result == "20.0"
-    assert said.count("Warning") == 1
-    assert "can't be kept" in said
+    assert stderr.count("Warning") == 1
+    assert "can't be kept" in stderr
 
 
 class Planted:
-    """What a pickle may do when it is loaded: here it makes a file."""
+    """A pickle that creates a file when it is loaded."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -233,7 +233,7 @@ EXPOSURES: dict[str, tuple[int, Callable[[Path], None]]] = {
 
 @needs_machine_code
 @pytest.mark.parametrize("exposure", EXPOSURES)
-def test_nothing_is_loaded_that_others_may_have_written(
+def test_files_that_others_may_have_written_are_not_loaded(
     exposure: str, user: User, tmp_path: Path
 ) -> None:
     level, expose = EXPOSURES[exposure]
@@ -241,16 +241,16 @@ def test_nothing_is_loaded_that_others_may_have_written(
     (file,) = user.stored()
     file.write_bytes(signed(pickle.dumps(Planted(tmp_path / "loaded"))))
     expose((file, file.parent, user.cache)[level])
-    result, said = user.python()
+    result, stderr = user.python()
     assert result == "20.0"
-    assert COMPILING in said
-    assert said.count("Warning") == 1
+    assert COMPILING in stderr
+    assert stderr.count("Warning") == 1
     assert not (tmp_path / "loaded").exists()
 
 
 @needs_machine_code
 def test_a_planted_file_in_a_private_cache_would_be_loaded(user: User, tmp_path: Path) -> None:
-    """Else the test above would prove nothing."""
+    """Otherwise the test above could not fail."""
     user.python()
     user.stored()[0].write_bytes(signed(pickle.dumps(Planted(tmp_path / "loaded"))))
     user.python()
@@ -258,7 +258,7 @@ def test_a_planted_file_in_a_private_cache_would_be_loaded(user: User, tmp_path:
 
 
 @needs_machine_code
-def test_a_class_in_a_script_works_and_is_not_kept(user: User) -> None:
+def test_a_class_in_a_script_works_without_stored_code(user: User) -> None:
     (user.code / "script.py").write_text(COUNTER + "\nprint(count(10))\n")
     done = subprocess.run(
         [sys.executable, str(user.code / "script.py")],
@@ -270,7 +270,7 @@ def test_a_class_in_a_script_works_and_is_not_kept(user: User) -> None:
     assert user.stored() == []
 
 
-def test_without_machine_code_the_same_source_runs_as_it_is() -> None:
+def test_without_machine_code_the_same_source_runs_interpreted() -> None:
     script = "from switchmdp.compiled import JIT, jit; f = lambda: 0; print(JIT, jit(f) is f)"
     done = subprocess.run(
         [sys.executable, "-c", script],

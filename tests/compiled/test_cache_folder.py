@@ -32,7 +32,7 @@ def make_folder() -> Path:
     return cache._make_private_folder()
 
 
-def test_the_folder_is_where_the_environment_says(
+def test_the_environment_determines_the_cache_folder(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cache_folder().parent == root
@@ -50,23 +50,21 @@ def test_a_folder_that_others_may_read_is_made_private(root: Path) -> None:
     assert stat.S_IMODE(make_folder().stat().st_mode) == 0o700
 
 
-def test_the_folders_that_are_made_are_private_whatever_the_umask(
+def test_new_folders_are_private_whatever_the_umask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SWITCHMDP_CACHE", str(tmp_path / "deep" / "root"))
     before = os.umask(0)
     try:
-        made = make_folder()
+        folder = make_folder()
     finally:
         os.umask(before)
-    assert {stat.S_IMODE(p.stat().st_mode) for p in (made, made.parent)} == {0o700}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)} == {0o700}
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o1777])
-def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(
-    root: Path, mode: int
-) -> None:
-    """What lies in it may be theirs, and would be loaded if it were only made private."""
+def test_a_folder_that_others_may_write_to_is_rejected_and_unchanged(root: Path, mode: int) -> None:
+    """Its files may be from others, and would be loaded if the folder were only made private."""
     cache_folder().mkdir()
     for folder in (cache_folder(), root):
         folder.chmod(mode)
@@ -77,7 +75,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_left_as_it_is(
     assert make_folder() == cache_folder()
 
 
-def test_a_folder_of_another_user_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_rejected(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_folder()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(NotOurs, match="belongs to another user"):
@@ -105,11 +103,11 @@ def test_files_that_others_may_have_written_are_not_read(root: Path) -> None:
 def test_files_and_folders_of_another_user_are_not_read(root: Path) -> None:
     file = make_folder() / "file"
     file.write_bytes(b"code")
-    for given in (file, file.parent, root):
-        os.chown(given, 12345, 12345)
-        with pytest.raises(NotOurs, match=f"{given} belongs to another user"):
+    for path in (file, file.parent, root):
+        os.chown(path, 12345, 12345)
+        with pytest.raises(NotOurs, match=f"{path} belongs to another user"):
             cache._read(file)
-        os.chown(given, 0, 0)
+        os.chown(path, 0, 0)
     assert cache._read(file) == b"code"
 
 
@@ -120,9 +118,9 @@ def test_links_in_the_cache_are_not_followed(root: Path, tmp_path: Path) -> None
         cache._read(cache_folder() / "file")
     cache_folder().rename(tmp_path / "moved")
     cache_folder().symlink_to(tmp_path / "moved")
-    for refused in (make_folder, lambda: cache._read(cache_folder() / "file")):
+    for call in (make_folder, lambda: cache._read(cache_folder() / "file")):
         with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
-            refused()
+            call()
 
 
 def test_old_versions_are_removed_when_a_new_one_comes(root: Path) -> None:
@@ -137,8 +135,8 @@ def test_folders_of_others_are_never_removed(root: Path) -> None:
     names = {f"my_important_da{k}" for k in range(8)}
     for name in names:
         (root / name).mkdir()
-    made = make_folder()
-    assert set(os.listdir(root)) == names | {made.name}
+    folder = make_folder()
+    assert set(os.listdir(root)) == names | {folder.name}
 
 
 def test_a_folder_that_another_process_just_made_is_used(
@@ -146,10 +144,10 @@ def test_a_folder_that_another_process_just_made_is_used(
 ) -> None:
     mkdir: Any = Path.mkdir
 
-    def second(path: Path, *given: Any, **how: Any) -> None:
+    def second(path: Path, *arguments: Any, **options: Any) -> None:
         if path == cache_folder():
-            mkdir(path, *given, **how)
-        mkdir(path, *given, **how)
+            mkdir(path, *arguments, **options)
+        mkdir(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", second)
     assert make_folder() == cache_folder()
@@ -182,7 +180,7 @@ def test_code_of_scripts_and_of_modules_without_a_file_has_no_digest(
     assert digest_for([__name__]) is not None
 
 
-def test_the_layers_left_out_of_the_digest_hold_nothing_to_compile() -> None:
+def test_the_layers_outside_the_digest_have_nothing_to_compile() -> None:
     for name in PLAIN:
         place = PACKAGE / name
         for path in place.rglob("*.py") if place.is_dir() else [place]:

@@ -30,7 +30,9 @@ def optimised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_an_outer_function_is_optimised_once_with_all_that_it_calls(optimised: list[str]) -> None:
+def test_an_outer_function_is_optimised_once_together_with_its_callees(
+    optimised: list[str],
+) -> None:
     @jit
     def square(x: float) -> float:
         return x * x
@@ -89,7 +91,7 @@ def test_an_outer_function_that_another_loads_from_disk_can_be_called_from_pytho
     assert stored(3.0) == 9.0
 
 
-def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None:
+def test_functions_of_other_packages_are_compiled_as_usual(optimised: list[str]) -> None:
     @jit
     def ours(x: float) -> float:
         return x - 1.0
@@ -104,7 +106,7 @@ def test_functions_of_others_are_compiled_as_usual(optimised: list[str]) -> None
     assert optimised.count("theirs") == 1
 
 
-def test_python_can_call_a_function_of_others_that_ours_have_called_first() -> None:
+def test_python_can_call_a_function_of_another_package_after_ours_called_it() -> None:
     @numba.njit  # type: ignore[untyped-decorator]  # Numba ships no types
     def theirs(x: float) -> float:
         return x * 10.0

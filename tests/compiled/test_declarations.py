@@ -1,4 +1,4 @@
-"""Declared fields: shapes in named dimensions, ranges, scratch, and what is refused."""
+"""Declared fields: shapes in named dimensions, ranges, scratch, and rejected values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Part:
 
 
 class Whole:
-    """Gives names to what it holds."""
+    """Defines dimensions for its component."""
 
     part: Part
     size: int
@@ -87,7 +87,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "value"), BAD)
-def test_a_value_outside_its_declaration_is_refused_by_name(field: str, value: Any) -> None:
+def test_a_value_outside_its_declaration_is_rejected_by_name(field: str, value: Any) -> None:
     part = Part()
     validate(part, states=3, pairs=6)
     setattr(part, field, value)
@@ -104,7 +104,7 @@ def test_names_come_from_the_object_that_holds_the_part() -> None:
         validate(whole)
 
 
-def test_a_part_that_needs_an_agents_dimension_is_refused_without_one() -> None:
+def test_a_component_that_needs_a_dimension_of_the_agent_is_rejected_without_it() -> None:
     with pytest.raises(ValueError, match="must derive from Agent"):
         validate(Part())
 
@@ -143,7 +143,7 @@ def test_invariants_of_base_classes_come_first() -> None:
 
 
 @pytest.mark.parametrize("expression", ["a / 2", "a.b", "print(a)", "'a'", "a if a else 1"])
-def test_expressions_hold_sums_and_products_only(expression: str) -> None:
+def test_expressions_contain_only_sums_and_products(expression: str) -> None:
     with pytest.raises((TypeError, KeyError)):
         evaluate(expression, {"a": 3})
 

@@ -1,4 +1,4 @@
-"""Processes that need the same code: one compiles it, and the others wait for it."""
+"""Of the processes that need the same code, one compiles it and the others wait."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_second_process_waits_for_the_code_of_the_first(root: Path) -> None:
     assert [p.name.rpartition(".")[0] for p in cache.cache_folder().iterdir()] == ["_mine.twice"]
 
 
-def test_who_has_waited_too_long_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_stops_waiting_after_a_while(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LONGEST_WAIT", 0.05)
     with cache._lock("some.code"):
         began = time.monotonic()
@@ -65,7 +65,7 @@ def test_who_has_waited_too_long_goes_on(root: Path, monkeypatch: pytest.MonkeyP
     assert not (cache.cache_folder() / "lock.some.code").exists()
 
 
-def test_without_a_folder_of_our_own_there_is_no_lock(root: Path) -> None:
+def test_without_a_private_folder_there_is_no_lock(root: Path) -> None:
     (root / "cache").mkdir()
     (root / "cache").chmod(0o777)
     with cache._lock("some.code"), cache._lock("some.code"):

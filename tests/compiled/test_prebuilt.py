@@ -1,4 +1,4 @@
-"""Prebuilt machine code: a wheel has it, and it is used if it fits, or else nothing changes."""
+"""Prebuilt machine code of a wheel is used if it fits; otherwise code is compiled as usual."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(len(compiled.buffer) > 0)
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an installed wheel that has the code of one agent."""
+    """A folder with an installed wheel that contains the machine code of one agent."""
     scratch = tmp_path_factory.mktemp("wheel")
     prebuilt, wheels, target = scratch / "prebuilt", scratch / "wheels", scratch / "installed"
     python = [sys.executable, "-P"]
@@ -73,7 +73,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(script: str, installed: Path, cache_root: Path) -> tuple[str, str]:
-    """What a process with an empty cache prints, and what it says on the side."""
+    """The output and the error output of a process with an empty cache."""
     environment = os.environ | {
         "PYTHONPATH": str(installed), "SWITCHMDP_CACHE": str(cache_root), "SWITCHMDP_NATIVE": "",
     }  # fmt: skip
@@ -86,7 +86,7 @@ def python(script: str, installed: Path, cache_root: Path) -> tuple[str, str]:
 
 
 @needs_machine_code
-def test_an_installed_wheel_compiles_nothing_and_gives_the_same_bits(
+def test_an_installed_wheel_compiles_nothing_and_gives_the_same_results(
     installed: Path, tmp_path: Path
 ) -> None:
     problem = sm.problems.random_switching(4, 3, changes=2, horizon=3000, seed=5)
@@ -97,7 +97,9 @@ def test_an_installed_wheel_compiles_nothing_and_gives_the_same_bits(
 
 
 @needs_machine_code
-def test_another_version_of_numba_compiles_without_a_word(installed: Path, tmp_path: Path) -> None:
+def test_another_version_of_numba_compiles_without_warnings(
+    installed: Path, tmp_path: Path
+) -> None:
     assert python(OTHER_NUMBA, installed, tmp_path / "cache") == ("True", "")
 
 
@@ -107,9 +109,9 @@ def test_damaged_prebuilt_code_is_neither_used_nor_removed(installed: Path, tmp_
     good = file.read_bytes()
     file.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
     damaged = file.read_bytes()
-    result, said = python(RUN, installed, tmp_path / "cache")
+    result, stderr = python(RUN, installed, tmp_path / "cache")
     assert result.split()[1:] == ["_cumulate"]
-    assert said == ""
+    assert stderr == ""
     assert file.read_bytes() == damaged
     file.write_bytes(good)
 

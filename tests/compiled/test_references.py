@@ -1,4 +1,4 @@
-"""Hot loops count no references."""
+"""Hot loops do not count references."""
 
 from __future__ import annotations
 

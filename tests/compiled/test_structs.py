@@ -1,4 +1,4 @@
-"""Compiled classes: plain Python outside, the same source as machine code inside."""
+"""Compiled classes: plain Python classes whose source also runs as machine code."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def scale(state, x):
 
 @pytest.fixture(scope="module")
 def piles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The module above, from a file: machine code on disk is found again by its source."""
+    """The module above, imported from a file: machine code on disk needs a source file."""
     path = tmp_path_factory.mktemp("piles") / "compiled_piles.py"
     path.write_text(SOURCE)
     spec = importlib.util.spec_from_file_location("compiled_piles", path)
@@ -182,18 +182,18 @@ def test_an_array_field_is_coerced_to_its_annotation(piles: Any) -> None:
     assert pack(pile).values.dtype == np.float64
 
 
-def test_a_list_in_an_array_field_is_never_taken_for_a_shape(piles: Any) -> None:
+def test_a_list_in_an_array_field_is_never_interpreted_as_a_shape(piles: Any) -> None:
     pile = piles.Pile()
     pile.values = [2, 3]
     try:
-        found = pack(pile).values
+        values = pack(pile).values
     except (TypeError, ValueError):
         return
-    assert found.tolist() == [2.0, 3.0]
+    assert values.tolist() == [2.0, 3.0]
 
 
 @pytest.mark.parametrize("layout", ["read-only", "reversed", "strided"])
-def test_arrays_of_any_layout_are_packed_in_one(piles: Any, layout: str) -> None:
+def test_arrays_of_any_layout_are_packed_contiguously(piles: Any, layout: str) -> None:
     pile = piles.Pile()
     values = {"read-only": np.ones(4), "reversed": np.ones(4)[::-1], "strided": np.ones(8)[::2]}
     pile.values = values[layout]
@@ -204,7 +204,7 @@ def test_arrays_of_any_layout_are_packed_in_one(piles: Any, layout: str) -> None
     assert flags.aligned
 
 
-def test_another_layout_is_not_compiled_for_again(piles: Any) -> None:
+def test_another_array_layout_does_not_cause_a_compilation(piles: Any) -> None:
     box = piles.Box()
     function = machine(piles.fill, box)
     for _ in range(2):
@@ -215,7 +215,7 @@ def test_another_layout_is_not_compiled_for_again(piles: Any) -> None:
     assert len(function.signatures) == 1
 
 
-def test_each_combination_of_components_is_compiled_for_itself(piles: Any) -> None:
+def test_each_combination_of_components_is_compiled_separately(piles: Any) -> None:
     box = piles.Box(piles.Doubled())
     assert machine(piles.fill, box) is not machine(piles.fill, piles.Box())
     run(piles.fill, box, 3)
@@ -229,13 +229,13 @@ def test_a_subclass_inherits_fields_and_methods_and_overrides_them(piles: Any) -
     assert pile.values[:5].tolist() == [0.0, 2000.0, 4000.0, 6000.0, 8000.0]
 
 
-def test_an_undecorated_subclass_is_not_taken_for_compiled(piles: Any) -> None:
+def test_an_undecorated_subclass_is_not_treated_as_compiled(piles: Any) -> None:
     assert is_compiled(piles.Pile())
     assert not is_compiled(piles.Undecorated())
     assert not is_compiled(object())
 
 
-def test_an_instance_that_holds_an_undecorated_component_is_not_taken_for_compiled(
+def test_an_instance_with_an_undecorated_component_is_not_treated_as_compiled(
     piles: Any,
 ) -> None:
     assert is_compiled(piles.Box(piles.Doubled()))
@@ -261,7 +261,7 @@ def test_a_default_argument_is_a_default_in_machine_code_too(piles: Any) -> None
     assert machine(piles.scale, pile)(pack(pile), 21.0) == pile.scaled(21.0) == 42.0
 
 
-def test_specialised_functions_take_the_first_that_fits_in_machine_code_only(piles: Any) -> None:
+def test_specialised_functions_select_the_first_match_only_in_machine_code(piles: Any) -> None:
     box = piles.Box()
     assert machine(piles.names, box)(pack(box), 10) == (11, 12)
     assert interpreted(piles.name)(box, 10) == 0
@@ -277,9 +277,9 @@ def test_pickled_instances_continue_unchanged(piles: Any) -> None:
     assert (copy.step, copy.open) == (box.step, box.open)
 
 
-def test_the_classes_of_an_instance_are_its_own_its_bases_and_its_components(piles: Any) -> None:
-    found = classes_in(piles.Box(piles.Doubled()))
-    assert found == [piles.Box, piles.Doubled, piles.Pile]
+def test_the_classes_of_an_instance_include_its_bases_and_components(piles: Any) -> None:
+    classes = classes_in(piles.Box(piles.Doubled()))
+    assert classes == [piles.Box, piles.Doubled, piles.Pile]
 
 
 def test_type_aliases_of_arrays_are_resolved() -> None:

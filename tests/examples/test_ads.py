@@ -1,4 +1,4 @@
-"""The shop page: its audiences make sense, its numbers are counted right, and it runs over HTTP."""
+"""The shop example: its audiences, its statistics, and a run over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = ("audience", "serving", "shop", "traffic")
 
 @pytest.fixture(scope="module")
 def ads() -> Iterator[dict[str, ModuleType]]:
-    """The modules of the example, as they find each other when it is run."""
+    """The modules of the example, imported as when the example runs."""
     sys.path.insert(0, str(FOLDER))
     try:
         yield {name: importlib.import_module(name) for name in MODULES}
@@ -34,8 +34,8 @@ def ads() -> Iterator[dict[str, ModuleType]]:
             sys.modules.pop(name, None)
 
 
-class Told:
-    """A client whose service always shows the same offer, and remembers what it is told."""
+class RecordingClient:
+    """A client that always shows the same offer and records all requests."""
 
     def __init__(self, offer: int) -> None:
         self.offer = offer
@@ -57,7 +57,7 @@ class Told:
         return [True] * len(reports)
 
 
-def test_every_audience_is_a_problem_that_can_be_planned_for(ads: Any) -> None:
+def test_every_audience_has_a_plan_with_a_clearly_higher_gain(ads: Any) -> None:
     audiences = ads["audience"].AUDIENCES
     plans = [sm.optimal_gain(audience.mdp()) for audience in audiences]
     assert all(0.5 < plan.gain < 0.7 for plan in plans)
@@ -66,7 +66,7 @@ def test_every_audience_is_a_problem_that_can_be_planned_for(ads: Any) -> None:
         assert np.max(kept) < 0.6 * sm.optimal_gain(other.mdp()).gain
 
 
-def test_favourites_are_clicked_on_most(ads: Any) -> None:
+def test_favourites_have_the_highest_click_rates(ads: Any) -> None:
     audience = ads["audience"]
     for shown in audience.AUDIENCES:
         best = [audience.OFFERS[offer] for offer in shown.clicks().argmax(axis=1)]
@@ -78,7 +78,7 @@ def test_favourites_are_clicked_on_most(ads: Any) -> None:
 @pytest.mark.parametrize("offer", range(4))
 def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
     audience, mdp = ads["audience"], ads["audience"].AUDIENCES[0].mdp()
-    service = Told(offer)
+    service = RecordingClient(offer)
     clicks = ads["shop"].visited(service, "shop", np.zeros(40_000, np.int64), seed=3)
     assert clicks.mean() == pytest.approx(np.max(sm.policy_gain(mdp, [offer] * 6)), abs=0.02)
     states = np.array([audience.STATES.index(asked["state"]) for asked in service.asked])
@@ -91,8 +91,8 @@ def test_visitors_behave_as_their_mdp_says(ads: Any, offer: int) -> None:
             assert np.abs(seen - np.asarray(mdp.transitions)[state, offer]).max() < 0.05
 
 
-def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> None:
-    service = Told(0)
+def test_all_sessions_get_an_offer_before_any_click_is_reported(ads: Any) -> None:
+    service = RecordingClient(0)
     ads["shop"].visited(service, "shop", np.zeros(20, np.int64), seed=0)
     assert service.calls == ["decide", "feedback"] * 3
     assert [asked["session"] for asked in service.asked[:8]] == [f"visitor {i}" for i in range(8)]
@@ -103,13 +103,13 @@ def test_all_sessions_are_shown_an_offer_before_any_click_is_told(ads: Any) -> N
 
 def test_the_table_is_by_audience(ads: Any) -> None:
     audiences, names = np.array([0, 0, 1, 1]), ["summer", "back", "to", "school"]
-    found = {"an agent": np.array([True, False, True, True])}
-    rows = ads["shop"].table(found, audiences).splitlines()
+    clicks = {"an agent": np.array([True, False, True, True])}
+    rows = ads["shop"].table(clicks, audiences).splitlines()
     assert rows[0].split() == ["clicks", "per", "100", "offers", *names, "all"]
     assert rows[1].split() == ["an", "agent", "50.0", "100.0", "75.0"]
 
 
-def test_it_runs_over_http_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_example_runs_over_http_and_cleans_up(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     command = [sys.executable, str(FOLDER / "shop.py"), "--steps", "400", "--out", "ads.svg"]
     done = subprocess.run(
@@ -126,18 +126,18 @@ def test_it_runs_over_http_and_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_service_is_stopped_when_its_caller_fails(ads: Any, tmp_path: Path) -> None:
-    found: list[str] = []
+    addresses: list[str] = []
 
     def fail() -> None:
         with ads["serving"].serving(tmp_path / "shop.sqlite") as address, Client(address) as client:
-            found.append(address)
+            addresses.append(address)
             with pytest.raises(NotFound):
                 client.model("shop")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    with Client(found[0], retries=Retries(most=0)) as client, pytest.raises(ConnectionFailed):
+    with Client(addresses[0], retries=Retries(most=0)) as client, pytest.raises(ConnectionFailed):
         client.model("shop")
     assert (tmp_path / "shop.sqlite").exists()
 
@@ -165,7 +165,7 @@ def test_the_traffic_of_easy_shops_is_small_and_grows_with_rare_clicks(
     assert np.allclose(rare.rewards, shop.rewards / 10), "the same shop with fewer clicks"
 
 
-def test_within_ten_percent_means_from_then_on(ads: Any) -> None:
+def test_within_ten_percent_refers_to_all_later_steps(ads: Any) -> None:
     first_within = ads["traffic"].first_within
     assert first_within(np.array([0.46, 0.47]), 0.5) == 0
     assert first_within(np.array([0.46, 0.44, 0.46]), 0.5) == 2

@@ -1,4 +1,4 @@
-"""EvidencePSRL piece by piece: sound configurations, and each variant lacks just its piece."""
+"""EvidencePSRL piece by piece: valid configurations, and each variant lacks only its piece."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_the_configurations_are_in_order(name: str) -> None:
 def test_each_variant_differs_in_its_piece_alone() -> None:
     experiment, _ = load(FOLDER / "pieces.toml")
     problem = random_switching(5, 3, changes=1, horizon=100, seed=0)
-    found = {}
+    differences = {}
     for variant in expand(experiment.agents):
         kind = find("agent", variant.source, AGENT, FOLDER, trust=True)
         agent: Any = make_agent(variant, kind, problem, 100, 0)[0]
         agent.observe(0, agent.act(0), 1.0, 3)
         if variant.base != "PSRL with known change points":
-            found[variant.base] = {
+            differences[variant.base] = {
                 name for name, piece in PIECES.items() if type(getattr(agent, name)) is not piece
             } | ({"episodes"} if type(agent.episodes).__name__ != "Rooted" else set())
-    assert found == OTHER
+    assert differences == OTHER

@@ -1,7 +1,7 @@
 """A folder of results under any sequence of runs, kills, damage, checks and repairs.
 
-Whatever was done to it, a check finds every chunk that can't be trusted, and running the experiment
-again leads to the results of a folder that was left alone.
+A check always detects every damaged chunk, and running the experiment again gives the same results
+as in an undisturbed folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StoreInAnyOrder(RuleBasedStateMachine):
         self.place = Path(tempfile.mkdtemp(dir=MEMORY))
         self.store = create(self.place / "folder", self.plan, dumps(EXPERIMENT), None)
         self.sound: set[str] = set()
-        self.spoilt: dict[str, bool] = {}  # chunk -> whether that must be noticed
+        self.damaged: dict[str, bool] = {}  # chunk -> whether that must be noticed
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -72,11 +72,11 @@ class StoreInAnyOrder(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 99))
     def run_one_chunk(self, which: int) -> None:
-        """Commit a chunk like a worker, whether or not it is done already."""
+        """Commit a chunk as a worker does, even if it is done already."""
         chunk = self.chunk(which)
         self.store.commit(chunk, self.outcomes[chunk.id])
         self.sound.add(chunk.id)
-        self.spoilt.pop(chunk.id, None)
+        self.damaged.pop(chunk.id, None)
 
     @rule(which=st.integers(0, 99), size=st.integers(0, 500))
     def a_writer_is_killed(self, which: int, size: int) -> None:
@@ -87,37 +87,37 @@ class StoreInAnyOrder(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99), where=st.floats(0, 1), bit=st.integers(0, 7))
     def flip_a_bit(self, which: int, where: float, bit: int) -> None:
         """The bit may be irrelevant, such as the time of a file in an archive."""
-        self.spoil(which, lambda content: _flipped(content, where, bit), notable=False)
+        self.damage(which, lambda content: _flipped(content, where, bit), notable=False)
 
     @rule(which=st.integers(0, 99), share=st.floats(0, 0.999))
     def truncate(self, which: int, share: float) -> None:
-        self.spoil(which, lambda content: content[: int(share * len(content))])
+        self.damage(which, lambda content: content[: int(share * len(content))])
 
     @rule(which=st.integers(0, 99), more=st.binary(min_size=1, max_size=30))
     def append(self, which: int, more: bytes) -> None:
-        self.spoil(which, lambda content: content + more)
+        self.damage(which, lambda content: content + more)
 
     @rule(which=st.integers(0, 99), other=st.integers(0, 99))
     def put_another_chunk_in_its_place(self, which: int, other: int) -> None:
         source = self.store.chunk_path(self.chunk(other))
         if source.exists() and self.chunk(which) != self.chunk(other):
-            self.spoil(which, lambda content: source.read_bytes())
+            self.damage(which, lambda content: source.read_bytes())
 
-    def spoil(self, which: int, change: Any, notable: bool = True) -> None:
+    def damage(self, which: int, change: Any, notable: bool = True) -> None:
         chunk = self.chunk(which)
         path = self.store.chunk_path(chunk)
         if path.exists():
             path.write_bytes(change(path.read_bytes()))
             self.sound.discard(chunk.id)
-            again = chunk.id in self.spoilt  # which may even undo what was done first
-            self.spoilt[chunk.id] = notable and not again
+            again = chunk.id in self.damaged  # which may even undo what was done first
+            self.damaged[chunk.id] = notable and not again
 
     @rule(which=st.integers(0, 99))
     def delete(self, which: int) -> None:
         chunk = self.chunk(which)
         self.store.chunk_path(chunk).unlink(missing_ok=True)
         self.sound.discard(chunk.id)
-        self.spoilt.pop(chunk.id, None)
+        self.damaged.pop(chunk.id, None)
 
     @rule()
     def open_again(self) -> None:
@@ -132,7 +132,7 @@ class StoreInAnyOrder(RuleBasedStateMachine):
         for chunk in self.store.chunks():
             assert self.is_right(chunk)
         self.sound = set(self.outcomes)
-        self.spoilt = {}
+        self.damaged = {}
 
     @invariant()
     def every_chunk_is_right_or_known_to_be_wrong(self) -> None:
@@ -141,7 +141,7 @@ class StoreInAnyOrder(RuleBasedStateMachine):
         for chunk in self.store.chunks():
             if chunk.id in self.sound:
                 assert self.is_right(chunk)
-            elif self.spoilt.get(chunk.id, True):
+            elif self.damaged.get(chunk.id, True):
                 assert not self.store.is_done(chunk)
             else:
                 assert not self.store.is_done(chunk) or self.is_right(chunk)

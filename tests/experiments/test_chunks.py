@@ -104,7 +104,7 @@ def test_adding_agents_or_settings_changes_no_other_run(small: Small, toys: Path
         assert same(lane(alone, setting, None), lane(crowd, setting + 1, None))
 
 
-def test_an_agent_that_looks_into_the_problem_changes_nothing_for_others(
+def test_an_agent_that_reads_the_problem_does_not_affect_other_agents(
     small: Small, toys: Path
 ) -> None:
     parameters = {"n_states": 5, "n_actions": 3, "changes": 20}
@@ -157,12 +157,12 @@ def test_facts_are_changes_gains_and_hardness_of_each_problem(small: Small) -> N
     assert arrays["change_points"].tolist() == [150, 300] * 4
     gains = [optimal_gains(problem).tolist() for problem in problems]
     assert arrays["gains"].reshape(4, 3).tolist() == gains
-    found = hardness(problems[2])
+    expected = hardness(problems[2])
     row = dict(zip(HARDNESS, arrays["hardness"][2], strict=True))
-    assert row["diameter"] == found.diameter
-    assert (row["span"], row["gap"]) == (max(found.spans), min(found.gaps))
-    assert row["reward_variation"] == found.reward_variation
-    assert row["transition_variation"] == found.transition_variation
+    assert row["diameter"] == expected.diameter
+    assert (row["span"], row["gap"]) == (max(expected.spans), min(expected.gaps))
+    assert row["reward_variation"] == expected.reward_variation
+    assert row["transition_variation"] == expected.transition_variation
 
 
 def test_gains_after_the_horizon_are_left_out(small: Small) -> None:
@@ -172,21 +172,21 @@ def test_gains_after_the_horizon_are_left_out(small: Small) -> None:
     assert arrays["counts"].tolist() == [[2, 1]] * 4
 
 
-def test_bad_steps_are_counted_with_the_states_visited_where_they_are_needed(
+def test_bad_steps_use_the_visited_states_if_policies_have_several_gains(
     small: Small, toys: Path
 ) -> None:
-    """Staying in either of two states is a policy with two closed classes."""
+    """A policy that stays in each of two states has two closed classes."""
     data = small(problems={"P": {"problem": "toys:two_states"}}, horizon=1000)
     plan = plan_of(data, toys)
-    found = lane(plan, 0, 1).arrays
+    arrays = lane(plan, 0, 1).arrays
     for i in range(4):
         how: dict[str, Any] = {"seed": run_seed(5, i), "episodes": True, "every": 5}
         problem, agents = problem_of(plan, 0, i), [UCRL2(2, 2, delta=0.1) for _ in range(2)]
         brief = simulate(agents[0], problem, 1000, **how)
         whole = simulate(agents[1], problem, 1000, trajectory=True, **how)
         assert count_bad_steps(brief, problem, 0.05) is None
-        assert found["bad_steps"][i] == count_bad_steps(whole, problem, 0.05)
-        assert found["regret"][i].tolist() == brief.regret.tolist()
+        assert arrays["bad_steps"][i] == count_bad_steps(whole, problem, 0.05)
+        assert arrays["regret"][i].tolist() == brief.regret.tolist()
 
 
 def seeds_of_agents(plan: Plan) -> list[int]:
@@ -198,9 +198,9 @@ def seeds_of_agents(plan: Plan) -> list[int]:
 
     n, seed = plan.experiment.n_problems, plan.experiment.seed
     variant = plan.agents[0]
-    asked = type(variant)(variant.name, variant.base, variant.source, {}, {})
+    bare_variant = type(variant)(variant.name, variant.base, variant.source, {}, {})
     return [
-        make_agent(asked, Asking, problem_of(plan, 0, i), 300, run_seed(seed, i))[0].seed
+        make_agent(bare_variant, Asking, problem_of(plan, 0, i), 300, run_seed(seed, i))[0].seed
         for i in range(n)
     ]
 

@@ -30,7 +30,7 @@ def _opened(folder: Path) -> tuple[Store, Any]:
 
 
 class _Helper:
-    """Replaces a worker process: notes what it is asked to compile, or can't be started."""
+    """Replaces a worker process; records the requested agents, or fails to start."""
 
     made: list[_Helper]
 
@@ -62,7 +62,7 @@ def test_agents_on_disk_are_not_compiled_again(
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_as_many_processes_as_agents_compile_and_are_ended(
+def test_one_process_per_agent_compiles_and_is_ended(
     works: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, plan = _opened(tmp_path)
@@ -100,7 +100,7 @@ def test_a_request_to_stop_ends_compiling_after_the_current_agent(
     assert here == [0]
 
 
-def test_another_process_compiles_what_it_is_asked_to(tmp_path: Path) -> None:
+def test_another_process_compiles_the_requested_agents(tmp_path: Path) -> None:
     store, _ = _opened(tmp_path)
     with subprocess.Popen(
         worker_command(store.path, False), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

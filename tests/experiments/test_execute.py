@@ -78,8 +78,8 @@ def test_long_experiments_with_many_workers_run_in_processes(
     monkeypatch.setattr(execute, "_run_workers", use)
     for many, workers in ((chunks, "threads"), (chunks * 100, expected)):
         used.clear()
-        for run, some in execute._assign(store, plan, many, jobs, "auto", None):
-            list(run(some, threading.Event()))
+        for run, part in execute._assign(store, plan, many, jobs, "auto", None):
+            list(run(part, threading.Event()))
         assert used == [workers]
 
 
@@ -118,7 +118,7 @@ def test_progress_starts_with_what_is_done_and_ends_with_everything(fresh: Fresh
     ],
     ids=str,
 )  # fmt: skip
-def test_invalid_options_are_refused(fresh: Fresh, how: dict[str, Any]) -> None:
+def test_invalid_options_are_rejected(fresh: Fresh, how: dict[str, Any]) -> None:
     store, plan = fresh("out")
     with pytest.raises(InvalidParameter):
         run_chunks(store, plan, **how)
@@ -172,8 +172,8 @@ def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
     assert 5 <= progress.done < 18
     done = [chunk for chunk in store.chunks() if store.is_done(chunk)]
     assert sum(len(chunk) for chunk in done if chunk.agent is not None) == progress.done
-    again = run_chunks(store, plan, jobs=2, executor="threads")
-    assert again.complete
+    progress = run_chunks(store, plan, jobs=2, executor="threads")
+    assert progress.complete
     assert tree(store.path) == whole
 
 
@@ -212,7 +212,7 @@ def test_a_full_disk_stops_the_run_which_can_be_resumed(
     assert tree(store.path) == whole
 
 
-def test_a_worker_refuses_chunks_and_folders_that_do_not_exist(
+def test_a_worker_rejects_chunks_and_folders_that_do_not_exist(
     fresh: Fresh, tmp_path: Path
 ) -> None:
     store, _ = fresh("out")
@@ -227,7 +227,7 @@ def test_a_worker_notices_that_the_users_code_changed(fresh: Fresh, toys: Path) 
     with (toys / "toys.py").open("a") as file:
         file.write("# edited\n")
     progress = run_chunks(store, plan, jobs=1, executor="processes")
-    assert not progress.complete
+    assert len(progress.lost) == len(store.chunks())
     assert all("ForeignFolder: " in account.error for account in progress.lost)
     assert not any(map(store.is_done, store.chunks()))
 

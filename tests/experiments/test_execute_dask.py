@@ -127,7 +127,7 @@ def test_chunks_are_reported_lost_when_the_scheduler_is_closed(
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense:", "smoke://signals"])
-def test_an_address_without_a_scheduler_is_refused(
+def test_an_address_without_a_scheduler_is_rejected(
     fresh: Fresh, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execute, "CONNECT_TIMEOUT", 0.2)

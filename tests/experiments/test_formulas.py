@@ -32,7 +32,7 @@ def context() -> Context:
     return Context(random_switching(5, 3, changes=4, horizon=10**6, seed=1), 10**6, 0.1)
 
 
-def test_the_optimal_window_is_equation_3_with_the_diameter_asked_for(context: Context) -> None:
+def test_the_optimal_window_is_equation_3_with_the_requested_diameter(context: Context) -> None:
     def by_theory(d: float) -> int:
         window = theory.optimal_window(
             horizon=10**6, diameter=d, n_states=5, n_actions=3, changes=4, delta=0.1
@@ -84,7 +84,7 @@ def test_the_horizon_or_a_part_of_it(context: Context) -> None:
         ("changes", {"plus": "1"}, "plus"),
     ],
 )
-def test_wrong_values_are_refused(
+def test_wrong_values_are_rejected(
     context: Context, formula: str, arguments: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidParameter) as caught:

@@ -53,16 +53,18 @@ def trees(folder: Path, tree: Callable[[Path], str]) -> dict[str, str]:
 
 def test_each_row_is_tuned_and_then_reported(tmp_path: Path) -> None:
     folder = create_folder(SUITE, tmp_path / "out")
-    found = []
+    visited = []
     for stage in stages(SUITE, folder):
-        found.append((stage.row.name, stage.phase))
+        visited.append((stage.row.name, stage.phase))
         do(stage)
     phases = ("tuning", "reporting")
-    assert found == [(row, phase) for row in ("one", "two") for phase in phases]
+    assert visited == [(row, phase) for row in ("one", "two") for phase in phases]
 
 
 def test_the_report_uses_the_chosen_values(whole: Path) -> None:
-    for standing in standings(SUITE, whole):
+    reported = standings(SUITE, whole)
+    assert len(reported) == 2
+    for standing in reported:
         (setting,) = standing.results.settings.values()
         chosen = standing.choices["periodic"]["period"]
         assert chosen in (20, 60)
@@ -78,11 +80,11 @@ def test_a_row_is_not_reported_before_its_tuning_is_complete(
 ) -> None:
     monkeypatch.setattr("switchmdp.experiments.plan.SECONDS_PER_CHUNK", 0.0)
     folder = create_folder(SUITE, tmp_path / "out")
-    found = []
+    phases = []
     for stage in stages(SUITE, folder):
-        found.append(stage.phase)
+        phases.append(stage.phase)
         do(stage, shard=(1, 2))
-    assert found == ["tuning", "tuning"]
+    assert phases == ["tuning", "tuning"]
     assert standings(SUITE, folder) == []
 
 
@@ -106,20 +108,20 @@ def test_standings_contain_only_complete_rows(whole: Path, tmp_path: Path) -> No
     assert [standing.row.name for standing in standings(SUITE, folder)] == ["one"]
 
 
-def test_the_folder_of_another_suite_is_refused(whole: Path) -> None:
+def test_the_folder_of_another_suite_is_rejected(whole: Path) -> None:
     with pytest.raises(ForeignFolder, match=r"another suite \('tiny'"):
         create_folder(replace(SUITE, seed=SUITE.seed + 1), whole)
     assert create_folder(SUITE, whole) == whole
 
 
-def test_a_folder_with_other_content_is_refused_and_unchanged(tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_rejected_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader")
     with pytest.raises(ForeignFolder, match="is not the folder of a suite"):
         create_folder(SUITE, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_rejected(tmp_path: Path) -> None:
     folder = create_folder(SUITE, tmp_path / "out")
     (folder / "suite.json").write_bytes(b"{")
     with pytest.raises(ForeignFolder, match="damaged"):

@@ -1,4 +1,4 @@
-"""Tuning and reporting use different problems, and the suite of the package is valid."""
+"""Tuning and reporting use different problems, and the shipped suites are valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SMALL = Suite(
 )  # fmt: skip
 
 
-def tried(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
+def results_of(finals: dict[int, list[float]], failed: tuple[float, ...] = ()) -> Results:
     """Results of one contender, `a`, with these values of `w`."""
     lanes = {}
     for value, regret in finals.items():
@@ -80,8 +80,8 @@ def test_the_phases_share_no_seeds() -> None:
     for suite in (FULL, CLOSED, QUICK):
         for seed_of in (problem_seed, run_seed):
             tuned = {seed_of(suite.tuning_seed, i) for i in range(suite.tuning_problems)}
-            told = {seed_of(suite.seed, i) for i in range(suite.problems)}
-            assert not tuned & told
+            reported = {seed_of(suite.seed, i) for i in range(suite.problems)}
+            assert not tuned & reported
 
 
 def test_left_out_contenders_have_a_reason() -> None:
@@ -93,13 +93,13 @@ def test_left_out_contenders_have_a_reason() -> None:
 
 
 def test_the_first_value_with_the_lowest_mean_pseudo_regret_is_chosen() -> None:
-    assert choose(tried({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": {"w": 4}}
+    assert choose(results_of({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": {"w": 4}}
 
 
 def test_a_value_with_a_failed_run_is_not_chosen_unless_all_are() -> None:
     finals = {8: [1.0, 1.0], 4: [2.0, 3.0]}
-    assert choose(tried(finals, failed=(8,))) == {"a": {"w": 4}}
-    assert choose(tried(finals, failed=(8, 4))) == {"a": {"w": 8}}
+    assert choose(results_of(finals, failed=(8,))) == {"a": {"w": 4}}
+    assert choose(results_of(finals, failed=(8, 4))) == {"a": {"w": 8}}
 
 
 def test_expected_runs_are_those_of_both_phases() -> None:

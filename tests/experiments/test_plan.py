@@ -17,7 +17,7 @@ from switchmdp.experiments.spec import parse
 Small = Callable[..., dict[str, Any]]
 
 
-def faults(data: dict[str, Any], folder: Path | None = None) -> dict[str, str]:
+def errors_of(data: dict[str, Any], folder: Path | None = None) -> dict[str, str]:
     with pytest.raises(InvalidExperiment) as caught:
         check(parse(data), folder, trust=folder is not None)
     return {fault.path: str(fault).removeprefix(f"{fault.path}: ") for fault in caught.value.faults}
@@ -51,15 +51,15 @@ def test_a_float_with_an_integer_value_is_accepted_as_an_integer_parameter(small
     }
     plan = check(parse(small(problems=problem(n_states=3.0, changes=2.0), agents=agents)))
     (setting,) = plan.settings
-    made = make_problem(setting, plan.generators[setting.source], 300, 0)
-    assert (made.n_states, made.changes) == (3, 2)
+    instance = make_problem(setting, plan.generators[setting.source], 300, 0)
+    assert (instance.n_states, instance.changes) == (3, 2)
     values = [
-        make_agent(one, plan.factories[one.source], made, 300, 0)[1] for one in plan.agents
+        make_agent(one, plan.factories[one.source], instance, 300, 0)[1] for one in plan.agents
     ]  # fmt: skip
     assert values == [{"window": 100}, {"window": 200}, {"changes": 3}]
     assert all(type(number) is int for value in values for number in value.values())
-    found = faults(small(agents=agent("sw-ucrl", window=100.5)))
-    assert found["agents.A.parameters.window"] == "must be an integer >= 1, got 100.5"
+    errors = errors_of(small(agents=agent("sw-ucrl", window=100.5)))
+    assert errors["agents.A.parameters.window"] == "must be an integer >= 1, got 100.5"
 
 
 def test_errors_in_names_parameters_values_and_claims_are_reported_together(small: Small) -> None:
@@ -74,7 +74,7 @@ def test_errors_in_names_parameters_values_and_claims_are_reported_together(smal
         },
         claims=[claim],
     )
-    assert faults(data) == {
+    assert errors_of(data) == {
         "problems.P.problem": "unknown problem 'random-swiching'; did you mean 'random-switching'?",
         "problems.Q.parameters.x": "problems.Q.parameters: unknown parameter 'x'; expected one of "
         "'n_states', 'n_actions', 'rows', 'law'",
@@ -93,12 +93,12 @@ def test_errors_in_names_parameters_values_and_claims_are_reported_together(smal
 
 def test_valid_entries_are_tried_although_others_have_errors(small: Small) -> None:
     agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl9"}}
-    found = faults(small(agents=agents, initial_state=3))
-    assert list(found) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
+    errors = errors_of(small(agents=agents, initial_state=3))
+    assert list(errors) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
     assert (
-        found["agents.A.parameters.delta"] == "must be a number strictly between 0 and 1, got 2.0"
+        errors["agents.A.parameters.delta"] == "must be a number strictly between 0 and 1, got 2.0"
     )
-    assert found["initial_state"] == "must be below the 3 states of 'P [changes=2]', got 3"
+    assert errors["initial_state"] == "must be below the 3 states of 'P [changes=2]', got 3"
 
 
 @pytest.mark.parametrize(
@@ -107,17 +107,17 @@ def test_valid_entries_are_tried_although_others_have_errors(small: Small) -> No
      "\ud800", {}, {"x": 1}, [1, [2, float("nan")]], [{"formula": "changes"}], {1, 2}, object()],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_nonsense_in_parameters_is_refused(small: Small, toys: Path, value: Any) -> None:
-    found = faults(small(agents=agent("toys:Toy", favourite=value)), toys)
-    (path,) = found
+def test_nonsense_in_parameters_is_rejected(small: Small, toys: Path, value: Any) -> None:
+    errors = errors_of(small(agents=agent("toys:Toy", favourite=value)), toys)
+    (path,) = errors
     assert path.startswith("agents.A.parameters.favourite")
 
 
 def test_nested_lists_have_a_maximal_depth(small: Small, toys: Path) -> None:
     endless: list[Any] = []
     endless.append(endless)
-    found = faults(small(agents=agent("toys:Toy", favourite=endless)), toys)
-    assert "at most 8 deep" in str(found)
+    errors = errors_of(small(agents=agent("toys:Toy", favourite=endless)), toys)
+    assert "at most 8 deep" in str(errors)
 
 
 @pytest.mark.parametrize(
@@ -132,33 +132,33 @@ def test_nested_lists_have_a_maximal_depth(small: Small, toys: Path) -> None:
         {"sweep": {"a": 1}},
     ],
 )
-def test_invalid_sweeps_are_refused(small: Small, value: Any) -> None:
-    (path,) = faults(small(agents=agent("ucrl2", delta=value)))
+def test_invalid_sweeps_are_rejected(small: Small, value: Any) -> None:
+    (path,) = errors_of(small(agents=agent("ucrl2", delta=value)))
     assert path.startswith("agents.A.parameters.delta")
 
 
 @pytest.mark.parametrize("values", [[1, 1], [1, "1"]])
-def test_a_value_swept_twice_is_refused(small: Small, values: list[Any]) -> None:
-    found = faults(small(problems=problem(changes={"sweep": values})))
-    assert found["problems.P"] == "must be a name used only once, got 'P [changes=1]'"
+def test_a_value_swept_twice_is_rejected(small: Small, values: list[Any]) -> None:
+    errors = errors_of(small(problems=problem(changes={"sweep": values})))
+    assert errors["problems.P"] == "must be a name used only once, got 'P [changes=1]'"
 
 
 def test_a_sweep_must_not_make_a_name_that_exists(small: Small) -> None:
     swept = {"A": {"agent": "ucrl2", "parameters": {"delta": {"sweep": [0.1, 0.2]}}}}
-    found = faults(small(agents=swept | {"A [delta=0.1]": {"agent": "random"}}))
-    assert found["agents.A [delta=0.1]"].startswith("must be a name used only once")
+    errors = errors_of(small(agents=swept | {"A [delta=0.1]": {"agent": "random"}}))
+    assert errors["agents.A [delta=0.1]"].startswith("must be a name used only once")
 
 
-def test_too_many_variants_are_refused(small: Small) -> None:
+def test_too_many_variants_are_rejected(small: Small) -> None:
     many = {"sweep": list(range(1, 41))}
-    found = faults(small(problems=problem(n_states=many, n_actions=many)))
-    assert found == {"problems.P.parameters": "must be at most 1000 variants, got 1600 variants"}
+    errors = errors_of(small(problems=problem(n_states=many, n_actions=many)))
+    assert errors == {"problems.P.parameters": "must be at most 1000 variants, got 1600 variants"}
 
 
-def test_too_many_runs_are_refused_before_anything_is_tried(small: Small) -> None:
+def test_too_many_runs_are_rejected_before_anything_is_tried(small: Small) -> None:
     many = {"sweep": list(range(1, 1001))}
-    found = faults(small(problems=problem(n_states=many), n_problems=10**6))
-    assert "at most 100000 settings × agents and 100000000 runs" in found["the experiment"]
+    errors = errors_of(small(problems=problem(n_states=many), n_problems=10**6))
+    assert "at most 100000 settings × agents and 100000000 runs" in errors["the experiment"]
 
 
 @pytest.mark.parametrize(
@@ -177,10 +177,10 @@ def test_too_many_runs_are_refused_before_anything_is_tried(small: Small) -> Non
         (0, ".window", "an integer >="),
     ],
 )
-def test_wrong_formulas_are_refused(small: Small, value: Any, path: str, words: str) -> None:
-    found = faults(small(agents=agent("sw-ucrl", window=value)))
-    assert list(found) == [f"agents.A.parameters{path}"]
-    assert words in found[f"agents.A.parameters{path}"]
+def test_wrong_formulas_are_rejected(small: Small, value: Any, path: str, words: str) -> None:
+    errors = errors_of(small(agents=agent("sw-ucrl", window=value)))
+    assert list(errors) == [f"agents.A.parameters{path}"]
+    assert words in errors[f"agents.A.parameters{path}"]
 
 
 @pytest.mark.parametrize(
@@ -197,12 +197,12 @@ def test_wrong_formulas_are_refused(small: Small, value: Any, path: str, words: 
         ({"change_points": [10, 5], "changes": 2}, "", "must increase strictly"),
     ],
 )
-def test_wrong_parameters_of_problems_are_refused(
+def test_wrong_parameters_of_problems_are_rejected(
     small: Small, parameters: dict[str, Any], path: str, words: str
 ) -> None:
-    found = faults(small(problems=problem(**parameters)))
-    assert list(found) == [f"problems.P{path}"]
-    assert words in found[f"problems.P{path}"]
+    errors = errors_of(small(problems=problem(**parameters)))
+    assert list(errors) == [f"problems.P{path}"]
+    assert words in errors[f"problems.P{path}"]
 
 
 def test_any_exception_of_a_user_constructor_is_an_error_of_the_configuration(
@@ -223,17 +223,17 @@ def test_any_exception_of_a_user_constructor_is_an_error_of_the_configuration(
         agents={name: {"agent": f"worse:{name}", "parameters": {"x": [1]}}
                 for name in ("Exits", "Mute", "Numb", "Nothing")},
     )  # fmt: skip
-    found = faults(data, toys)
+    errors = errors_of(data, toys)
     assert (
-        "makes an MDP or SwitchingMDP (for worse:none), got None" in found["problems.P.parameters"]
+        "makes an MDP or SwitchingMDP (for worse:none), got None" in errors["problems.P.parameters"]
     )
-    assert "parameters that it accepts (SystemExit: bye), got {'x': [1]}" in found["agents.Exits"]
-    assert "(E, which can't be shown)" in found["agents.Mute"]
+    assert "parameters that it accepts (SystemExit: bye), got {'x': [1]}" in errors["agents.Exits"]
+    assert "(E, which can't be shown)" in errors["agents.Mute"]
     assert (
         "which have the methods act and observe (for worse:Numb), got 5"
-        in found["agents.Numb.parameters"]
+        in errors["agents.Numb.parameters"]
     )
-    assert "the methods act and observe" in found["agents.Nothing.parameters"]
+    assert "the methods act and observe" in errors["agents.Nothing.parameters"]
 
 
 TARGETS = [("agents", "agent"), ("problems", "problem")]
@@ -280,8 +280,8 @@ def test_claims_refer_to_variants(small: Small, swept: str) -> None:
         "U": {"agent": "ucrl2", "parameters": {"delta": {"sweep": [0.1, 0.2]}}},
     }
     assert isinstance(check(parse(small(agents=agents, claims=[claim]))), Plan)
-    found = faults(small(agents=agents, claims=[claim | {"setting": "P", "than": "U"}]))
-    assert found == {
+    errors = errors_of(small(agents=agents, claims=[claim | {"setting": "P", "than": "U"}]))
+    assert errors == {
         "claims.0.setting": "must be one of 'P [changes=1]', 'P [changes=2]', got 'P'",
         "claims.0.than": "must be one of 'R', 'U [delta=0.1]', 'U [delta=0.2]', got 'U'",
     }
@@ -293,7 +293,7 @@ def test_a_claim_about_an_entry_with_errors_is_not_another_error(small: Small) -
         "agent": "A [delta=2]",
     }  # fmt: skip
     swept = agent("ucrl2", delta={"sweep": [2, 2.5]}, x=1)
-    assert list(faults(small(agents=swept, claims=[claim]))) == ["agents.A.parameters.x"]
+    assert list(errors_of(small(agents=swept, claims=[claim]))) == ["agents.A.parameters.x"]
 
 
 def test_user_modules_are_part_of_the_plan(small: Small, toys: Path) -> None:

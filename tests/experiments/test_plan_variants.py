@@ -37,13 +37,13 @@ def test_an_entry_without_sweeps_is_one_variant_of_its_own_name() -> None:
 
 def test_sweeps_multiply_and_name_their_variants() -> None:
     parameters = {"n_states": {"sweep": [3, 4]}, "changes": {"sweep": [1, 2, 5]}, "n_actions": 2}
-    found = expand({"P": ProblemSpec(problem="random-switching", parameters=parameters)})
-    assert [v.name for v in found] == [
+    variants = expand({"P": ProblemSpec(problem="random-switching", parameters=parameters)})
+    assert [v.name for v in variants] == [
         f"P [n_states={s}, changes={c}]" for s in (3, 4) for c in (1, 2, 5)
     ]
-    assert found[4].parameters == {"n_states": 4, "changes": 2, "n_actions": 2}
-    assert found[4].swept == {"n_states": 4, "changes": 2}
-    assert {v.base for v in found} == {"P"}
+    assert variants[4].parameters == {"n_states": 4, "changes": 2, "n_actions": 2}
+    assert variants[4].swept == {"n_states": 4, "changes": 2}
+    assert {v.base for v in variants} == {"P"}
 
 
 def test_swept_formulas_and_choices_are_named_readably() -> None:
@@ -69,13 +69,13 @@ def test_seeds_differ_by_experiment_role_and_problem_and_fit_62_bits() -> None:
 
 def test_a_problem_gets_its_seed_and_the_horizon_unless_the_horizon_is_set() -> None:
     def factory(*, seed: int, horizon: int, n: int) -> MDP:
-        asked.append((seed, horizon, n))
+        calls.append((seed, horizon, n))
         return MDP([[[1.0]]], [[0.5]])
 
-    asked: list[Any] = []
+    calls: list[Any] = []
     assert isinstance(make_problem(variant(n=1), factory, 100, 7), SwitchingMDP)
     make_problem(variant(n=2, horizon=50), factory, 100, 7)
-    assert asked == [(7, 100, 1), (7, 50, 2)]
+    assert calls == [(7, 100, 1), (7, 50, 2)]
 
 
 def test_a_problem_gets_only_arguments_that_it_accepts() -> None:
@@ -86,7 +86,7 @@ def test_a_problem_gets_only_arguments_that_it_accepts() -> None:
     make_problem(variant(), factory, 100, 7)
 
 
-def test_a_factory_that_makes_no_problem_is_refused() -> None:
+def test_a_factory_that_makes_no_problem_is_rejected() -> None:
     with pytest.raises(InvalidParameter, match="a function that makes an MDP or SwitchingMDP"):
         make_problem(variant("user:f"), lambda: 5, 100, 7)
 
@@ -111,7 +111,7 @@ def test_functions_and_laws_are_chosen_by_name() -> None:
         ({"rows": {"choice": ["uniform"]}}, "one of 'dirichlet', 'uniform'"),
     ],
 )
-def test_choices_that_do_not_exist_are_refused(parameters: Any, words: str) -> None:
+def test_choices_that_do_not_exist_are_rejected(parameters: Any, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         make_problem(variant(**parameters), random_switching, 100, 7)
 
@@ -119,26 +119,31 @@ def test_choices_that_do_not_exist_are_refused(parameters: Any, words: str) -> N
 def test_an_agent_gets_the_arguments_that_it_names() -> None:
     class Curious(Idle):
         def __init__(self, n_states: int, problem: Any, available: Any, seed: int, x: int) -> None:
-            self.given = (n_states, problem, available.shape, seed, x)
+            self.arguments = (n_states, problem, available.shape, seed, x)
 
     problem = random_switching(3, 2, changes=1, horizon=100, seed=0)
     agent, shown = make_agent(variant(x={"formula": "changes"}), Curious, problem, 100, 7)
-    n_states, met, shape, seed, x = agent.given
-    assert (n_states, met is problem, shape, x) == (3, True, (3, 2), 1)
+    n_states, problem_seen, shape, seed, x = agent.arguments
+    assert (n_states, problem_seen is problem, shape, x) == (3, True, (3, 2), 1)
     assert shown == {"x": 1}
     assert seed != 7
-    assert make_agent(variant(x=1), Curious, problem, 100, 7)[0].given[3] == seed
-    assert make_agent(variant(x=1), Curious, problem, 100, 8)[0].given[3] != seed
+    assert make_agent(variant(x=1), Curious, problem, 100, 7)[0].arguments[3] == seed
+    assert make_agent(variant(x=1), Curious, problem, 100, 8)[0].arguments[3] != seed
 
 
 def test_the_resolved_parameters_of_an_agent_are_returned() -> None:
-    class Told(Idle):
+    class WithFormulas(Idle):
         def __init__(self, at: Any, window: int) -> None:
             assert isinstance(at, np.ndarray)
 
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
-    asked = variant(at={"formula": "change-points"}, window={"formula": "horizon", "times": 0.5})
-    assert make_agent(asked, Told, problem, 100, 0)[1] == {"at": [50, 100], "window": 50}
+    with_formulas = variant(
+        at={"formula": "change-points"}, window={"formula": "horizon", "times": 0.5}
+    )
+    assert make_agent(with_formulas, WithFormulas, problem, 100, 0)[1] == {
+        "at": [50, 100],
+        "window": 50,
+    }
 
 
 def test_a_formula_uses_the_agents_own_delta() -> None:
@@ -149,19 +154,19 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
         def __init__(self, window: int, delta: float = 0.05) -> None:
             self.window = window
 
-    def found(**parameters: Any) -> int:
+    def window_with(**parameters: Any) -> int:
         return int(
             make_agent(variant(window=window, **parameters), Windowed, problem, 10**6, 0)[0].window
         )
 
-    assert found() == found(delta=0.05) != found(delta=0.5)
+    assert window_with() == window_with(delta=0.05) != window_with(delta=0.5)
 
 
-@pytest.mark.parametrize("made", [None, 5, Idle])
-def test_a_factory_that_makes_no_agent_is_refused(made: Any) -> None:
+@pytest.mark.parametrize("value", [None, 5, Idle])
+def test_a_factory_that_makes_no_agent_is_rejected(value: Any) -> None:
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
     with pytest.raises(InvalidParameter, match="user:f must be something that makes agents"):
-        make_agent(variant("user:f"), lambda: made, problem, 100, 0)
+        make_agent(variant("user:f"), lambda: value, problem, 100, 0)
 
 
 def test_accepting_needs_the_argument_by_name() -> None:

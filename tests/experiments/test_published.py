@@ -1,4 +1,4 @@
-"""Published results: every reported run survives, and entries are compared problem by problem."""
+"""Published results: all runs can be read back, and entries are compared problem by problem."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_published_runs_are_read_back(tmp_path: Path, points: int, times: list[i
     publish([standing(REGRET)], tmp_path / "file.npz", points)
     published = load_published(tmp_path / "file.npz")
     assert published.times["r"].tolist() == times
-    kept = [TIMES.index(t) for t in times]
+    columns = [TIMES.index(t) for t in times]
     for name, curves in REGRET.items():
-        assert published.regret["r"][name].tolist() == np.array(curves)[:, kept].tolist()
+        assert published.regret["r"][name].tolist() == np.array(curves)[:, columns].tolist()
     assert published.choices == {"r": {"a": {"width": 0.3}}}
 
 

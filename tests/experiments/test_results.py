@@ -24,14 +24,14 @@ Prepare = Callable[..., tuple[Store, Plan]]
 
 
 @pytest.fixture
-def made(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
+def store_and_plan(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
     return prepare(small(every=70, n_problems=3), tmp_path / "out")
 
 
 @pytest.fixture
-def results(made: tuple[Store, Plan]) -> Results:
-    assert run_chunks(*made, jobs=2).complete
-    return load_results(made[0])
+def results(store_and_plan: tuple[Store, Plan]) -> Results:
+    assert run_chunks(*store_and_plan, jobs=2).complete
+    return load_results(store_and_plan[0])
 
 
 def seed_of(role: int, i: int) -> int:
@@ -80,10 +80,10 @@ def test_restarts_are_stored_for_each_run(small: Small, prepare: Prepare, tmp_pa
     store, plan = prepare(small(agents={"P": period}), tmp_path / "out")
     assert run_chunks(store, plan, jobs=1).complete
     agents = load_results(store).settings["P [changes=1]"].agents
-    told = [
+    restarts = [
         [steps.tolist() for steps in runs.restarts if steps is not None] for runs in agents.values()
     ]
-    assert told == [[[101, 201]] * 4, [[300]] * 4, [[]] * 4]
+    assert restarts == [[[101, 201]] * 4, [[300]] * 4, [[]] * 4]
 
 
 def test_results_have_their_shapes_names_and_parameters(results: Results) -> None:
@@ -103,8 +103,8 @@ def test_results_have_their_shapes_names_and_parameters(results: Results) -> Non
     assert results.provenance["seed"] == "5"
 
 
-def test_missing_runs_are_nan_and_not_failed(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_missing_runs_are_nan_and_not_failed(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     results = load_results(store)
     setting = results.settings["P [changes=2]"]
     assert np.isnan(setting.agents["U"].regret).all()
@@ -143,8 +143,8 @@ def test_failed_runs_are_nan_and_have_tracebacks(
     assert all("not this one" in f["traceback"] for f in here)
 
 
-def test_contradictory_facts_are_damage(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_contradictory_facts_are_damage(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is None)
     fields, arrays = store.load(chunk)
@@ -210,8 +210,8 @@ def test_a_chunk_with_the_right_checksum_and_hostile_numbers_is_damage(
         load_results(store)
 
 
-def test_parameters_that_are_not_a_table_are_damage(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_parameters_that_are_not_a_table_are_damage(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     run_chunks(store, plan, jobs=1)
     chunk = next(c for c in store.chunks() if c.agent is not None)
     fields, arrays = store.load(chunk)

@@ -19,7 +19,7 @@ from switchmdp.experiments.spec import LARGEST_SEED, Experiment, dumps, load, lo
 Small = Callable[..., dict[str, Any]]
 
 
-def faults(data: Any) -> dict[str, str]:
+def errors_of(data: Any) -> dict[str, str]:
     with pytest.raises(InvalidExperiment) as caught:
         parse(data)
     return {fault.path: str(fault).removeprefix(f"{fault.path}: ") for fault in caught.value.faults}
@@ -30,7 +30,7 @@ def test_all_errors_are_reported_at_once_with_path_value_and_what_is_allowed(sma
         title="", horizon=0, n_problems=2.5, seed=-1, epsilon=2.0, initial_state="x",
         problems={"P": {"parameters": 3}}, agents={"A": {"agent": 5}},
     )  # fmt: skip
-    assert faults(data) == {
+    assert errors_of(data) == {
         "title": "must be at least 1 long, got ''",
         "horizon": "must be greater than or equal to 1, got 0",
         "n_problems": "must be an integer, got 2.5",
@@ -44,7 +44,7 @@ def test_all_errors_are_reported_at_once_with_path_value_and_what_is_allowed(sma
 
 
 def test_an_unknown_key_is_an_error_that_suggests_the_nearest_known_one(small: Small) -> None:
-    found = faults(
+    errors = errors_of(
         small(
             horzon=1,
             agents={"A": {"agent": "random", "paramters": {}}},
@@ -52,11 +52,11 @@ def test_an_unknown_key_is_an_error_that_suggests_the_nearest_known_one(small: S
             nonsense={},
         )
     )
-    assert found["horzon"] == "unknown key 'horzon'; did you mean 'horizon'?"
+    assert errors["horzon"] == "unknown key 'horzon'; did you mean 'horizon'?"
     message = "agents.A: unknown key 'paramters'; did you mean 'parameters'?"
-    assert found["agents.A.paramters"] == message
-    assert found["claims.0.quotes"] == "claims.0: unknown key 'quotes'; did you mean 'quote'?"
-    assert found["nonsense"].startswith("unknown key 'nonsense'; expected one of 'title', ")
+    assert errors["agents.A.paramters"] == message
+    assert errors["claims.0.quotes"] == "claims.0: unknown key 'quotes'; did you mean 'quote'?"
+    assert errors["nonsense"].startswith("unknown key 'nonsense'; expected one of 'title', ")
 
 
 def test_a_parameter_in_the_wrong_place_is_an_error_that_shows_the_right_one(small: Small) -> None:
@@ -75,7 +75,7 @@ def test_other_errors_are_reported_although_keys_are_missing(small: Small) -> No
     }
     data = small(agents=agents)
     del data["horizon"], data["title"]
-    assert faults(data) == {
+    assert errors_of(data) == {
         "horizon": "missing required key 'horizon'",
         "agents.A.agent": "unknown agent 'SW-UCRL'; did you mean 'sw-ucrl'?",
         "agents.B.parameters.windw": "agents.B.parameters: unknown parameter 'windw'; "
@@ -104,7 +104,7 @@ def test_a_float_with_an_integer_value_is_an_integer(small: Small) -> None:
     assert experiment.content_digest() == parse(small(**integers)).content_digest()
     assert all(type(getattr(experiment, name)) is int for name in fields)
     assert "horizon = 100000\n" in dumps(experiment)
-    assert set(faults(small(horizon=1.5, seed=float("inf")))) == {"horizon", "seed"}
+    assert set(errors_of(small(horizon=1.5, seed=float("inf")))) == {"horizon", "seed"}
 
 
 @pytest.mark.parametrize("seed", [0, LARGEST_SEED])
@@ -113,34 +113,34 @@ def test_seeds_within_their_bounds_are_accepted(small: Small, seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", [-1, LARGEST_SEED + 1, 1.5, True, "1", None])
-def test_seeds_beyond_their_bounds_are_refused(small: Small, seed: Any) -> None:
-    assert list(faults(small(seed=seed))) == ["seed"]
+def test_seeds_beyond_their_bounds_are_rejected(small: Small, seed: Any) -> None:
+    assert list(errors_of(small(seed=seed))) == ["seed"]
 
 
 @pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), 0.0, -0.1, "0.1"])
-def test_an_epsilon_outside_0_to_1_is_refused(small: Small, epsilon: Any) -> None:
-    assert list(faults(small(epsilon=epsilon))) == ["epsilon"]
+def test_an_epsilon_outside_0_to_1_is_rejected(small: Small, epsilon: Any) -> None:
+    assert list(errors_of(small(epsilon=epsilon))) == ["epsilon"]
 
 
 @pytest.mark.parametrize("data", [None, [1, 2], "title", 3, {1: 2}])
-def test_data_that_is_not_a_table_is_refused(data: Any) -> None:
+def test_data_that_is_not_a_table_is_rejected(data: Any) -> None:
     with pytest.raises(InvalidExperiment):
         parse(data)
 
 
-def test_no_problems_and_no_agents_are_refused(small: Small) -> None:
-    assert list(faults(small(problems={}, agents={}))) == ["problems", "agents"]
+def test_no_problems_and_no_agents_are_rejected(small: Small) -> None:
+    assert list(errors_of(small(problems={}, agents={}))) == ["problems", "agents"]
 
 
-def test_names_with_control_characters_are_refused_and_shown_escaped(small: Small) -> None:
-    found = faults(small(agents={"a\x1b[2J": {"agent": "random"}, "": {"agent": "random"}}))
-    assert list(found) == [r"agents.'a\x1b[2J'", "agents.''"]
+def test_names_with_control_characters_are_rejected_and_shown_escaped(small: Small) -> None:
+    errors = errors_of(small(agents={"a\x1b[2J": {"agent": "random"}, "": {"agent": "random"}}))
+    assert list(errors) == [r"agents.'a\x1b[2J'", "agents.''"]
 
 
 def test_a_run_records_at_most_ten_thousand_points(small: Small) -> None:
     assert parse(small(horizon=10**6, every=100)).grid == 100
-    found = faults(small(horizon=10**6, every=99))
-    assert found["every"].startswith("must be at least 100: a run records at most 10000 points")
+    errors = errors_of(small(horizon=10**6, every=99))
+    assert errors["every"].startswith("must be at least 100: a run records at most 10000 points")
 
 
 def test_every_number_has_bounds(small: Small) -> None:
@@ -148,8 +148,8 @@ def test_every_number_has_bounds(small: Small) -> None:
     huge = 16**5000
     data = small(claims=[claim | {"span": huge, "margin": float("inf")}])
     fields = ("horizon", "n_problems", "seed", "initial_state", "every")
-    found = faults(data | dict.fromkeys(fields, huge))
-    assert set(found) == {*fields, "claims.0.span", "claims.0.margin"}
+    errors = errors_of(data | dict.fromkeys(fields, huge))
+    assert set(errors) == {*fields, "claims.0.span", "claims.0.margin"}
 
 
 def test_the_grid_is_a_two_hundredth_of_the_horizon_or_every_step(small: Small) -> None:
@@ -232,8 +232,8 @@ def test_a_file_is_read_with_its_text(tmp_path: Path, small: Small) -> None:
     text = 'title = "é"\nhorizon = 10\nn_problems = 1\n'
     text += '[problems.P]\nproblem = "random"\n[agents.A]\nagent = "random"\n'
     file.write_text(text, "utf-8")
-    experiment, found = load(file)
-    assert (experiment.title, found) == ("é", text)
+    experiment, content = load(file)
+    assert (experiment.title, content) == ("é", text)
 
 
 def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
 
 def test_claims_are_read_strictly_too(small: Small) -> None:
     claim = {"quote": "q", "reading": "r", "setting": "P", "agent": "A"}
-    found = faults(
+    errors = errors_of(
         small(
             claims=[
                 claim | {"measure": "best"},
@@ -260,8 +260,8 @@ def test_claims_are_read_strictly_too(small: Small) -> None:
             ]
         )
     )
-    assert found["claims.0.measure"].startswith("must be one of 'better', 'slightly-worse'")
-    assert list(found)[1:] == ["claims.1.margin", "claims.1.span", "claims.2"]
+    assert errors["claims.0.measure"].startswith("must be one of 'better', 'slightly-worse'")
+    assert list(errors)[1:] == ["claims.1.margin", "claims.1.span", "claims.2"]
 
 
 @pytest.mark.parametrize("name", ["figure-1", "sensitivity", "window-scan"])
@@ -273,7 +273,7 @@ def test_the_shipped_configurations_are_valid_and_fit_the_schema(name: str) -> N
     must_fit(tomllib.loads(text), known, known["$defs"])
 
 
-def test_the_schema_refuses_what_the_parser_refuses(small: Small) -> None:
+def test_the_schema_rejects_what_the_parser_rejects(small: Small) -> None:
     known = schema()
     must_fit(small(), known, known["$defs"])
     changes: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""A folder of results: which chunks are done, and which files are refused or ignored."""
+"""A folder of results: which chunks are done, and which files are rejected or ignored."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Prepare = Callable[..., tuple[Store, Plan]]
 
 
 @pytest.fixture
-def made(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
+def store_and_plan(small: Small, prepare: Prepare, tmp_path: Path) -> tuple[Store, Plan]:
     return prepare(small(n_problems=4), tmp_path / "out")
 
 
 @pytest.fixture
-def done(made: tuple[Store, Plan]) -> Store:
-    assert run_chunks(*made, jobs=1).complete
-    return made[0]
+def done(store_and_plan: tuple[Store, Plan]) -> Store:
+    assert run_chunks(*store_and_plan, jobs=1).complete
+    return store_and_plan[0]
 
 
-def test_a_chunk_is_done_when_its_file_exists(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_a_chunk_is_done_when_its_file_exists(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     first, *others = store.chunks()
     assert not store.is_done(first)
     store.commit(first, compute(plan, first))
@@ -47,8 +47,8 @@ def test_a_chunk_is_done_when_its_file_exists(made: tuple[Store, Plan]) -> None:
     assert not store.is_done(first)
 
 
-def test_a_loaded_chunk_equals_the_committed_one(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_a_loaded_chunk_equals_the_committed_one(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     for chunk in store.chunks():
         outcome = compute(plan, chunk)
         store.commit(chunk, outcome)
@@ -92,8 +92,8 @@ def test_a_chunk_of_another_experiment_is_not_done(
     assert not done.is_done(chunk)
 
 
-def test_arrays_of_another_shape_or_type_are_not_done(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_arrays_of_another_shape_or_type_are_not_done(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     chunk = next(c for c in store.chunks() if c.agent == 1)
     sound = compute(plan, chunk).arrays
     fields = {"parameters": {}, "digest": store.digest, "chunk": chunk.id}
@@ -114,9 +114,9 @@ def test_the_same_configuration_is_reopened_with_its_chunks(
     done: Store, small: Small, tmp_path: Path
 ) -> None:
     plan = check(parse(small(n_problems=4)))
-    again = create(tmp_path / "out", plan, "", None)
-    assert again == done == open_store(tmp_path / "out")
-    assert all(map(again.is_done, again.chunks()))
+    reopened = create(tmp_path / "out", plan, "", None)
+    assert reopened == done == open_store(tmp_path / "out")
+    assert all(map(reopened.is_done, reopened.chunks()))
 
 
 def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Path) -> None:
@@ -126,17 +126,17 @@ def test_title_and_claims_may_be_edited(done: Store, small: Small, tmp_path: Pat
     plan = check(parse(small(n_problems=4, title="better", claims=[claim])))
     text = f"# as it was written\n{dumps(plan.experiment)}"
     create(tmp_path / "out", plan, text, None)
-    found = open_store(tmp_path / "out")
-    assert (found.experiment.title, len(found.experiment.claims)) == ("better", 1)
-    assert (found.digest, found.text()) == (done.digest, text)
-    assert all(map(found.is_done, found.chunks()))
-    assert load_results(found).title == "better"
+    reopened = open_store(tmp_path / "out")
+    assert (reopened.experiment.title, len(reopened.experiment.claims)) == ("better", 1)
+    assert (reopened.digest, reopened.text()) == (done.digest, text)
+    assert all(map(reopened.is_done, reopened.chunks()))
+    assert load_results(reopened).title == "better"
 
 
 @pytest.mark.parametrize(
     "change", [{"n_problems": 5}, {"horizon": 301}, {"seed": 6}, {"epsilon": 0.1}, {"every": 2}]
 )
-def test_another_configuration_is_refused(
+def test_another_configuration_is_rejected(
     done: Store, small: Small, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     before = (tmp_path / "out" / "experiment.json").read_bytes()
@@ -149,7 +149,7 @@ def test_another_configuration_is_refused(
 @pytest.mark.parametrize(
     "entry", ["notes.txt", ".bashrc", "experiment.toml", "runs/events.out", "data/x", "failures"]
 )
-def test_a_folder_with_something_else_in_it_is_refused(
+def test_a_folder_with_something_else_in_it_is_rejected(
     small: Small, tmp_path: Path, entry: str
 ) -> None:
     file = tmp_path / "out" / entry
@@ -160,7 +160,7 @@ def test_a_folder_with_something_else_in_it_is_refused(
     assert file.read_text() == "mine"
 
 
-def test_a_file_with_the_name_of_the_folder_is_refused(small: Small, tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_the_folder_is_rejected(small: Small, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ForeignFolder):
         create(tmp_path / "out", check(parse(small())), "", None)
@@ -185,10 +185,10 @@ def test_files_of_an_interrupted_writer_are_removed(small: Small, tmp_path: Path
 
 
 def test_blocks_are_those_that_the_folder_was_made_with(
-    made: tuple[Store, Plan], small: Small, tmp_path: Path
+    store_and_plan: tuple[Store, Plan], small: Small, tmp_path: Path
 ) -> None:
-    again = create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
-    assert again.blocks == made[0].blocks != ((500, 500), (500, 500))
+    reopened = create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
+    assert reopened.blocks == store_and_plan[0].blocks != ((500, 500), (500, 500))
 
 
 def test_a_folder_without_a_manifest_holds_no_results(tmp_path: Path) -> None:
@@ -197,29 +197,31 @@ def test_a_folder_without_a_manifest_holds_no_results(tmp_path: Path) -> None:
             open_store(path)
 
 
-def test_every_changed_byte_of_the_manifest_is_damage(made: tuple[Store, Plan]) -> None:
-    file = made[0].path / "experiment.json"
+def test_every_changed_byte_of_the_manifest_is_damage(store_and_plan: tuple[Store, Plan]) -> None:
+    file = store_and_plan[0].path / "experiment.json"
     sound = file.read_bytes()
     for i in range(0, len(sound), 7):
         changed = bytearray(sound)
         changed[i] ^= 1 << i % 8
         file.write_bytes(changed)
         with pytest.raises(DamagedFile):
-            open_store(made[0].path)
+            open_store(store_and_plan[0].path)
     for content in (b"", b"{}", b"[]", b"null", sound[:-1], sound + b" ", b"[" * 10_000):
         file.write_bytes(content)
         with pytest.raises(DamagedFile):
-            open_store(made[0].path)
+            open_store(store_and_plan[0].path)
     file.write_bytes(sound)
-    assert open_store(made[0].path) == made[0]
+    assert open_store(store_and_plan[0].path) == store_and_plan[0]
 
 
-def test_a_manifest_that_was_rewritten_by_hand_is_damage(made: tuple[Store, Plan]) -> None:
-    file = made[0].path / "experiment.json"
+def test_a_manifest_that_was_rewritten_by_hand_is_damage(
+    store_and_plan: tuple[Store, Plan],
+) -> None:
+    file = store_and_plan[0].path / "experiment.json"
     content = json.loads(file.read_bytes())
     file.write_text(json.dumps(content))
     with pytest.raises(DamagedFile):
-        open_store(made[0].path)
+        open_store(store_and_plan[0].path)
 
 
 def sweeping(value: Any) -> dict[str, Any]:
@@ -249,9 +251,9 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_an_invalid_manifest_with_the_right_checksum_is_damage(
-    fault: str, made: tuple[Store, Plan]
+    fault: str, store_and_plan: tuple[Store, Plan]
 ) -> None:
-    file = made[0].path / "experiment.json"
+    file = store_and_plan[0].path / "experiment.json"
     content = json.loads(file.read_bytes())
     del content["checksum"]
     change = HOSTILE[fault]
@@ -260,7 +262,7 @@ def test_an_invalid_manifest_with_the_right_checksum_is_damage(
     digest = hashlib.sha256(canonical(content)).hexdigest()
     file.write_bytes(canonical({**content, "checksum": digest}))
     with pytest.raises(DamagedFile):
-        open_store(made[0].path).chunks()
+        open_store(store_and_plan[0].path).chunks()
 
 
 def test_a_chunk_with_appended_bytes_is_not_done(done: Store) -> None:
@@ -297,7 +299,7 @@ def test_the_digest_covers_the_users_modules(small: Small, toys: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["toys.py", "toy_numbers.py"])
-def test_a_changed_user_module_is_refused(
+def test_a_changed_user_module_is_rejected(
     small: Small, prepare: Prepare, toys: Path, tmp_path: Path, file: str
 ) -> None:
     store, _ = prepare(with_toys(small), tmp_path / "out", toys)
@@ -357,8 +359,8 @@ def test_experiment_toml_and_origin_json_may_be_missing(done: Store) -> None:
     assert done.module_folder() is None
 
 
-def test_failures_are_kept_with_their_tracebacks(made: tuple[Store, Plan]) -> None:
-    store, plan = made
+def test_failures_are_kept_with_their_tracebacks(store_and_plan: tuple[Store, Plan]) -> None:
+    store, plan = store_and_plan
     chunk: Chunk = store.chunks()[1]
     outcome = compute(plan, chunk)
     failure = {"setting": "P", "agent": "R", "problem": 0, "error": "\ud800é", "traceback": "…"}

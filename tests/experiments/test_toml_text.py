@@ -33,20 +33,20 @@ def experiment(**more: Any) -> Experiment:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_read_back_unchanged(name: str) -> None:
-    wanted = experiment(
+    expected = experiment(
         title=name, problems={name: ProblemSpec(problem=name)}, agents={name: AgentSpec(agent=name)}
     )
-    assert loads(dumps(wanted)) == wanted
+    assert loads(dumps(expected)) == expected
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_any_parameter_is_read_back_with_its_type(value: Any) -> None:
     agent = AgentSpec(agent="sw-ucrl", parameters={"a key": value, "b": value})
-    wanted = experiment(agents={"A": agent})
-    found = loads(dumps(wanted))
-    assert found == wanted
-    assert repr(found.agents["A"].parameters) == repr(agent.parameters)  # 1 is not 1.0 nor True
-    assert found.content_digest() == wanted.content_digest()
+    expected = experiment(agents={"A": agent})
+    actual = loads(dumps(expected))
+    assert actual == expected
+    assert repr(actual.agents["A"].parameters) == repr(agent.parameters)  # 1 is not 1.0 nor True
+    assert actual.content_digest() == expected.content_digest()
 
 
 def test_all_other_fields_are_read_back_unchanged() -> None:
@@ -54,12 +54,12 @@ def test_all_other_fields_are_read_back_unchanged() -> None:
         quote="“Better”,\nit says.", reading="less", measure="better", setting="P", agent="A",
         than="A", margin=0.1, span=3,
     )  # fmt: skip
-    wanted = experiment(
+    expected = experiment(
         seed=2**62, initial_state=2, every=3, epsilon=0.25, claims=(claim, claim),
         agents={name: AgentSpec(agent="random") for name in NAMES},
     )  # fmt: skip
-    assert loads(dumps(wanted)) == wanted
-    assert list(loads(dumps(wanted)).agents) == NAMES  # their order is part of the experiment
+    assert loads(dumps(expected)) == expected
+    assert list(loads(dumps(expected)).agents) == NAMES  # their order is part of the experiment
 
 
 def test_missing_fields_are_left_out() -> None:
@@ -82,6 +82,6 @@ def test_the_toml_text_is_readable() -> None:
 
 def test_the_shipped_configurations_are_read_back_unchanged() -> None:
     for file in (resources.files("switchmdp.experiments") / "shipped").iterdir():
-        wanted = loads(file.read_text("utf-8"))
-        assert loads(dumps(wanted)) == wanted
-        assert tomllib.loads(dumps(wanted))["title"] == wanted.title
+        expected = loads(file.read_text("utf-8"))
+        assert loads(dumps(expected)) == expected
+        assert tomllib.loads(dumps(expected))["title"] == expected.title

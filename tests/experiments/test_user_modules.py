@@ -71,7 +71,7 @@ def test_a_registered_name_is_found() -> None:
         ("toys:Toy.missing", "module 'toys' has no 'Toy.missing'"),
     ],
 )
-def test_an_unknown_name_is_refused(toys: Path, name: str, words: str) -> None:
+def test_an_unknown_name_is_rejected(toys: Path, name: str, words: str) -> None:
     with pytest.raises(InvalidExperiment, match=words) as caught:
         find(name, toys)
     (fault,) = caught.value.faults
@@ -145,8 +145,8 @@ def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
     }
     folder = write(tmp_path, **texts)
     find("one:A", folder)
-    found = user_modules.digests(["ucrl2", "one:A"], folder)
-    assert found == {name: sha(texts[name]) for name in ("one", "three", "two")}
+    digests = user_modules.digests(["ucrl2", "one:A"], folder)
+    assert digests == {name: sha(texts[name]) for name in ("one", "three", "two")}
 
 
 def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
     }
     folder = write(tmp_path, **texts)
     find("lab.agents:A", folder)
-    found = user_modules.digests(["lab.agents:A"], folder)
-    assert list(found) == ["lab", "lab.agents", "lab.deep", "lab.deep.er", "lab.tools"]
+    digests = user_modules.digests(["lab.agents:A"], folder)
+    assert list(digests) == ["lab", "lab.agents", "lab.deep", "lab.deep.er", "lab.tools"]
 
 
 def test_digests_do_not_cover_installed_packages_inside_the_folder(tmp_path: Path) -> None:

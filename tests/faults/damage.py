@@ -1,4 +1,4 @@
-"""Bits that flip, files that end too soon, and folders that belong to something else.
+"""Flipped bits, truncated files, and folders of another experiment.
 
 Of every kind of file in a folder of results, one after the other is damaged and looked at in all
 the ways that there are. Damage to what results are made of (the manifest, the chunks) is detected
@@ -41,9 +41,9 @@ Damage = Callable[[bytes, np.random.Generator], bytes]
 
 def flipped(content: bytes, rng: np.random.Generator) -> bytes:
     """One bit is another."""
-    spoilt = bytearray(content)
-    spoilt[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
-    return bytes(spoilt)
+    damaged = bytearray(content)
+    damaged[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
+    return bytes(damaged)
 
 
 def truncated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -52,7 +52,7 @@ def truncated(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def damaged_files(scratch: Path, flips: int, truncations: int) -> str:
-    """So many bit flips and truncations over all kinds of files."""
+    """Apply the given numbers of bit flips and truncations to all kinds of files."""
     with own_modules(MODULE):
         config = write_experiment(scratch, horizon=40, agents=1, fragile=True, module=MODULE)
         folder = scratch / "folder"
@@ -73,7 +73,7 @@ def damaged_files(scratch: Path, flips: int, truncations: int) -> str:
 def _damaged(
     folder: Path, kind: str, damage: Damage, i: int, sound: Mapping[str, Any]
 ) -> str:  # fmt: skip
-    """Damage one file of this kind, look, and put it right."""
+    """Damage one file of this kind, check the folder, and restore the file."""
     rng = np.random.default_rng([5, i])
     files = sorted(folder.glob(KINDS[kind]))
     file = files[int(rng.integers(len(files)))]
@@ -88,25 +88,25 @@ def _damaged(
 
 
 def look(folder: Path, sound: Mapping[str, Any]) -> str:
-    """Read all there is to read."""
+    """Read everything in the folder."""
     try:
         store = open_store(folder)
         done = [store.is_done(chunk) for chunk in store.chunks()]
-        found = values(load_results(store))
+        loaded = values(load_results(store))
     except (DamagedFile, ForeignFolder):
         return "detected"
     assert all(done)
-    assert found.keys() == sound.keys()
+    assert loaded.keys() == sound.keys()
     for name, value in sound.items():
-        same = np.array_equal(found[name], value, equal_nan=value.dtype.kind == "f")
+        same = np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f")
         assert same, f"{folder}: {name} has changed, and nothing was said"
     return "harmless"
 
 
-def values(found: Results) -> dict[str, Any]:
-    """All that was found, by name; wall time, wording and tracebacks apart."""
-    flat: dict[str, Any] = {"title": np.array(found.title), "epsilon": np.array(found.epsilon)}
-    for setting in found.settings.values():
+def values(results: Results) -> dict[str, Any]:
+    """All values by name, except wall time, messages and tracebacks."""
+    flat: dict[str, Any] = {"title": np.array(results.title), "epsilon": np.array(results.epsilon)}
+    for setting in results.settings.values():
         points = [*setting.change_points, *setting.gains, *setting.hardness.values()]
         flat |= {f"{setting.name} {i}": array for i, array in enumerate([setting.times, *points])}
         for name, runs in setting.agents.items():
@@ -119,7 +119,7 @@ def values(found: Results) -> dict[str, Any]:
 
 
 def _every_command(folder: Path, kind: str, verdict: str, whole: dict[str, bytes]) -> None:
-    """status, verify, report, export and resume end with a code of theirs, and resume mends."""
+    """status, verify, report, export and resume end with documented codes, and resume repairs."""
     codes = {
         "status": here("status", folder), "verify": here("verify", folder),
         "report": here("report", folder), "export": here("export", folder, "--format", "csv"),
@@ -140,7 +140,7 @@ def _every_command(folder: Path, kind: str, verdict: str, whole: dict[str, bytes
 
 
 def foreign_folders(scratch: Path, count: int) -> str:
-    """A folder holds one configuration; `count` others are refused, and change no byte of it."""
+    """A folder holds one configuration; `count` others are rejected, and change no byte of it."""
     with own_modules(MODULE):
         config = write_experiment(scratch, horizon=40, agents=1, module=MODULE)
         folder, text = scratch / "folder", config.read_text()
@@ -154,13 +154,13 @@ def foreign_folders(scratch: Path, count: int) -> str:
         mended = _mended(folder, count)
         assert here("run", config, "--out", folder, *HERE) == 0
     return (
-        f"{count} other configurations refused with exit code 4, no byte changed; {mended} damaged "
-        "chunks computed again to the same bytes by resume"
+        f"{count} other configurations rejected with exit code 4, no byte changed; {mended} "
+        "damaged chunks computed again to the same bytes by resume"
     )
 
 
 def other_configuration(text: str, i: int) -> str:
-    """The same with another number somewhere: seed, horizon, problems, sizes, sweeps."""
+    """The configuration with one number changed: seed, horizon, problems, sizes or sweeps."""
     numbers = list(re.finditer(r"(?<=[ \[])\d+", text))
     one = numbers[i % len(numbers)]
     return text[: one.start()] + str(int(one[0]) + 10 + i // len(numbers)) + text[one.end() :]
@@ -172,7 +172,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 def _mended(folder: Path, count: int) -> int:
-    """Damage several chunks at once, again and again; resume makes them what they were."""
+    """Repeatedly damage several chunks at once; resume restores their content."""
     whole, mended = results(folder), 0
     rng = np.random.default_rng(7)
     files = sorted(folder.glob("runs/*"))

@@ -1,9 +1,9 @@
-"""Disks that are full, and disks that fail.
+"""Full disks and failing disks.
 
-A full disk is a small file system in memory with a ballast that leaves just so many bytes; removing
-the ballast frees them. Where nothing can be mounted, every operation from the k-th on is refused
-instead. Single failures are injected between `storage` and the operating system: the k-th of all
-openings, writes, syncs and renames, for every k until a run comes through untouched.
+A full disk is a small file system in memory, filled with a file that leaves a given number of
+bytes. Removing this file frees the disk. Where nothing can be mounted, every operation from the
+k-th on fails instead. Single failures are injected between `storage` and the operating system:
+the k-th of all openings, writes, syncs and renames, for every k up to the number of operations.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ AMPLE = 1000 * PAGE  # more than the experiment's folder needs
 
 
 class BadDisk:
-    """Refuses the `first` operation that comes, or all from there on; counts them."""
+    """Fails the `first` operation, or all from there on; counts operations."""
 
     def __init__(self, error: int, first: int, *, for_good: bool = False) -> None:
         self.error, self.first, self.for_good = error, first, for_good
         self.count = 0
 
     def take(self) -> None:
-        """One operation."""
+        """Count one operation, and fail it if it is due."""
         self.count += 1
         if self.count == self.first or (self.for_good and self.count > self.first):
             raise OSError(self.error, os.strerror(self.error))
 
     @contextlib.contextmanager
     def below_storage(self) -> Iterator[None]:
-        """Everything that `storage` asks of the operating system to write goes through here."""
+        """All write operations of `storage` pass through this object."""
         disk = self
 
         class Raw(io.FileIO):
@@ -70,22 +70,22 @@ class BadDisk:
             disk.take()
             return io.BufferedWriter(Raw(path, mode))
 
-        def refusing(function: Any) -> Any:
-            def call(*given: Any) -> Any:
+        def failing(function: Any) -> Any:
+            def call(*arguments: Any) -> Any:
                 disk.take()
-                return function(*given)
+                return function(*arguments)
 
             return call
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(storage, "open", opened, raising=False)
             for name in ("fsync", "replace"):
-                patch.setattr(os, name, refusing(getattr(os, name)))
+                patch.setattr(os, name, failing(getattr(os, name)))
             yield
 
 
 def failing_operations(scratch: Path, every: int) -> str:
-    """Each `every`-th operation of a run fails once, or for good; likewise those of its report."""
+    """Each `every`-th operation of a run fails once, or from then on; likewise in its report."""
     with own_modules(MODULE):
         config = write_experiment(
             scratch, horizon=20, settings=1, agents=1, fragile=True, module=MODULE
@@ -94,8 +94,8 @@ def failing_operations(scratch: Path, every: int) -> str:
         whole = results(scratch / "whole")
         once = _until_untouched(config, scratch / "once", whole, every, errno.EIO)
         _until_untouched(config, scratch / "for good", whole, every, errno.ENOSPC, for_good=True)
-        found = load_results(open_store(scratch / "whole"))
-    reported = _failing_report(found, scratch / "report", every)
+        loaded = load_results(open_store(scratch / "whole"))
+    reported = _failing_report(loaded, scratch / "report", every)
     which = "every one" if every == 1 else f"one in {every}"
     return (
         f"{which} of {once} operations of a run failed (once with EIO, for good with ENOSPC), and "
@@ -111,14 +111,15 @@ def _until_untouched(
     first = 1
     while True:
         disk, folder = BadDisk(error, first, **how), out / f"{first}"
-        with disk.below_storage(), contextlib.redirect_stderr(io.StringIO()) as said:
+        with disk.below_storage(), contextlib.redirect_stderr(io.StringIO()) as stderr:
             code = here("run", config, "--out", folder, *HERE)
         if disk.count < first:
             assert code == 3  # as without faults: a run of the fragile agent failed
             return disk.count
         assert code == 5 if error == errno.ENOSPC else code in (2, 3), f"operation {first}: {code}"
-        told = os.strerror(error) in said.getvalue() or "the disk is full" in said.getvalue()
-        assert told, f"operation {first}: {said.getvalue()}"
+        output = stderr.getvalue()
+        reported = os.strerror(error) in output or "the disk is full" in output
+        assert reported, f"operation {first}: {output}"
         _must_be_whole_files(folder, whole)
         if not (folder / "experiment.json").exists():
             assert here("resume", folder, *HERE) == 4
@@ -141,22 +142,22 @@ def _must_be_whole_files(folder: Path, whole: dict[str, bytes]) -> None:
         assert json.loads(file.read_bytes())
 
 
-def _failing_report(found: Results, out: Path, every: int) -> int:
-    write_report(found, out / "whole")
+def _failing_report(loaded: Results, out: Path, every: int) -> int:
+    write_report(loaded, out / "whole")
     whole = {file.relative_to(out / "whole"): file.read_bytes() for file in _files(out / "whole")}
     first = 1
     while True:
         disk, folder = BadDisk((errno.EIO, errno.ENOSPC)[first % 2], first), out / f"{first}"
         with disk.below_storage():
             try:
-                write_report(found, folder)
-                told = 0
+                write_report(loaded, folder)
+                reported = 0
             except OSError as error:
-                told = error.errno or 0
+                reported = error.errno or 0
         if disk.count < first:
-            assert not told
+            assert not reported
             return disk.count
-        assert told == disk.error, f"operation {first} was refused"
+        assert reported == disk.error, f"operation {first} failed"
         for file in _files(folder):
             assert file.read_bytes() == whole[file.relative_to(folder)], f"operation {first}"
         first += every
@@ -168,7 +169,7 @@ def _files(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[bool]:
-    """A file system of its own; False where none can be mounted."""
+    """Mount a small file system; False where that is impossible."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={AMPLE},mode=700", "tmpfs", str(place)]
     try:
@@ -183,8 +184,7 @@ def small_disk(place: Path) -> Iterator[bool]:
 
 
 def full_disks(scratch: Path, count: int) -> str:
-    """`count` runs that find the disk full: by turns as chunks are written, as the folder is made,
-    and in the report."""
+    """`count` runs on a disk that is full for chunks, for the folder, or for the report."""
     config = write_experiment(scratch / "configuration", agents=3)
     start = ("run", config, "--quiet", "--jobs", 2, "--executor", "threads", "--out")
     out = scratch / "whole"
@@ -202,7 +202,7 @@ def full_disks(scratch: Path, count: int) -> str:
                 stages.append(_filled(start, scratch / "disk", free, whole, figures=i % 3 == 2))
             kind = "a file system of its own"
         else:
-            stages = _refused(config, scratch, whole, count)
+            stages = _without_space(config, scratch, whole, count)
             kind = "injected, since nothing can be mounted here"
     shown = ", ".join(f"{stages.count(stage)} {stage}" for stage in dict.fromkeys(stages))
     return (
@@ -212,14 +212,14 @@ def full_disks(scratch: Path, count: int) -> str:
 
 
 def _pages(files: Iterable[Path]) -> int:
-    """What files take on a disk that deals in pages."""
+    """The size of files on a disk with pages."""
     return sum(-(-file.stat().st_size // PAGE) for file in files)
 
 
 def _filled(
     start: tuple[object, ...], disk: Path, free: int, whole: dict[str, bytes], *, figures: bool
 ) -> str:
-    """Run with so many pages free, make room, go on."""
+    """Run with this number of free pages, free the disk, and resume."""
     out, ballast = disk / "out", disk / "ballast"
     ballast.write_bytes(bytes(AMPLE - free * PAGE))
     done = run(*start, out, figures=figures)
@@ -243,8 +243,8 @@ def _filled(
     return stage
 
 
-def _refused(config: Path, scratch: Path, whole: dict[str, bytes], count: int) -> list[str]:
-    """The same without a disk: from some operation on there is no space."""
+def _without_space(config: Path, scratch: Path, whole: dict[str, bytes], count: int) -> list[str]:
+    """Simulate a full disk: from some operation on there is no space."""
     with own_modules("plain_agents"):
         start = ("run", config, *HERE, "--out")
         for i in range(count):

@@ -1,8 +1,8 @@
 """Ctrl-C at random moments of `switchmdp run`, with agents that run as machine code.
 
-The first signal lets the chunks under way end; in every other trial a second one follows, which
-leaves at once. Whatever happens, the program does not crash, and `resume` completes the folder to
-the bytes of a run that was left alone.
+The first signal lets the running chunks finish; in every other trial a second one ends the program
+at once. The program never crashes, and `resume` completes the folder to the bytes of an
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def _interrupted_and_resumed(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(rng.uniform(0.0, 0.3))
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=30)
     finally:
         process.kill()
     # A second signal may come when Python has already taken its handlers down, and then kills.
     ended = (0, 130, -signal.SIGINT) if i % 2 else (0, 130)
-    assert process.returncode in ended, (process.returncode, said)
-    assert "Traceback" not in said
+    assert process.returncode in ended, (process.returncode, stderr)
+    assert "Traceback" not in stderr
     assert not orphans_of(out)
     if not (out / "experiment.json").exists():
         return process.returncode  # before anything was promised

@@ -1,9 +1,9 @@
-"""kill -9, of those who coordinate and of those who work.
+"""kill -9 of coordinators and workers.
 
-A coordinator is killed anywhere between its first and its last moment: at a random time, or right
-before a random one of its renames and syncs, where a random time seldom falls. Its folder is then
-resumed, with the other executor half of the time. Workers are killed under a coordinator that has
-to go on by itself. The results must come out as if nothing had happened.
+A coordinator is killed at a random time, or right before a random one of its renames and syncs,
+which a random time seldom hits. Its folder is then resumed, half of the time with the other
+executor. Workers are killed under a coordinator that has to continue without help. The results
+must equal those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ IN_ALL = 160
 
 @dataclass(frozen=True)
 class Whole:
-    """An uninterrupted run: how it was started, how long it took, how it ended, what it found."""
+    """An uninterrupted run: its command, duration, exit code and result files."""
 
     start: tuple[object, ...]
     figures: bool
     seconds: float
     code: int
-    found: dict[str, bytes]
+    files: dict[str, bytes]
     report: list[str]
 
     @property
     def chunks(self) -> int:
         """How many chunks there are."""
-        return sum(name.startswith("runs") for name in self.found)
+        return sum(name.startswith("runs") for name in self.files)
 
 
 def _whole(config: Path, out: Path, executor: str, figures: bool = False) -> Whole:
@@ -77,14 +77,13 @@ def _report(out: Path) -> list[str]:
 
 
 def kill_coordinators(scratch: Path, count: int) -> str:
-    """`count` coordinators killed and resumed, with threads and processes by turns; one in ten also
-    draws its figures."""
+    """Kill and resume `count` coordinators, in threads and processes; one in ten draws figures."""
     config = write_experiment(scratch / "many", fragile=True)
     with ThreadPoolExecutor(2) as pool:
         threads, processes = pool.map(
             lambda executor: _whole(config, scratch / executor, executor), ("threads", "processes")
         )
-        assert threads.found == processes.found
+        assert threads.files == processes.files
         if count >= 10:
             few = write_experiment(scratch / "few", agents=2)
             figures = _whole(few, scratch / "figures", "processes", figures=True)
@@ -96,7 +95,7 @@ def kill_coordinators(scratch: Path, count: int) -> str:
         stages = Counter(pool.map(trial, range(count)))
     shown = ", ".join(f"{n} {stage}" for stage, n in sorted(stages.items()))
     return (
-        f"{count} coordinators killed ({shown}) and resumed: {len(threads.found)} result files "
+        f"{count} coordinators killed ({shown}) and resumed: {len(threads.files)} result files "
         "identical each time, no temporary file, no orphan"
     )
 
@@ -123,7 +122,7 @@ def _killed_and_resumed(whole: Whole, out: Path, i: int) -> str:
         assert resumed.returncode == 4, resumed.stderr
         resumed = run(*whole.start, out, figures=whole.figures)
     assert resumed.returncode == whole.code, f"{i}, {stage}: {resumed.stderr}"
-    assert results(out) == whole.found, f"{i}, killed {stage}"
+    assert results(out) == whole.files, f"{i}, killed {stage}"
     assert _report(out) == whole.report, f"{i}, killed {stage}"
     assert not orphans_of(out), f"{i}, killed {stage}"
     assert not temporary_files(out), f"{i}, killed {stage}"
@@ -131,7 +130,7 @@ def _killed_and_resumed(whole: Whole, out: Path, i: int) -> str:
 
 
 def _killed(program: list[str], after: float) -> bool:
-    """Start it and kill it; False if it had ended before."""
+    """Start a run and kill it; False if it had ended before."""
     process = subprocess.Popen(
         program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -144,7 +143,7 @@ def _killed(program: list[str], after: float) -> bool:
 
 
 def _stage(out: Path, whole: Whole) -> str:
-    """How far the killed one had come."""
+    """How far the killed run had come."""
     if not (out / "experiment.json").exists():
         return "before anything was promised"
     done = len(list(out.glob("runs/s*")))
@@ -154,7 +153,7 @@ def _stage(out: Path, whole: Whole) -> str:
 
 
 def kill_workers(scratch: Path, count: int) -> str:
-    """`count` worker processes killed, at most two of a run, which goes on by itself."""
+    """Kill `count` worker processes, at most two per run; each run continues without help."""
     config = write_experiment(scratch / "configuration")
     whole = _whole(config, scratch / "whole", "processes")
     assert whole.code == 0
@@ -171,24 +170,24 @@ def kill_workers(scratch: Path, count: int) -> str:
         try:
             for _ in range(min(2, count - killed)):
                 killed += _kill_one_of(process, out, rng.uniform(0.0, 0.5 * seconds), rng)
-            _, said = process.communicate(timeout=300)
+            _, stderr = process.communicate(timeout=300)
         finally:
             process.kill()
-        assert process.returncode == 0, said
-        assert results(out) == whole.found
+        assert process.returncode == 0, stderr
+        assert results(out) == whole.files
         assert not temporary_files(out)
         assert not orphans_of(out)
         runs, seconds = runs + 1, min(seconds, time.monotonic() - began)
     return (
         f"{killed} workers killed under {runs} coordinators: each ended with exit code 0 and the "
-        f"same {len(whole.found)} result files, no temporary file, no orphan"
+        f"same {len(whole.files)} result files, no temporary file, no orphan"
     )
 
 
 def _kill_one_of(
     process: subprocess.Popen[str], out: Path, after: float, rng: np.random.Generator
 ) -> bool:
-    """Kill one of the coordinator's workers, a while after there is one; False if none is left."""
+    """Kill one of the coordinator's workers some time after it started; False if there is none."""
     while not (workers := _workers(process, out)) and process.poll() is None:
         time.sleep(0.005)
     time.sleep(after)
@@ -199,7 +198,7 @@ def _kill_one_of(
 
 
 def _workers(process: subprocess.Popen[str], out: Path) -> list[int]:
-    found = []
+    pids = []
     for pid in processes_of(out):
         try:
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -207,5 +206,5 @@ def _workers(process: subprocess.Popen[str], out: Path) -> list[int]:
         except OSError:  # it ended in between
             continue
         if parent == process.pid and worker:
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids

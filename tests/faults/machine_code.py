@@ -1,8 +1,8 @@
-"""Machine code on disk, sabotaged.
+"""Damaged machine code on disk.
 
 Files of a warm cache are cut short, altered, emptied, filled with something else, or replaced by a
-folder or by a link that leads nowhere. A run over them finds the same, and leaves a cache behind
-in which every file is sound again and none is made anew by the run after it.
+folder or by a link that leads nowhere. A run with such files gives the same results and repairs
+the cache: every file is valid again, and the next run replaces none of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SABOTAGE: tuple[Callable[[Path], None], ...] = (
 
 
 def sabotaged_caches(scratch: Path, count: int) -> str:
-    """`count` files of machine code spoilt, three at a time."""
+    """Damage `count` files of machine code, three at a time."""
     config = scratch / "experiment.toml"
     config.write_text(EXPERIMENT)
     root = scratch / "cache"
@@ -90,28 +90,30 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
     if not all((cache_folder() / file.name).exists() for file in files):
         whole, files = _run(config, scratch / "warm", root)  # compiling asks for more than running
     order = sorted(files)
-    spoilt = rounds = 0
-    while spoilt < count:
-        for _ in range(min(3, count - spoilt)):
-            SABOTAGE[spoilt % len(SABOTAGE)](order[spoilt % len(order)])
-            spoilt += 1
-        found, healed = _run(config, scratch / f"spoilt-{rounds}", root)
-        assert found == whole
+    damaged = rounds = 0
+    while damaged < count:
+        for _ in range(min(3, count - damaged)):
+            SABOTAGE[damaged % len(SABOTAGE)](order[damaged % len(order)])
+            damaged += 1
+        actual, healed = _run(config, scratch / f"spoilt-{rounds}", root)
+        assert actual == whole
         assert healed.keys() >= files.keys(), f"not healed: {files.keys() - healed.keys()}"
-        found, used = _run(config, scratch / f"healed-{rounds}", root)
-        assert found == whole
+        actual, used = _run(config, scratch / f"healed-{rounds}", root)
+        assert actual == whole
         # It may ask for more files: patient functions are loaded once they are on disk.
         assert all(used[file] == healed[file] for file in files)
         rounds += 1
     return (
-        f"{spoilt} files of machine code spoilt in {min(count, len(SABOTAGE))} ways over {rounds} "
-        "runs: the same results, and every file sound and in use again"
+        f"{damaged} files of machine code damaged in {min(count, len(SABOTAGE))} ways over "
+        f"{rounds} runs: the same results, and every file sound and in use again"
     )
 
 
 def _run(config: Path, out: Path, root: Path) -> tuple[dict[str, bytes], dict[Path, int]]:
-    """What was found, and the files of machine code that were asked for and are sound now; one
-    that is replaced is another file."""
+    """The results, and the files of machine code that were requested and are valid now.
+
+    Each file comes with its inode, which changes when the file is replaced.
+    """
     done = run("run", config, "--out", out, "--quiet", first=TELLING, SWITCHMDP_CACHE=str(root))
     assert done.returncode == 0, done.stderr
     asked = re.findall(r"^asked for (.*)$", done.stderr, re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Configurations spoilt in every way that a slip, a script or a bad disk may spoil them.
+"""Configurations with random errors, as from typing mistakes, scripts or bad disks.
 
-`mutated(i)` is the i-th spoilt text, always the same one. Whatever it is, reading and checking it
-ends soon, either with a plan that can be kept or with a list of faults.
+`mutated(i)` is the i-th mutated text; it is always the same. Reading and checking it ends soon,
+with a plan that can be stored or with a list of errors.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ WORD = re.compile(rb"[A-Za-z][\w-]*")
 
 
 def _replaced(text: bytes, where: re.Pattern[bytes], by: bytes, rng: Random) -> bytes:
-    found = list(where.finditer(text))
-    if not found:
+    matches = list(where.finditer(text))
+    if not matches:
         return text
-    one = found[int(rng.integers(len(found)))]
-    return text[: one.start()] + by + text[one.end() :]
+    match = matches[int(rng.integers(len(matches)))]
+    return text[: match.start()] + by + text[match.end() :]
 
 
 def _one_of(options: tuple[str, ...], rng: Random) -> bytes:
@@ -104,9 +104,9 @@ def _one_of(options: tuple[str, ...], rng: Random) -> bytes:
 
 
 def flip_a_bit(text: bytes, rng: Random) -> bytes:
-    spoilt = bytearray(text)
-    spoilt[int(rng.integers(len(text)))] ^= 1 << int(rng.integers(8))
-    return bytes(spoilt)
+    damaged = bytearray(text)
+    damaged[int(rng.integers(len(text)))] ^= 1 << int(rng.integers(8))
+    return bytes(damaged)
 
 
 def cut(text: bytes, rng: Random) -> bytes:
@@ -162,7 +162,7 @@ MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
 
 
 def mutated(i: int) -> bytes:
-    """The i-th spoilt configuration; the kinds of damage come in turn."""
+    """The i-th mutated configuration; the kinds of mutations alternate."""
     rng = np.random.default_rng([6, i])
     text = (shipped()["figure-1"] if i % 3 == 0 else SMALL).encode()
     text = MUTATIONS[i % len(MUTATIONS)](text, rng)
@@ -173,7 +173,7 @@ def mutated(i: int) -> bytes:
 
 @contextmanager
 def within_limits(seconds: int = 60) -> Iterator[None]:
-    """A time that even code that catches everything must keep, and a bound on memory."""
+    """A time limit that holds even for code that catches all exceptions, and a memory limit."""
 
     def ring(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -192,18 +192,18 @@ def within_limits(seconds: int = 60) -> Iterator[None]:
 
 
 def judge(file: Path) -> str:
-    """Read and check a configuration, as far as a run does before it begins."""
+    """Read and check a configuration as a run does before it starts."""
     try:
         plan = check(load(file)[0])
         digest_of(plan)
         block_sizes(plan)
     except InvalidExperiment as error:
-        return "refused" if error.faults and str(error) else "refused without a word"
+        return "rejected" if error.faults and str(error) else "rejected without a word"
     return "in order"
 
 
 def mutated_configurations(scratch: Path, count: int) -> str:
-    """`count` spoilt configurations, and one in a hundred through the command line."""
+    """Check `count` mutated configurations, one in a hundred through the command line."""
     file, wrong = scratch / "spoilt.toml", []
     progress: Counter[str] = Counter()
     slowest = (0.0, 0)
@@ -216,24 +216,24 @@ def mutated_configurations(scratch: Path, count: int) -> str:
         except (KeyboardInterrupt, Exception) as error:
             wrong.append(f"#{i}: {type(error).__name__}: {str(error)[:200]}")
         slowest = max(slowest, (time.perf_counter() - began, i))
-    told = [_through_the_command_line(scratch, i) for i in range(0, count, 100)]
-    wrong += [complaint for complaint in told if complaint]
+    complaints = [_through_the_command_line(scratch, i) for i in range(0, count, 100)]
+    wrong += [complaint for complaint in complaints if complaint]
     assert not wrong, "\n".join(wrong)
-    assert progress["refused"] + progress["in order"] == count
+    assert progress["rejected"] + progress["in order"] == count
     return (
-        f"{count} mutated configurations: {progress['refused']} refused with their faults, "
+        f"{count} mutated configurations: {progress['rejected']} rejected with their faults, "
         f"{progress['in order']} in order, the slowest (#{slowest[1]}) in {slowest[0]:.1f} s; "
-        f"{len(told)} of them through the command line: exit code 2, no traceback"
+        f"{len(complaints)} of them through the command line: exit code 2, no traceback"
     )
 
 
 def _through_the_command_line(scratch: Path, i: int) -> str:
-    """The next one that is refused, since one in order would run; what is wrong with the answer."""
+    """Run the next invalid configuration; describes a wrong answer, or is empty."""
     file, never = scratch / "spoilt.toml", scratch / "never"
     while True:
         file.write_bytes(mutated(i))
         with within_limits():
-            if judge(file) == "refused":
+            if judge(file) == "rejected":
                 break
         i += 1
     done = run("run", file, "--out", never, "--quiet")

@@ -1,4 +1,4 @@
-"""What may go wrong, goes wrong: a tenth of each campaign; `make soak` runs them at full count."""
+"""Fault injection: a tenth of each campaign; `make soak` runs them completely."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def test_interrupted_runs_of_compiled_agents_are_resumed_to_the_same_bytes(scrat
     assert "4 runs interrupted" in interrupt_coordinators(scratch, 4)
 
 
-def test_killed_workers_cost_nothing_but_time(scratch: Path) -> None:
+def test_killed_workers_do_not_change_the_results(scratch: Path) -> None:
     assert "5 workers killed" in kill_workers(scratch, 5)
 
 
-def test_a_full_disk_is_told_and_resumed_from_once_there_is_room(scratch: Path) -> None:
+def test_a_full_disk_is_reported_and_the_run_can_be_resumed(scratch: Path) -> None:
     assert "2 full disks" in full_disks(scratch, 2)
 
 
-def test_an_operation_of_the_disk_that_fails_is_told_and_leaves_only_whole_files(
+def test_a_failed_disk_operation_is_reported_and_leaves_no_partial_files(
     scratch: Path,
 ) -> None:
     assert "one in 10 of" in failing_operations(scratch, 10)
@@ -49,13 +49,13 @@ def test_damage_to_stored_files_is_detected_or_harmless(scratch: Path) -> None:
     assert "200 bit flips and 20 truncations" in damaged_files(scratch, 200, 20)
 
 
-def test_spoilt_configurations_are_refused_with_their_faults(scratch: Path) -> None:
+def test_invalid_configurations_are_rejected_with_all_errors(scratch: Path) -> None:
     assert "500 mutated configurations" in mutated_configurations(scratch, 500)
 
 
 def test_results_of_two_configurations_are_never_mixed(scratch: Path) -> None:
-    assert "10 other configurations refused" in foreign_folders(scratch, 10)
+    assert "10 other configurations rejected" in foreign_folders(scratch, 10)
 
 
-def test_a_sabotaged_cache_of_machine_code_heals_itself(scratch: Path) -> None:
-    assert "3 files of machine code spoilt" in sabotaged_caches(scratch, 3)
+def test_damaged_machine_code_is_compiled_and_stored_again(scratch: Path) -> None:
+    assert "3 files of machine code damaged" in sabotaged_caches(scratch, 3)

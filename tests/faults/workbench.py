@@ -95,7 +95,7 @@ def run(
 
 
 def here(*arguments: object) -> int:
-    """The command line in this process, without figures and page; its exit code."""
+    """Run the command line in this process, without figures and page; returns the exit code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib", None)
         patch.setitem(sys.modules, "jinja2", None)
@@ -112,25 +112,25 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def temporary_files(folder: Path) -> list[str]:
-    """What interrupted writers left, anywhere in the folder."""
+    """Temporary files of interrupted writers, anywhere in the folder."""
     return [str(path) for path in folder.rglob(".*")]
 
 
 def processes_of(folder: Path) -> list[int]:
     """The processes that have this folder in their command line."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             line = (entry / "cmdline").read_bytes()
         except OSError:  # it ended in between
             continue
         if str(folder).encode() in line and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
+            pids.append(int(entry.name))
+    return pids
 
 
 def orphans_of(folder: Path, patience: float = 20.0) -> list[int]:
-    """Those that have not ended by themselves after a while."""
+    """Processes of the folder that still run after a while."""
     until = time.monotonic() + patience
     while (left := processes_of(folder)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -151,7 +151,7 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def own_modules(*names: str) -> Iterator[None]:
-    """Experiments run in this process leave neither these modules nor their folders behind."""
+    """Experiments in this process do not leave these modules or their folders behind."""
     before = list(sys.path)
     try:
         yield

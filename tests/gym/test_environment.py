@@ -49,10 +49,10 @@ def test_every_problem_passes_gymnasiums_check(problem: str, expose_truth: bool)
 def test_the_same_seed_gives_the_same_trajectory(problem: str) -> None:
     actions = np.random.default_rng(0).integers(0, 2, 200).tolist()
     first = walk(gymnasium.make(identifier(problem), expose_truth=True), actions, seed=3)
-    again = gymnasium.make(identifier(problem), expose_truth=True)
-    assert walk(again, actions, seed=3) == first
-    assert walk(again, actions, seed=3) == first  # a reset undoes the changes too
-    assert walk(again, actions, seed=4) != first
+    other = gymnasium.make(identifier(problem), expose_truth=True)
+    assert walk(other, actions, seed=3) == first
+    assert walk(other, actions, seed=3) == first  # a reset undoes the changes too
+    assert walk(other, actions, seed=4) != first
 
 
 def test_a_reset_without_a_seed_continues_the_random_stream() -> None:
@@ -81,8 +81,8 @@ def test_hidden_information_is_exposed_only_on_request() -> None:
 def test_the_exposed_truth_describes_the_next_step() -> None:
     problem = three_configurations()
     gains = sm.optimal_gains(problem)
-    told = [step[-1] for step in walk(SwitchingEnv(problem, expose_truth=True), [0] * 12, seed=0)]
-    for t, info in enumerate(told, start=1):
+    infos = [step[-1] for step in walk(SwitchingEnv(problem, expose_truth=True), [0] * 12, seed=0)]
+    for t, info in enumerate(infos, start=1):
         assert info["configuration"] == problem.active(t)
         assert info["changed"] == (t in (2, 7, 8))
         assert info["optimal_gain"] == gains[problem.active(t)]
@@ -97,7 +97,7 @@ def test_exposing_the_truth_does_not_change_the_trajectory() -> None:
 
 
 def test_the_configuration_of_a_step_is_the_one_that_is_active_then() -> None:
-    """Rewards tell the configuration: in M_i every reward is i / 4."""
+    """Rewards identify the configuration: in M_i every reward is i / 4."""
     stay = [[[0.5, 0.5]], [[0.5, 0.5]]]
     law = sm.Deterministic()
     mdps = [sm.MDP(stay, [[i / 4], [i / 4]], law=law) for i in range(5)]
@@ -161,7 +161,7 @@ def test_playing_the_environment_matches_simulate() -> None:
 
 
 def record_offset(problem: sm.SwitchingMDP, steps: int) -> float:
-    """Regret counts from the sum of optimal gains, this from one reward a step."""
+    """Regret is relative to the sum of optimal gains, this total to one reward per step."""
     gains = sm.optimal_gains(problem)
     return steps - float(sum(gains[problem.active(t)] for t in range(1, steps + 1)))
 
@@ -172,7 +172,7 @@ def with_gaps() -> sm.MDP:
     return sm.MDP(rows, np.full((2, 3), 0.5), available=available)
 
 
-def test_masks_say_which_actions_a_state_has() -> None:
+def test_masks_show_the_available_actions_of_a_state() -> None:
     env = SwitchingEnv(with_gaps())
     state, info = env.reset(seed=0)
     for _ in range(30):
@@ -181,7 +181,7 @@ def test_masks_say_which_actions_a_state_has() -> None:
         state, _, _, _, info = env.step(action)
 
 
-def test_an_unavailable_action_is_refused_without_effect() -> None:
+def test_an_unavailable_action_is_rejected_without_effect() -> None:
     env = SwitchingEnv(with_gaps())
     env.reset(seed=0)
     before = env.np_random.bit_generator.state
@@ -206,7 +206,7 @@ def test_the_initial_state_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("parameters", "field"),
     [
         ({"problem": "nothing"}, "problem"),
         ({"render_mode": "human"}, "render_mode"),
@@ -217,9 +217,9 @@ def test_the_initial_state_can_be_chosen() -> None:
         ({"seed": -1}, "seed"),
     ],
 )
-def test_invalid_parameters_are_named(given: dict[str, Any], field: str) -> None:
+def test_invalid_parameters_are_named(parameters: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
-        make_env(**given)
+        make_env(**parameters)
     assert caught.value.field == field
 
 
@@ -229,7 +229,7 @@ def test_only_problems_become_environments() -> None:
             SwitchingEnv(thing)  # type: ignore[arg-type]
 
 
-def test_environments_share_nothing() -> None:
+def test_environments_share_no_state() -> None:
     problem = three_configurations()
     one, two = SwitchingEnv(problem, expose_truth=True), SwitchingEnv(problem, expose_truth=True)
     one.reset(seed=0)

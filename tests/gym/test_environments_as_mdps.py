@@ -28,7 +28,7 @@ ENVIRONMENTS: dict[str, tuple[Any, int, int]] = {  # the environment, its states
 
 
 class Table(gymnasium.Env[Any, Any]):
-    """Two states, one of them final; whatever model it is given."""
+    """Two states, one of them terminal, with the given model."""
 
     def __init__(self, P: Any, start: Any = (1.0, 0.0)) -> None:
         self.observation_space = gymnasium.spaces.Discrete(2)
@@ -39,7 +39,7 @@ class Table(gymnasium.Env[Any, Any]):
 
 
 def table(*entries: Any) -> dict[int, Any]:
-    """A model whose (0, 0) is what is given."""
+    """A model with the given transitions for state 0, action 0."""
     usual = [(1.0, 1, 0.0, False)]
     return {0: {0: list(entries) or usual, 1: usual}, 1: {0: [(1.0, 0, 1.0, False)], 1: usual}}
 
@@ -56,7 +56,7 @@ def test_environments_become_communicating_mdps(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lake", "slippery lake", "large lake", "cliff", "slippery cliff"])
 def test_the_optimal_gain_is_what_the_optimal_policy_earns(name: str) -> None:
-    """Played for long in the environment itself, episode after episode."""
+    """The policy is played in the environment itself for many episodes."""
     env: Any = ENVIRONMENTS[name][0]()
     mdp = to_mdp(env)
     rewards = [entry[2] for rows in env.P.values() for row in rows.values() for entry in row]
@@ -83,12 +83,12 @@ def test_a_lake_that_is_not_slippery_pays_once_in_six_steps() -> None:
     assert sm.optimal_gain(to_mdp(large)).gain == pytest.approx(1 / 14)
 
 
-def test_the_cliff_is_avoided_at_no_cost() -> None:
-    """Every step costs 1, the cliff 100: the best gain is that of never falling."""
+def test_the_optimal_policy_avoids_the_cliff() -> None:
+    """Every step costs 1 and the cliff 100, so the optimal policy never falls."""
     assert sm.optimal_gain(to_mdp(CliffWalkingEnv())).gain == pytest.approx(1.0)
 
 
-def test_the_gain_of_the_taxi_is_that_of_its_shortest_rides() -> None:
+def test_the_gain_of_the_taxi_follows_from_its_shortest_rides() -> None:
     """From each start in turn: walk the optimal policy to its end; episodes renew the process."""
     env: Any = TaxiEnv()
     mdp = to_mdp(env)
@@ -166,7 +166,7 @@ MALFORMED: list[Any] = [
 
 
 @pytest.mark.parametrize("P", MALFORMED, ids=lambda P: f"{P!r:.70}")
-def test_a_malformed_model_is_refused(P: Any) -> None:
+def test_a_malformed_model_is_rejected(P: Any) -> None:
     start = [1.0, *[0.0] * (len(P) - 1)]
     with pytest.raises(InvalidEnvironment):
         to_mdp(Table(P, start))
@@ -180,7 +180,7 @@ def test_a_malformed_model_is_refused(P: Any) -> None:
         {**table(), 1: {}},
     ],
 )
-def test_rows_that_are_not_distributions_are_refused(P: Any) -> None:
+def test_rows_that_are_not_distributions_are_rejected(P: Any) -> None:
     with pytest.raises(InvalidMDP, match=r"sum to|no available action"):
         to_mdp(Table(P))
 

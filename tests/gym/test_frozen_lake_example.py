@@ -28,11 +28,11 @@ def test_the_example_prints_a_table_and_saves_a_figure(
 ) -> None:
     figure = tmp_path / "lake.svg"
     example.main(["--steps", "1600", "--changes", "2", "--out", str(figure)])
-    said = capsys.readouterr().out
-    assert "1600 steps, a change at step 1000, window 400" in said
-    assert re.search(r"SW-UCRL +\d+\.\d +\d+\.\d +\d+ \d+\n", said)
-    assert re.search(r"UCRL2 +\d+\.\d +\d+\.\d +\d+ \d+\n", said)
-    assert re.search(r"the best policy +333\.3 +333\.3\n", said)
+    output = capsys.readouterr().out
+    assert "1600 steps, a change at step 1000, window 400" in output
+    assert re.search(r"SW-UCRL +\d+\.\d +\d+\.\d +\d+ \d+\n", output)
+    assert re.search(r"UCRL2 +\d+\.\d +\d+\.\d +\d+ \d+\n", output)
+    assert re.search(r"the best policy +333\.3 +333\.3\n", output)
     assert figure.read_text(encoding="utf-8").count("<svg") == 1
 
 

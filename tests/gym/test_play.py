@@ -1,4 +1,4 @@
-"""Any agent on any discrete environment: what it is told, and what becomes of bad environments."""
+"""Any agent on any discrete environment: what the agent observes, and errors of environments."""
 
 from __future__ import annotations
 
@@ -22,54 +22,54 @@ HUGE = 10**400
 
 
 class Scripted(gymnasium.Env[Any, Any]):
-    """Gives back what it is told to: `told[i]` at step i, for ever the last."""
+    """Returns or raises `results[i]` at step i; after the last one, the last again."""
 
     def __init__(
-        self, *told: Any, n_states: int = 4, n_actions: int = 2, start: int = 0,
+        self, *results: Any, n_states: int = 4, n_actions: int = 2, start: int = 0,
         first_action: int = 0, resets: Any = ((0, {}),),
     ) -> None:  # fmt: skip
         self.observation_space = gymnasium.spaces.Discrete(n_states, start=start)
         self.action_space = gymnasium.spaces.Discrete(n_actions, start=first_action)
-        self.told, self.resets = told, resets
+        self.results, self.resets = results, resets
         self.steps, self.times_reset = 0, 0
         self.actions: list[Any] = []
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         self.times_reset += 1
-        return _given(self.resets[min(self.times_reset, len(self.resets)) - 1])
+        return _returned_or_raised(self.resets[min(self.times_reset, len(self.resets)) - 1])
 
     def step(self, action: Any) -> Any:
         self.steps += 1
         self.actions.append(action)
-        return _given(self.told[min(self.steps, len(self.told)) - 1])
+        return _returned_or_raised(self.results[min(self.steps, len(self.results)) - 1])
 
 
-def _given(told: Any) -> Any:
-    if isinstance(told, BaseException):
-        raise told
-    return told
+def _returned_or_raised(result: Any) -> Any:
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
-class Diary:
-    """An agent that writes down what it is asked and told, and does as it pleases."""
+class Recorder:
+    """An agent that always takes the same action, and records its states and observations."""
 
     n_states, n_actions = 4, 2
 
     def __init__(self, action: Any = 1) -> None:
         self.action = action
-        self.asked: list[int] = []
-        self.told: list[tuple[Any, ...]] = []
+        self.states: list[int] = []
+        self.observed: list[tuple[Any, ...]] = []
 
     def act(self, state: int) -> Any:
-        self.asked.append(state)
+        self.states.append(state)
         return self.action
 
     def observe(self, *step: Any) -> None:
-        self.told.append(step)
+        self.observed.append(step)
 
 
 class Watched(sm.agents.SWUCRL):
-    """Keeps what it was when it had chosen its last action."""
+    """Keeps its state from right after its last action."""
 
     after_act: bytes = b""
 
@@ -89,7 +89,7 @@ def fine(state: Any = 1, reward: Any = 0.5, *flags: bool) -> tuple[Any, ...]:
 
 
 class Nothing:
-    """Neither a state nor a reward; named alike in every process."""
+    """Neither a state nor a reward; its repr is the same in every process."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -143,8 +143,8 @@ BAD_STEPS = [
 ]
 
 
-def refused_in_its_step(env: Scripted, steps: int = 50) -> InvalidEnvironment:
-    """The error, having seen that it came at once and that the agent is as it was."""
+def rejected_in_its_step(env: Scripted, steps: int = 50) -> InvalidEnvironment:
+    """The error; it is raised in the same step, and the agent is unchanged."""
     agent = Watched(4, 2, window=20, delta=0.1)
     with pytest.raises(InvalidEnvironment) as caught:
         play(agent, env, steps, seed=0)
@@ -159,8 +159,8 @@ def test_there_are_many_bad_steps() -> None:
 
 
 @pytest.mark.parametrize("bad", BAD_STEPS, ids=lambda bad: f"{type(bad).__name__}-{bad!r:.60}")
-def test_a_bad_step_is_refused_and_the_agent_is_unchanged(bad: Any) -> None:
-    error = refused_in_its_step(Scripted(*[fine()] * (FAILS_AT - 1), bad, fine()))
+def test_an_invalid_step_is_rejected_and_the_agent_is_unchanged(bad: Any) -> None:
+    error = rejected_in_its_step(Scripted(*[fine()] * (FAILS_AT - 1), bad, fine()))
     if isinstance(bad, Exception):
         assert error.__cause__ is bad
         assert type(bad).__name__ in str(error)
@@ -168,13 +168,13 @@ def test_a_bad_step_is_refused_and_the_agent_is_unchanged(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", [*BAD_RESETS, *ERRORS], ids=lambda bad: f"{bad!r:.60}")
 @pytest.mark.parametrize("flags", [(True, False), (False, True), (True, True)])
-def test_a_bad_reset_is_refused_in_the_step_that_needed_it(bad: Any, flags: Any) -> None:
-    told = [*[fine()] * (FAILS_AT - 1), fine(1, 0.5, *flags)]
-    refused_in_its_step(Scripted(*told, resets=((0, {}), bad)))
+def test_a_bad_reset_is_rejected_in_the_step_that_needed_it(bad: Any, flags: Any) -> None:
+    results = [*[fine()] * (FAILS_AT - 1), fine(1, 0.5, *flags)]
+    rejected_in_its_step(Scripted(*results, resets=((0, {}), bad)))
 
 
 @pytest.mark.parametrize("bad", [*BAD_RESETS, *ERRORS], ids=lambda bad: f"{bad!r:.60}")
-def test_a_bad_first_reset_is_refused_before_the_agent_acts(bad: Any) -> None:
+def test_a_bad_first_reset_is_rejected_before_the_agent_acts(bad: Any) -> None:
     agent = sm.agents.SWUCRL(4, 2, window=20)
     before = state_of(agent)
     with pytest.raises(InvalidEnvironment, match=r"reset|observation"):
@@ -192,7 +192,7 @@ def test_after_an_error_the_agent_can_play_another_environment() -> None:
 
 def test_an_interruption_is_not_an_error_of_the_environment() -> None:
     with pytest.raises(KeyboardInterrupt):
-        play(Diary(), Scripted(fine(), KeyboardInterrupt()), 5)
+        play(Recorder(), Scripted(fine(), KeyboardInterrupt()), 5)
 
 
 @pytest.mark.parametrize(
@@ -201,98 +201,98 @@ def test_an_interruption_is_not_an_error_of_the_environment() -> None:
      Fraction(1, 2)],
 )  # fmt: skip
 def test_numbers_of_any_kind_are_rewards(reward: Any) -> None:
-    agent = Diary()
+    agent = Recorder()
     assert play(agent, Scripted(fine(reward=reward)), 1).rewards.tolist() == [float(reward)]
-    assert agent.told[0][2] == float(reward)
-    assert type(agent.told[0][2]) is float
+    assert agent.observed[0][2] == float(reward)
+    assert type(agent.observed[0][2]) is float
 
 
 @pytest.mark.parametrize(
     "state", [2, np.int64(2), np.int8(2), np.uint64(2), np.array(2), np.array(2, np.uint8)]
 )
 def test_integers_of_any_kind_are_states(state: Any) -> None:
-    agent = Diary()
+    agent = Recorder()
     play(agent, Scripted(fine(state=state)), 2)
-    assert agent.asked == [0, 2]
-    assert all(type(given) is int for given in agent.asked)
+    assert agent.states == [0, 2]
+    assert all(type(state) is int for state in agent.states)
 
 
-def test_numpys_flags_are_flags() -> None:
-    told: Any = (1, 0.5, np.bool_(True), np.bool_(False), {})
-    assert play(Diary(), Scripted(told), 3).resets.tolist() == [1, 2, 3]
+def test_numpy_booleans_are_accepted_as_flags() -> None:
+    result: Any = (1, 0.5, np.bool_(True), np.bool_(False), {})
+    assert play(Recorder(), Scripted(result), 3).resets.tolist() == [1, 2, 3]
 
 
 def test_spaces_that_start_elsewhere_count_from_zero_for_the_agent() -> None:
     env = Scripted(fine(12), fine(10), fine(13), start=10, first_action=-5, resets=((11, {}),))
-    agent = Diary(action=1)
+    agent = Recorder(action=1)
     play(agent, env, 3)
-    assert agent.asked == [1, 2, 0]
-    assert agent.told == [(1, 1, 0.5, 2), (2, 1, 0.5, 0), (0, 1, 0.5, 3)]
+    assert agent.states == [1, 2, 0]
+    assert agent.observed == [(1, 1, 0.5, 2), (2, 1, 0.5, 0), (0, 1, 0.5, 3)]
     assert env.actions == [-4, -4, -4]
     for outside in (9, 14, 0):
         with pytest.raises(InvalidEnvironment, match="from 10 to 13"):
-            play(Diary(), Scripted(fine(outside), start=10, resets=((10, {}),)), 1)
+            play(Recorder(), Scripted(fine(outside), start=10, resets=((10, {}),)), 1)
 
 
 def test_on_termination_the_action_led_to_the_reset_state() -> None:
     env = Scripted(fine(1), fine(2, 1.0, True, False), fine(3), resets=((0, {}), (3, {})))
-    agent = Diary()
+    agent = Recorder()
     played = play(agent, env, 3)
-    assert agent.told == [(0, 1, 0.5, 1), (1, 1, 1.0, 3), (3, 1, 0.5, 3)]
-    assert agent.asked == [0, 1, 3]
+    assert agent.observed == [(0, 1, 0.5, 1), (1, 1, 1.0, 3), (3, 1, 0.5, 3)]
+    assert agent.states == [0, 1, 3]
     assert played.resets.tolist() == [2]
     assert env.times_reset == 2
 
 
 def test_nothing_is_learned_across_a_truncation() -> None:
     env = Scripted(fine(1), fine(2, 1.0, False, True), fine(3), resets=((0, {}), (3, {})))
-    agent = Diary()
+    agent = Recorder()
     played = play(agent, env, 3)
-    assert agent.told == [(0, 1, 0.5, 1), (1, 1, 1.0, 2), (3, 1, 0.5, 3)]
-    assert agent.asked == [0, 1, 3]
+    assert agent.observed == [(0, 1, 0.5, 1), (1, 1, 1.0, 2), (3, 1, 0.5, 3)]
+    assert agent.states == [0, 1, 3]
     assert played.resets.tolist() == [2]
 
 
 def test_an_episode_that_is_terminated_and_truncated_counts_as_terminated() -> None:
     env = Scripted(fine(2, 1.0, True, True), resets=((0, {}), (3, {})))
-    agent = Diary()
+    agent = Recorder()
     play(agent, env, 1)
-    assert agent.told == [(0, 1, 1.0, 3)]
+    assert agent.observed == [(0, 1, 1.0, 3)]
 
 
 def test_rewards_are_mapped_from_their_range() -> None:
-    agent = Diary()
-    told = [fine(reward=reward) for reward in (-10, 0, 5.0, 10)]
-    played = play(agent, Scripted(*told), 4, reward_range=(-10, 10))
-    assert [step[2] for step in agent.told] == [0.0, 0.5, 0.75, 1.0]
+    agent = Recorder()
+    results = [fine(reward=reward) for reward in (-10, 0, 5.0, 10)]
+    played = play(agent, Scripted(*results), 4, reward_range=(-10, 10))
+    assert [step[2] for step in agent.observed] == [0.0, 0.5, 0.75, 1.0]
     assert played.rewards.tolist() == [-10, 0, 5, 10]
     assert played.mean_reward == 1.25
 
 
 def test_a_reward_out_of_its_range_is_an_error_or_clipped() -> None:
-    told = [fine(reward=reward) for reward in (-100, 0, 11, 1e300, 10**30)]
+    results = [fine(reward=reward) for reward in (-100, 0, 11, 1e300, 10**30)]
     with pytest.raises(
         InvalidEnvironment, match=r"reward_range = \(-10.0, 10.0\) \(or pass clip=True\)"
     ):
-        play(Diary(), Scripted(*told), 5, reward_range=(-10, 10))
-    agent = Diary()
-    played = play(agent, Scripted(*told), 5, reward_range=(-10, 10), clip=True)
-    assert [step[2] for step in agent.told] == [0.0, 0.5, 1.0, 1.0, 1.0]
+        play(Recorder(), Scripted(*results), 5, reward_range=(-10, 10))
+    agent = Recorder()
+    played = play(agent, Scripted(*results), 5, reward_range=(-10, 10), clip=True)
+    assert [step[2] for step in agent.observed] == [0.0, 0.5, 1.0, 1.0, 1.0]
     assert played.rewards.tolist() == [-100, 0, 11, 1e300, 1e30]
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), None, "1", HUGE])
 def test_clipping_accepts_only_numbers(reward: Any) -> None:
     with pytest.raises(InvalidEnvironment):
-        play(Diary(), Scripted(fine(reward=reward)), 1, clip=True)
+        play(Recorder(), Scripted(fine(reward=reward)), 1, clip=True)
 
 
 @pytest.mark.parametrize("low", [0.1, -0.3, 1e-300, -1e300])
 def test_the_ends_of_a_range_are_0_and_1_exactly(low: float) -> None:
     high = low + max(1.0, abs(low) / 3)
-    agent = Diary()
+    agent = Recorder()
     play(agent, Scripted(fine(reward=low), fine(reward=high)), 2, reward_range=(low, high))
-    assert [step[2] for step in agent.told] == [0.0, 1.0]
+    assert [step[2] for step in agent.observed] == [0.0, 1.0]
 
 
 BAD_RANGES: list[Any] = [
@@ -304,21 +304,21 @@ BAD_RANGES: list[Any] = [
 @pytest.mark.parametrize("bad", BAD_RANGES)
 def test_a_range_is_two_finite_numbers_in_order(bad: Any) -> None:
     with pytest.raises(InvalidParameter, match="reward_range must be") as caught:
-        play(Diary(), Scripted(fine()), 1, reward_range=bad)
+        play(Recorder(), Scripted(fine()), 1, reward_range=bad)
     assert caught.value.field == "reward_range"
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("parameters", "field"),
     [
         ({"steps": 0}, "steps"), ({"steps": 1.5}, "steps"), ({"steps": True}, "steps"),
         ({"seed": -1}, "seed"), ({"seed": "0"}, "seed"), ({"clip": "no"}, "clip"),
     ],
 )  # fmt: skip
-def test_invalid_parameters_are_named(given: dict[str, Any], field: str) -> None:
+def test_invalid_parameters_are_named(parameters: dict[str, Any], field: str) -> None:
     env = Scripted(fine())
     with pytest.raises(InvalidParameter) as caught:
-        play(Diary(), env, **{"steps": 5, **given})
+        play(Recorder(), env, **{"steps": 5, **parameters})
     assert caught.value.field == field
     assert env.times_reset == 0
 
@@ -335,28 +335,28 @@ def test_spaces_must_be_discrete() -> None:
     env = Scripted(fine())
     env.observation_space = gymnasium.spaces.Box(0, 1)
     with pytest.raises(InvalidParameter, match="observation_space must be a Discrete space"):
-        play(Diary(), env, 5)
+        play(Recorder(), env, 5)
     env = Scripted(fine())
     env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
     with pytest.raises(InvalidParameter, match="action_space must be a Discrete space"):
-        play(Diary(), env, 5)
+        play(Recorder(), env, 5)
     with pytest.raises(InvalidParameter, match="a Discrete space"):
-        play(Diary(), None, 5)  # type: ignore[arg-type]
+        play(Recorder(), None, 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("action", [2, -1, 1.0, None, True, "1"])
 def test_an_agents_bad_action_never_reaches_the_environment(action: Any) -> None:
     env = Scripted(fine())
     with pytest.raises(InvalidAction, match="the agent's action"):
-        play(Diary(action), env, 5)
+        play(Recorder(action), env, 5)
     assert env.steps == 0
 
 
 def test_progress_is_called_every_thousand_steps_and_at_the_end() -> None:
-    told: list[tuple[int, int]] = []
-    note: Callable[[int, int], None] = lambda done, steps: told.append((done, steps))  # noqa: E731
-    play(Diary(), Scripted(fine()), 2500, progress=note)
-    assert told == [(1000, 2500), (2000, 2500), (2500, 2500)]
+    calls: list[tuple[int, int]] = []
+    note: Callable[[int, int], None] = lambda done, steps: calls.append((done, steps))  # noqa: E731
+    play(Recorder(), Scripted(fine()), 2500, progress=note)
+    assert calls == [(1000, 2500), (2000, 2500), (2500, 2500)]
 
 
 def with_gaps() -> sm.MDP:
@@ -373,7 +373,7 @@ def test_an_agent_for_the_available_actions_takes_only_those() -> None:
     assert (agent.visits[~mdp.available] == 0).all()
 
 
-def test_an_agent_with_unavailable_actions_is_refused() -> None:
+def test_an_agent_with_unavailable_actions_is_rejected() -> None:
     agent = sm.agents.UCRL2(2, 3)
     with pytest.raises(Mismatch, match=r"action 1 in state 0, .* available="):
         play(agent, SwitchingEnv(with_gaps()), 200)
@@ -381,13 +381,13 @@ def test_an_agent_with_unavailable_actions_is_refused() -> None:
 
 
 def test_an_unavailable_action_of_a_plain_agent_raises_invalid_action() -> None:
-    class TakesOne(Diary):
+    class TakesOne(Recorder):
         n_states, n_actions = 2, 3
 
     agent = TakesOne(action=1)
     with pytest.raises(InvalidAction, match="action in state 0 must be one of"):
         play(agent, SwitchingEnv(with_gaps()), 5)
-    assert agent.told == []
+    assert agent.observed == []
 
 
 def test_the_same_seed_gives_the_same_rewards() -> None:
@@ -402,7 +402,7 @@ def test_the_same_seed_gives_the_same_rewards() -> None:
 
 
 class Seeded:
-    """Remembers what it is seeded with."""
+    """Records its seed."""
 
     n_states, n_actions = 6, 2
 
@@ -458,7 +458,7 @@ def test_ctrl_c_stops_between_two_steps() -> None:
 
 
 def test_sw_ucrl_learns_to_cross_a_small_lake() -> None:
-    """Two steps to the goal and again earn 1/2 a step; a random walk earns 1/8."""
+    """Two steps lead to the goal, so the optimal gain is 1/2; a random walk earns 1/8."""
     env = gymnasium.make("FrozenLake-v1", desc=["SF", "FG"], is_slippery=False)
     agent = sm.agents.SWUCRL(4, 4, window=20_000, delta=0.1)
     assert play(agent, env, 10_000, seed=0).mean_reward > 0.2

@@ -1,4 +1,4 @@
-"""Environments that change: when, how, and by whose randomness."""
+"""Environments that change: schedules, kinds of changes, and their random numbers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from switchmdp.gym import (
 )
 
 
-def lake(**given: Any) -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("FrozenLake-v1", **given)
+def lake(**parameters: Any) -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("FrozenLake-v1", **parameters)
 
 
 def model(env: gymnasium.Env[Any, Any]) -> Any:
@@ -40,7 +40,7 @@ def model(env: gymnasium.Env[Any, Any]) -> Any:
 
 
 def steps_of_changes(env: Changing, steps: int, policy: Any = lambda t: t % 4) -> list[int]:
-    """The steps before which something changed, resets and all."""
+    """The steps before which something changed, including resets."""
     env.reset(seed=0)
     changed = []
     for t in range(1, steps + 1):
@@ -76,7 +76,7 @@ def test_every_changes_after_each_period() -> None:
     assert steps_of_changes(env, 40) == [11, 21, 31]
 
 
-def test_every_one_is_a_drift() -> None:
+def test_every_with_period_1_is_a_drift() -> None:
     env = Changing(lake(), when=Every(1), how=PerturbTransitions(0.01))
     assert steps_of_changes(env, 20) == list(range(2, 21))
 
@@ -162,7 +162,7 @@ def test_rewards_are_rescaled_by_one_factor_until_the_next_change() -> None:
     assert len(set(factors)) == 5
 
 
-def test_perturbing_changes_the_model_and_keeps_it_one() -> None:
+def test_perturbing_changes_the_model_and_keeps_it_valid() -> None:
     env = Changing(lake(), when=Every(1), how=PerturbTransitions(0.1), seed=5)
     before = model(env)
     models = history(env, 300, lambda t: t % 4)
@@ -226,7 +226,7 @@ def test_a_change_does_not_affect_other_environments() -> None:
         assert model(make()) == before
 
 
-def test_one_change_may_be_given_to_many_environments() -> None:
+def test_one_change_object_can_be_shared_by_environments() -> None:
     how = PermuteActions()
     one, two = (Changing(lake(), when=At([2]), how=how, seed=seed) for seed in (1, 1))
     one.reset(seed=0)
@@ -254,7 +254,7 @@ def test_a_new_map_is_a_lake_of_the_same_kind(name: str, slippery: bool) -> None
     assert sm.optimal_gain(to_mdp(env)).gain > 0.0  # there is a way
 
 
-def test_a_new_map_keeps_what_tiles_pay_and_how_slippery_they_are() -> None:
+def test_a_new_map_keeps_rewards_and_slipperiness() -> None:
     rules: dict[str, Any] = {"success_rate": 0.75, "reward_schedule": (10, -5, -1)}
     env = Changing(lake(**rules), when=At([2]), how=ReseedMap(p=0.6), seed=1)
     inner: Any = env.unwrapped
@@ -266,7 +266,7 @@ def test_a_new_map_keeps_what_tiles_pay_and_how_slippery_they_are() -> None:
     assert same.unwrapped.P == inner.P
 
 
-def test_an_agent_on_a_new_hole_falls_in() -> None:
+def test_an_agent_on_a_new_hole_is_terminated() -> None:
     env = Changing(lake(is_slippery=False), when=At([2]), how=ReseedMap(p=0.5), seed=0)
     inner: Any = env.unwrapped
     env.reset(seed=0)
@@ -314,7 +314,7 @@ def test_the_changes_depend_only_on_the_seed(when: Any, how: list[Any]) -> None:
 
 
 def test_changes_are_applied_in_order() -> None:
-    """A new map first, then perturbed: not the map's own thirds."""
+    """First a new map, then a perturbation, so that rows are no longer thirds."""
     env = Changing(lake(), when=At([2]), how=[ReseedMap(), PerturbTransitions(0.5)])
     P = history(env, 2, lambda t: 0)[-1]
     assert {entry[0] for entry in P[0][0]}.isdisjoint({1 / 3})
@@ -328,7 +328,7 @@ def test_wrappers_can_be_nested() -> None:
 
 
 class Fixed:
-    """A schedule and a change of one's own."""
+    """A user's schedule and change."""
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         return t == 2
@@ -385,7 +385,7 @@ def test_invalid_parameters_are_named(make: Any, field: str) -> None:
     assert caught.value.field == field
 
 
-def test_environments_that_a_change_does_not_support_are_refused() -> None:
+def test_environments_that_a_change_does_not_support_are_rejected() -> None:
     model_free = make_env("riverswim")
     for how in (PerturbTransitions(0.1), ReseedMap()):
         with pytest.raises(Mismatch, match="no model P"):
@@ -411,7 +411,7 @@ def test_a_drifting_taxi_is_played_by_any_agent() -> None:
 
 
 def test_permuting_actions_makes_the_old_policy_worse() -> None:
-    """What was the way to the goal is one no more, until the order comes round again."""
+    """The old path no longer leads to the goal until the original order of actions recurs."""
     plan = sm.optimal_gain(to_mdp(lake(is_slippery=False)))
     labels = to_mdp(lake(is_slippery=False)).state_labels
     assert labels is not None

@@ -90,16 +90,16 @@ def _ring(n_states: int) -> Any:
 
 
 def originals(folder: Path) -> list[Content]:
-    """What sound files hold: small and large rows, with and without changes."""
+    """The contents of valid files: small and large rows, with and without changes."""
     problems = [
         _random(1, 4, 3, 5), _random(2, 40, 2, 3), _random(3, 3, 2, 0),
         _random(4, 4, 3, 4, Beta(variance=0.01)), _ring(5), SwitchingMDP([MDP([[[1.0]]], [[0.5]])]),
     ]  # fmt: skip
-    found = []
+    contents = []
     for problem in problems:
         problem.save(folder / "original")
-        found.append(load_arrays(folder / "original", KIND))
-    return found
+        contents.append(load_arrays(folder / "original", KIND))
+    return contents
 
 
 def _place(array: Any, rng: Rng) -> int:
@@ -206,7 +206,7 @@ MUTATIONS: tuple[Callable[[Content, str, Rng], None], ...] = (
     set_a_value, wrap_around, wrap_inside, nudge, swap_values, copy_a_value, reshape, change_dtype,
     replace_by_another, remove_or_add, change_a_field,
 )  # fmt: skip
-# Those that leave most of the file sound come more often: others are refused at once.
+# Those that leave most of the file sound come more often: others are rejected at once.
 SUBTLE = (set_a_value, wrap_around, wrap_inside, nudge, swap_values, copy_a_value)
 
 
@@ -230,7 +230,7 @@ def hostile(i: int, sound: list[Content]) -> Content:
 
 
 def use(problem: SwitchingMDP) -> None:
-    """Run agents on it and solve it, so that machine code follows every index."""
+    """Run agents on the problem and solve it, so that machine code uses every index."""
     for steps, interpreted in ((40, True), (300, False)):
         agent = Random(problem.n_states, problem.n_actions, available=problem.available)
         simulate(agent, problem, steps, seed=1, interpreted=interpreted)
@@ -245,17 +245,17 @@ def use(problem: SwitchingMDP) -> None:
 
 
 def outcome(path: Path) -> str:
-    """What became of a file."""
+    """Whether a file was rejected or used."""
     try:
         problem = SwitchingMDP.load(path)
     except DamagedFile:
-        return "refused"
+        return "rejected"
     use(problem)
     return "used"
 
 
 def main(folder: Path, first: int, last: int) -> None:
-    """Files first..last-1; says which one it is at, and in the end what became of them."""
+    """Try files first..last-1; prints the number of each file, and a summary at the end."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MOST_MEMORY, used + MOST_MEMORY))
     os.fsync = lambda fd: None  # files that need not survive a power cut
@@ -269,7 +269,7 @@ def main(folder: Path, first: int, last: int) -> None:
         save_arrays(folder / "hostile", KIND, *hostile(i, sound))
         tally[outcome(folder / "hostile")] += 1
     signal.alarm(0)
-    print(f"done: {tally['sound used']} sound, {tally['refused']} refused, {tally['used']} used")
+    print(f"done: {tally['sound used']} sound, {tally['rejected']} rejected, {tally['used']} used")
 
 
 if __name__ == "__main__":

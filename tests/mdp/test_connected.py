@@ -1,4 +1,4 @@
-"""Every configuration is connected, or the problem is refused: at once, or where first needed."""
+"""Disconnected configurations are rejected, at once or when they are first needed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_a_disconnected_configuration_is_named_with_its_states() -> None:
         SwitchingMDP(configurations, range(2, 61))
 
 
-def test_a_disconnected_first_configuration_is_refused_even_if_a_change_connects_it() -> None:
+def test_a_disconnected_first_configuration_is_rejected_even_if_a_change_connects_it() -> None:
     broken = MDP([[[0.0, 1.0]], [[0.0, 1.0]]], [[0.5], [0.0]])
     message = "configuration 0 has infinite diameter: no policy leads from state 1 to state 0"
     with pytest.raises(NotCommunicating, match=re.escape(message)):
         SwitchingMDP([broken, swap(0.5)], [5])
 
 
-def test_a_change_that_cuts_one_edge_of_many_is_found() -> None:
+def test_a_change_that_removes_one_of_many_edges_is_detected() -> None:
     rows = np.full((4, 1, 4), 0.25)
     cut = rows.copy()
     cut[:, 0] = [1 / 3, 1 / 3, 1 / 3, 0.0]
@@ -94,7 +94,7 @@ def test_a_deferred_check_that_succeeds_is_made_once(monkeypatch: pytest.MonkeyP
     assert optimal_gains(problem).tolist() == pytest.approx([0.05, 0.1])
 
 
-def test_an_index_beyond_the_last_configuration_is_refused() -> None:
+def test_an_index_beyond_the_last_configuration_is_rejected() -> None:
     # In a process of its own: machine code that follows such an index may end the process.
     script = (
         "from switchmdp import MDP, SwitchingMDP, optimal_gains\n"
@@ -105,9 +105,9 @@ def test_an_index_beyond_the_last_configuration_is_refused() -> None:
         "    try:\n"
         "        ask(3)\n"
         "    except InvalidParameter as error:\n"
-        "        print('refused')\n"
+        "        print('rejected')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ
     )
-    assert done.stdout.split() == ["refused", "refused"]
+    assert done.stdout.split() == ["rejected", "rejected"]

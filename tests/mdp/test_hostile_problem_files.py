@@ -1,4 +1,4 @@
-"""Problem files with a valid checksum and hostile content: refused, or harmless; never a crash."""
+"""Problem files with a valid checksum and hostile content are rejected or harmless."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TOP, BOTTOM = 2**63 - 1, -(2**63)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_hostile_problem_files_are_refused_or_can_be_used(count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_hostile_problem_files_are_rejected_or_can_be_used(count: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.mdp.hostile_problems", tmp_path, "0", str(count)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     lines = done.stdout.splitlines() or [""]
     assert done.returncode == 0, f"{lines[-1]}: code {done.returncode}\n{done.stderr[-2000:]}"
-    found = re.fullmatch(r"done: 6 sound, (\d+) refused, (\d+) used", lines[-1])
-    assert found, lines[-1]
-    refused, used = int(found[1]), int(found[2])
-    assert refused + used == count
+    counts = re.fullmatch(r"done: 6 sound, (\d+) rejected, (\d+) used", lines[-1])
+    assert counts, lines[-1]
+    rejected, used = int(counts[1]), int(counts[2])
+    assert rejected + used == count
     assert used > count // 50, "hardly any file got past the checks, so that nothing was used"
 
 
@@ -46,7 +46,7 @@ WRAPS: dict[str, tuple[str, list[int]]] = {
 
 
 @pytest.mark.parametrize("case", WRAPS)
-def test_indices_whose_differences_wrap_around_are_refused(case: str, tmp_path: Path) -> None:
+def test_indices_whose_differences_wrap_around_are_rejected(case: str, tmp_path: Path) -> None:
     name, values = WRAPS[case]
     ring = [[[0, 1, 0]], [[0, 0, 1]], [[1, 0, 0]]]
     problem = SwitchingMDP([MDP(ring, [[m], [0], [0]]) for m in (1.0, 0.5, 0.25, 1.0)], [5, 9, 12])
@@ -59,7 +59,7 @@ def test_indices_whose_differences_wrap_around_are_refused(case: str, tmp_path: 
         SwitchingMDP.load(tmp_path / "forged")
 
 
-def test_rows_whose_successors_do_not_increase_are_refused(tmp_path: Path) -> None:
+def test_rows_whose_successors_do_not_increase_are_rejected(tmp_path: Path) -> None:
     SwitchingMDP([MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [[1], [0]])]).save(tmp_path / "good")
     fields, arrays = load_arrays(tmp_path / "good", KIND)
     assert arrays["successors"].tolist() == [0, 1, 0, 1]
@@ -70,7 +70,7 @@ def test_rows_whose_successors_do_not_increase_are_refused(tmp_path: Path) -> No
             SwitchingMDP.load(tmp_path / "forged")
 
 
-def test_rows_that_overlap_are_refused(tmp_path: Path) -> None:
+def test_rows_that_overlap_are_rejected(tmp_path: Path) -> None:
     tiny = 1e-300  # so that a row is as good as normalised with and without it
     rows = [[[tiny, 1.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]]
     SwitchingMDP([MDP(rows, [[1, 0], [0, 0]])]).save(tmp_path / "good")
@@ -82,8 +82,8 @@ def test_rows_that_overlap_are_refused(tmp_path: Path) -> None:
         SwitchingMDP.load(tmp_path / "forged")
 
 
-def test_more_actions_than_any_problem_may_have_are_refused(tmp_path: Path) -> None:
-    """A small file cannot ask for a mask of states and actions that fits in no memory."""
+def test_more_actions_than_any_problem_may_have_are_rejected(tmp_path: Path) -> None:
+    """A small file cannot request a mask that does not fit in memory."""
     SwitchingMDP([MDP([[[0, 1]], [[1, 0]]], [[1], [0]])]).save(tmp_path / "good")
     fields, arrays = load_arrays(tmp_path / "good", KIND)
     save_arrays(tmp_path / "forged", KIND, fields | {"n_actions": 2**31 - 1}, arrays)

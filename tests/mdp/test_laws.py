@@ -1,4 +1,4 @@
-"""Reward laws: means and variances of many draws, and every refusal."""
+"""Reward laws: means and variances of many draws, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def test_no_variance_exceeds_the_largest() -> None:
     [0, 0.25, 0.3, -0.1, 1e-301, 5e-324, math.nan, math.inf, True, "0.1", 1j, [0.1],
      np.array([0.1])],
 )  # fmt: skip
-def test_a_variance_outside_its_range_is_refused_by_value(value: Any) -> None:
+def test_a_variance_outside_its_range_is_rejected_by_value(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="variance must be") as caught:
         Beta(variance=value)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [0, 1, 1.0, -0.1, 5e-324, math.nan, True, "0.1", 1j, [0.1]])
-def test_a_share_outside_its_range_is_refused_by_value(value: Any) -> None:
+def test_a_share_outside_its_range_is_rejected_by_value(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="share must be") as caught:
         Beta(share=value)
     assert repr(value) in str(caught.value)
@@ -140,7 +140,7 @@ def test_a_law_survives_encoding_and_pickling(law: RewardLaw) -> None:
     assert eval(repr(law)) == law
 
 
-def test_an_unknown_code_is_refused() -> None:
+def test_an_unknown_code_is_rejected() -> None:
     with pytest.raises(InvalidParameter, match="law code"):
         law_from_code(7, 0.0)
 

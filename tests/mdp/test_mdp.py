@@ -1,4 +1,4 @@
-"""What an MDP tells about itself, and what it refuses to be asked."""
+"""Properties of an MDP, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_mdp_returns_its_transitions_and_rewards() -> None:
     assert mdp.law == Bernoulli()
 
 
-def test_an_mdp_of_one_state_and_one_action_is_an_mdp() -> None:
+def test_an_mdp_may_have_one_state_and_one_action() -> None:
     mdp = MDP([[[1.0]]], [[0.5]])
     assert mdp.successors(0, 0) == ([0], [1.0])
 
@@ -54,20 +54,20 @@ def test_the_mask_is_not_aliased() -> None:
     assert mdp.available.tolist() == MASK
 
 
-def test_an_unavailable_action_is_refused_with_those_that_exist() -> None:
+def test_an_unavailable_action_is_rejected_with_those_that_exist() -> None:
     with pytest.raises(InvalidAction, match=r"action in state 1 must be one of \[0\], got 1"):
         MDP(ROWS, MEANS, available=MASK).successors(1, 1)
 
 
 @pytest.mark.parametrize("state", [-1, 3, 1.0, "1", None, True, [1], np.float64(1), 10**30])
-def test_a_state_that_does_not_exist_is_refused_by_value(state: Any) -> None:
+def test_a_state_that_does_not_exist_is_rejected_by_value(state: Any) -> None:
     with pytest.raises(InvalidState) as caught:
         MDP(ROWS, MEANS).successors(state, 0)
     assert repr(state) in str(caught.value)
 
 
 @pytest.mark.parametrize("action", [-1, 2, 0.0, "0", None, False, np.array([0])])
-def test_an_action_that_does_not_exist_is_refused_by_value(action: Any) -> None:
+def test_an_action_that_does_not_exist_is_rejected_by_value(action: Any) -> None:
     with pytest.raises(InvalidAction) as caught:
         MDP(ROWS, MEANS).successors(0, action)
     assert repr(action) in str(caught.value)
@@ -87,7 +87,7 @@ def test_labels_are_kept_as_given() -> None:
 
 
 @pytest.mark.parametrize("law", [Bernoulli, "bernoulli", 0, [Bernoulli()]])
-def test_an_invalid_law_is_refused(law: Any) -> None:
+def test_an_invalid_law_is_rejected(law: Any) -> None:
     with pytest.raises(InvalidMDP) as caught:
         MDP(ROWS, MEANS, law=law)
     assert repr(law) in str(caught.value)
@@ -99,7 +99,7 @@ def test_the_law_is_kept_and_shown() -> None:
     assert repr(mdp) == "MDP(3 states, 2 actions, 9 transitions, Beta(share=0.25))"
 
 
-def test_an_impossible_variance_is_refused_with_its_pair_and_mean() -> None:
+def test_an_impossible_variance_is_rejected_with_its_pair_and_mean() -> None:
     with pytest.raises(InvalidMDP) as caught:
         MDP(ROWS, MEANS, law=Beta(variance=0.1))
     for words in ("state 0, action 0", "mean 0.1", "0.09", "Beta(variance=0.1)"):
@@ -112,7 +112,7 @@ def test_the_variance_is_not_checked_for_unavailable_actions() -> None:
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.0])
-def test_a_share_of_the_largest_variance_suits_every_mean(mean: float) -> None:
+def test_a_share_of_the_largest_variance_is_valid_for_every_mean(mean: float) -> None:
     assert MDP([[[1.0]]], [[mean]], law=Beta(share=0.9)).rewards[0, 0] == mean
 
 
@@ -145,13 +145,13 @@ def test_pairs_of_the_full_mask_are_those_of_no_mask() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, "3", None, True, 2**63])
-def test_invalid_sizes_are_refused_by_field(size: Any) -> None:
+def test_invalid_sizes_are_rejected_by_field(size: Any) -> None:
     with pytest.raises(InvalidParameter, match="n_states must be"):
         Pairs.of(size, 2)
     with pytest.raises(InvalidParameter, match="n_actions must be"):
         Pairs.of(2, size)
 
 
-def test_too_many_pairs_are_refused_before_memory_is_allocated() -> None:
+def test_too_many_pairs_are_rejected_before_memory_is_allocated() -> None:
     with pytest.raises(InvalidParameter, match=str(MAX_PAIRS)):
         Pairs.of(2**20, 2**20)

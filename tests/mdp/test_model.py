@@ -1,4 +1,4 @@
-"""Which states can be connected, against a transitive closure, and in which words it is said."""
+"""Connected states, compared with a transitive closure, and the messages about them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def random_edges(seed: int) -> NDArray[np.bool_]:
 
 
 def closure(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which states lead to which in any number of steps, none included."""
+    """Reachability in any number of steps, including none."""
     reach = edges | np.eye(len(edges), dtype=bool)
     for k in range(len(edges)):
         reach |= reach[:, k, None] & reach[None, k, :]
@@ -57,7 +57,7 @@ def test_communicating_means_one_strong_component() -> None:
     assert answers == {True, False}
 
 
-def test_any_available_action_may_connect_but_an_unavailable_one_does_not() -> None:
+def test_only_available_actions_connect_states() -> None:
     stay_or_swap = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
     means = np.zeros((2, 2))
     assert communicating(MDP(stay_or_swap, means).model)
@@ -79,7 +79,7 @@ def test_many_states_that_cannot_be_connected_are_counted() -> None:
     assert words == "no policy leads from state 0 to state 1, 2, 3, 4, 5, 6, 7, 8 and 12 more"
 
 
-def test_a_probability_however_small_connects() -> None:
+def test_any_positive_probability_connects() -> None:
     tiny = MDP([[[1.0 - 1e-12, 1e-12]], [[1.0, 0.0]]], [[0], [0]])
     assert communicating(tiny.model)
     exact = MDP([[[1.0, 0.0]], [[1.0, 0.0]]], [[0], [0]])

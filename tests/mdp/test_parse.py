@@ -1,4 +1,4 @@
-"""Every form of input gives the same model; every fault is named by state, action and value."""
+"""All forms of input give the same model; errors name the state, action and value."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ FORMS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def assert_same_model(found: Model, expected: Model) -> None:
-    arrays: Any = zip(Model._fields, found, expected, strict=True)
+def assert_same_model(actual: Model, expected: Model) -> None:
+    arrays: Any = zip(Model._fields, actual, expected, strict=True)
     for name, a, b in arrays:
         assert a.dtype == b.dtype, name
         assert a.flags.c_contiguous, name
@@ -108,7 +108,7 @@ def test_successors_increase_and_no_zero_is_stored() -> None:
         assert (np.diff(model.successors[first:last].astype(int)) > 0).all()
 
 
-def test_integers_are_probabilities_too() -> None:
+def test_integers_are_accepted_as_probabilities() -> None:
     swap = np.array([[[0, 1]], [[1, 0]]], np.int8)
     expected = MDP(swap.astype(float), [[1.0], [0.0]]).model
     assert_same_model(MDP(swap, np.array([[1], [0]], np.uint8)).model, expected)
@@ -147,19 +147,19 @@ def test_the_last_cumulative_probability_of_a_row_is_exactly_one() -> None:
     "form", ["array", "Fortran array", "csr matrix", "csr array", "csr array with stored zeros"]
 )
 def test_changing_the_input_later_changes_nothing(form: str) -> None:
-    given = FORMS[form].copy()
+    transitions = FORMS[form].copy()
     means = MEANS.copy()
-    mdp = MDP(given, means)
-    (given if isinstance(given, np.ndarray) else given.data)[...] = 7.0
+    mdp = MDP(transitions, means)
+    (transitions if isinstance(transitions, np.ndarray) else transitions.data)[...] = 7.0
     means[...] = 7.0
     assert_same_model(mdp.model, MDP(DENSE, MEANS).model)
 
 
 def test_parsing_does_not_modify_a_sparse_matrix() -> None:
     entries = ([0.5, 0.0, 0.5, 1.0], [1, 0, 1, 0], [0, 3, 4])  # out of order, a zero, a duplicate
-    given = sp.csr_matrix(entries, shape=(2, 2))
-    assert MDP(given, [[0], [0]]).transitions.tolist() == [[[0.0, 1.0]], [[1.0, 0.0]]]
-    assert (given.data.tolist(), given.indices.tolist(), given.indptr.tolist()) == entries
+    matrix = sp.csr_matrix(entries, shape=(2, 2))
+    assert MDP(matrix, [[0], [0]]).transitions.tolist() == [[[0.0, 1.0]], [[1.0, 0.0]]]
+    assert (matrix.data.tolist(), matrix.indices.tolist(), matrix.indptr.tolist()) == entries
 
 
 AVAILABLE = np.ones((S, A), bool)
@@ -222,13 +222,13 @@ def test_a_bad_probability_is_named_by_state_action_next_state_and_value(
 
 
 @pytest.mark.parametrize("form", dense_forms(DENSE))
-def test_a_row_that_sums_to_0_9_is_refused_by_state_and_action(form: str) -> None:
+def test_a_row_that_sums_to_0_9_is_rejected_by_state_and_action(form: str) -> None:
     rows = DENSE.copy()
     rows[3, 2] *= 0.9
     with pytest.raises(InvalidMDP, match=r"state 3, action 2: probabilities sum to 0\.9, not to 1"):
         MDP(dense_forms(rows)[form], MEANS)
 
 
-def test_an_empty_row_is_refused_by_state_and_action() -> None:
+def test_an_empty_row_is_rejected_by_state_and_action() -> None:
     with pytest.raises(InvalidMDP, match="state 1, action 0: probabilities sum to 0, not to 1"):
         MDP([[{1: 1.0}], [{}]], [[0], [0]])

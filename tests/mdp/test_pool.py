@@ -1,4 +1,4 @@
-"""Changes are patches: the same as whole configurations, small, and refused where wrong."""
+"""Patches are equivalent to whole configurations, take little memory, and are validated."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def assert_same_problem(a: SwitchingMDP, b: SwitchingMDP) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_patches_describe_what_whole_configurations_describe(seed: int) -> None:
+def test_patches_equal_whole_configurations(seed: int) -> None:
     assert_same_problem(*both_ways(seed, n_states=2 + seed % 6))
 
 
 @pytest.mark.parametrize("n_states", [8, 13, 40])
-def test_patches_of_many_states_are_equal_to_the_last_bit_too(n_states: int) -> None:
+def test_patches_of_many_states_equal_whole_configurations_bit_for_bit(n_states: int) -> None:
     assert_same_problem(*both_ways(n_states, n_states))
 
 
@@ -139,7 +139,7 @@ def test_a_hundred_thousand_changes_of_two_rows_take_megabytes(hundred_thousand:
     assert sum(array.nbytes for array in arrays) < 60e6
 
 
-def test_among_a_hundred_thousand_changes_the_right_rows_are_active(hundred_thousand: Any) -> None:
+def test_the_right_rows_are_active_among_a_hundred_thousand_changes(hundred_thousand: Any) -> None:
     problem, rows, means = hundred_thousand
     for i in [0, 1, 777, 50_000, 99_999]:
         mdp = problem.at(i + 2)
@@ -187,7 +187,7 @@ def test_any_real_number_is_a_mean(mean: Any) -> None:
 
 
 @pytest.mark.parametrize("patch", [None, 3, [3], [None], [(0, 0, None)], "abcd", {(0, 0): 1}])
-def test_an_invalid_patch_is_refused(patch: Any) -> None:
+def test_an_invalid_patch_is_rejected(patch: Any) -> None:
     with pytest.raises(InvalidMDP, match="a patch is a list of"):
         SwitchingMDP.from_patches(SWAP, [5], [patch])
 
@@ -198,13 +198,13 @@ def test_the_number_of_patches_must_equal_the_number_of_change_points(patches: A
         SwitchingMDP.from_patches(SWAP, [5], patches)
 
 
-def test_a_patch_to_a_pair_that_does_not_exist_is_refused() -> None:
+def test_a_patch_to_a_pair_that_does_not_exist_is_rejected() -> None:
     with pytest.raises(InvalidMDP, match=r"change 1: state .* got 2"):
         SwitchingMDP.from_patches(SWAP, [5], [[(2, 0, None, 0.5)]])
     with pytest.raises(InvalidMDP, match=r"change 1: action .* got 1"):
         SwitchingMDP.from_patches(SWAP, [5], [[(0, 1, None, 0.5)]])
 
 
-def test_a_base_of_the_wrong_type_is_refused() -> None:
+def test_a_base_of_the_wrong_type_is_rejected() -> None:
     with pytest.raises(InvalidProblem, match="must be an MDP"):
         SwitchingMDP.from_patches(None, [5], [[]])  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Saved problems come back exactly; damaged and forged files are refused, whatever is wrong."""
+"""Saved problems are restored exactly; damaged and forged files are rejected."""
 
 from __future__ import annotations
 
@@ -84,37 +84,37 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[SwitchingMDP, bytes
     return random_problem(4), (folder / "good").read_bytes(), folder / "bad"
 
 
-def assert_refused_or_unharmed(problem: SwitchingMDP, content: bytes, path: Path) -> bool:
-    """Whether a file of this content is refused; if it is not, it must hold the problem."""
+def assert_rejected_or_unharmed(problem: SwitchingMDP, content: bytes, path: Path) -> bool:
+    """Whether a file of this content is rejected; if it is not, it must hold the problem."""
     path.write_bytes(content)
     try:
-        found = SwitchingMDP.load(path)
+        loaded = SwitchingMDP.load(path)
     except DamagedFile:
         return True
-    assert_same_problem(found, problem)
+    assert_same_problem(loaded, problem)
     return False
 
 
-def test_no_flipped_bit_gives_wrong_data_or_another_error(saved: Any) -> None:
+def test_a_flipped_bit_gives_the_same_data_or_damaged_file(saved: Any) -> None:
     problem, content, path = saved
     rng = np.random.default_rng(0)
-    refused = 0
+    rejected = 0
     for at in rng.choice(len(content), 400, replace=False):
         flipped = bytearray(content)
         flipped[at] ^= 1 << rng.integers(8)
-        refused += assert_refused_or_unharmed(problem, bytes(flipped), path)
-    assert refused > 200
+        rejected += assert_rejected_or_unharmed(problem, bytes(flipped), path)
+    assert rejected > 200
 
 
-def test_no_flipped_bit_in_the_directory_at_the_end_gives_another_error(saved: Any) -> None:
+def test_a_flipped_bit_in_the_zip_directory_gives_the_same_data_or_damaged_file(saved: Any) -> None:
     problem, content, path = saved
     for at in range(content.index(b"PK\x01\x02"), len(content)):
         flipped = bytearray(content)
         flipped[at] ^= 1
-        assert_refused_or_unharmed(problem, bytes(flipped), path)
+        assert_rejected_or_unharmed(problem, bytes(flipped), path)
 
 
-def test_entries_that_claim_to_be_encrypted_are_refused(saved: Any) -> None:
+def test_entries_that_claim_to_be_encrypted_are_rejected(saved: Any) -> None:
     _, content, path = saved
     at = content.index(b"PK\x01\x02") + 8  # the flags of the first entry
     path.write_bytes(content[:at] + b"\x01" + content[at + 1 :])
@@ -122,7 +122,7 @@ def test_entries_that_claim_to_be_encrypted_are_refused(saved: Any) -> None:
         SwitchingMDP.load(path)
 
 
-def test_every_truncated_file_is_refused(saved: Any) -> None:
+def test_every_truncated_file_is_rejected(saved: Any) -> None:
     _, content, path = saved
     for length in [*range(0, len(content), 17), len(content) - 1]:
         path.write_bytes(content[:length])
@@ -130,7 +130,7 @@ def test_every_truncated_file_is_refused(saved: Any) -> None:
             SwitchingMDP.load(path)
 
 
-def test_random_bytes_are_refused(saved: Any) -> None:
+def test_random_bytes_are_rejected(saved: Any) -> None:
     path = saved[2]
     for seed in range(20):
         path.write_bytes(np.random.default_rng(seed).bytes(1 + 100 * seed))
@@ -187,7 +187,7 @@ def stored(tmp_path: Path) -> tuple[dict[str, Any], Arrays, Path]:
 
 
 @pytest.mark.parametrize("fault", FORGED)
-def test_a_file_with_the_right_checksum_and_wrong_arrays_is_refused(
+def test_a_file_with_the_right_checksum_and_wrong_arrays_is_rejected(
     fault: str, stored: Any
 ) -> None:
     fields, arrays, path = stored
@@ -205,21 +205,21 @@ def test_a_file_with_the_right_checksum_and_wrong_arrays_is_refused(
      {"state_labels": "ab"}, {"action_labels": ["a", "b"]}],
     ids=repr,
 )  # fmt: skip
-def test_a_file_with_wrong_fields_is_refused(forged: dict[str, Any], stored: Any) -> None:
+def test_a_file_with_wrong_fields_is_rejected(forged: dict[str, Any], stored: Any) -> None:
     fields, arrays, path = stored
     save_arrays(path, KIND, fields | forged, arrays)
     with pytest.raises(DamagedFile, match="does not describe a switching MDP"):
         SwitchingMDP.load(path)
 
 
-def test_a_file_without_fields_is_refused(stored: Any) -> None:
+def test_a_file_without_fields_is_rejected(stored: Any) -> None:
     _, arrays, path = stored
     save_arrays(path, KIND, {}, arrays)
     with pytest.raises(DamagedFile):
         SwitchingMDP.load(path)
 
 
-def test_a_stored_problem_that_is_disconnected_is_refused(
+def test_a_stored_problem_that_is_disconnected_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swap, stuck = ([[[0, 1]], [[1, 0]]], [[[1, 0]], [[1, 0]]])
@@ -263,7 +263,7 @@ def test_rows_of_every_width_and_scale_load_again(tmp_path: Path) -> None:
         )
 
 
-def test_a_stored_row_that_is_off_by_more_than_its_roundings_is_refused(stored: Any) -> None:
+def test_a_stored_row_that_is_off_by_more_than_its_roundings_is_rejected(stored: Any) -> None:
     """Certificates of gains assume that k probabilities sum to 1 within k roundings."""
     fields, arrays, path = stored
     SwitchingMDP([MDP(np.full((4, 1, 4), 0.25), np.zeros((4, 1)))]).save(path)

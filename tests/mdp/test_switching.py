@@ -1,4 +1,4 @@
-"""Configurations and change points: which is active when, and what is refused."""
+"""Configurations and change points: active configurations and invalid arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def looped() -> Any:
     return loop
 
 
-def test_configuration_i_is_active_from_its_change_point_to_just_before_the_next() -> None:
+def test_configuration_i_is_active_from_its_change_point_until_the_next() -> None:
     problem = SwitchingMDP([swap(0.1), swap(0.2), swap(0.3)], change_points=[2, 10])
     assert [level(problem, t) for t in (1, 2, 9, 10, 10**15)] == [0.1, 0.2, 0.2, 0.3, 0.3]
     assert [problem.active(t) for t in (1, 2, 9, 10, 2**62)] == [0, 1, 1, 2, 2]
@@ -54,7 +54,7 @@ def test_configurations_may_come_from_a_generator() -> None:
 
 
 @pytest.mark.parametrize("t", [0, -1, 1.0, None, "1", True, np.nan, 2**63])
-def test_an_invalid_step_is_refused(t: Any) -> None:
+def test_an_invalid_step_is_rejected(t: Any) -> None:
     for ask in (SwitchingMDP([swap(0.5)]).at, SwitchingMDP([swap(0.5)]).active):
         with pytest.raises(InvalidParameter, match="t must be an integer >= 1") as caught:
             ask(t)
@@ -62,7 +62,7 @@ def test_an_invalid_step_is_refused(t: Any) -> None:
 
 
 @pytest.mark.parametrize("i", [-1, 2, 0.0, None, True])
-def test_a_configuration_that_does_not_exist_is_refused(i: Any) -> None:
+def test_a_configuration_that_does_not_exist_is_rejected(i: Any) -> None:
     with pytest.raises(InvalidParameter, match="configuration must be an integer from 0 to 1"):
         SwitchingMDP([swap(0.1), swap(0.2)], [5]).configuration(i)
 
@@ -81,7 +81,7 @@ FAULTY_POINTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", FAULTY_POINTS)
-def test_invalid_change_points_are_refused(kind: str) -> None:
+def test_invalid_change_points_are_rejected(kind: str) -> None:
     configurations = [swap(0.1), swap(0.2), swap(0.3)]
     with pytest.raises(InvalidProblem):
         SwitchingMDP(configurations, FAULTY_POINTS[kind])
@@ -102,12 +102,12 @@ def test_a_fault_in_the_change_points_is_named_by_value() -> None:
 @pytest.mark.parametrize(
     "configurations", [None, 3, swap(0.5), [], "ab", [None], [swap(0.5), None], [SWAP]]
 )
-def test_invalid_configurations_are_refused(configurations: Any) -> None:
+def test_invalid_configurations_are_rejected(configurations: Any) -> None:
     with pytest.raises(InvalidProblem):
         SwitchingMDP(configurations, [])
 
 
-def test_configurations_of_another_shape_or_law_are_refused_by_number() -> None:
+def test_configurations_of_another_shape_or_law_are_rejected_by_number() -> None:
     base = MDP([SWAP[0] * 2, SWAP[1] * 2], [[0.5, 0.5]] * 2)
     masked = MDP(base.transitions, base.rewards, available=[[True, True], [True, False]])
     larger = MDP(np.full((3, 2, 3), 1 / 3), np.full((3, 2), 0.5))
@@ -145,7 +145,7 @@ def test_a_configuration_that_changes_nothing_stores_nothing() -> None:
     assert (len(problem.model.mean), len(problem.patches.pair)) == (2, 0)
 
 
-def test_an_impossible_variance_in_a_later_configuration_is_refused_by_pair() -> None:
+def test_an_impossible_variance_in_a_later_configuration_is_rejected_by_pair() -> None:
     base = MDP(SWAP, [[0.5], [0.5]], law=Beta(variance=0.1))
     with pytest.raises(InvalidMDP, match=r"state 1, action 0.* mean 0\.01 "):
         SwitchingMDP.from_patches(base, [5, 9], [[], [(1, 0, None, 0.01)]])
@@ -200,15 +200,15 @@ def test_a_stack_of_arrays_is_the_same_problem_as_its_configurations(n: int) -> 
     rows, means = _stack(n, n)
     rows[0, 0, 0] = [0.0, 1.0, 0.0, 0.0]
     points = list(range(10, 10 * n, 10))
-    one = SwitchingMDP.from_arrays(rows, means, points)
-    two = SwitchingMDP([MDP(p, r) for p, r in zip(rows, means, strict=True)], points)
-    ours: list[Any] = [*one.model, *one.patches]
-    theirs: list[Any] = [*two.model, *two.patches]
+    stacked = SwitchingMDP.from_arrays(rows, means, points)
+    listed = SwitchingMDP([MDP(p, r) for p, r in zip(rows, means, strict=True)], points)
+    ours: list[Any] = [*stacked.model, *stacked.patches]
+    theirs: list[Any] = [*listed.model, *listed.patches]
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
-    assert one.change_points.tolist() == points
-    assert one.law == two.law
+    assert stacked.change_points.tolist() == points
+    assert stacked.law == listed.law
 
 
 def test_unchanged_rows_of_a_stack_are_stored_once() -> None:

@@ -1,4 +1,4 @@
-"""Apart: rewards and successors are forgotten separately, and counted again from stored steps."""
+"""Apart: rewards and successors are forgotten separately, and recounted from stored steps."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def successors(memory: Any, pair: int) -> dict[int, int]:
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("seed", range(5))
-def test_each_kind_is_forgotten_as_a_memory_of_its_own_would(
+def test_rewards_and_rows_are_forgotten_like_in_two_separate_memories(
     sizes: tuple[int, int], seed: int
 ) -> None:
-    """Against two memories that forget whole pairs: one is told of rewards, the other of rows."""
+    """Compared with two memories that forget whole pairs: one for rewards, one for rows."""
     pairs = Pairs.of(*sizes)
     rng, lived = np.random.default_rng(seed), steps(600, pairs)
     memory, of_rewards, of_rows = Apart(room=500), Since(room=500), Since(room=500)
@@ -50,10 +50,10 @@ def test_each_kind_is_forgotten_as_a_memory_of_its_own_would(
         done += 150
         codes = np.zeros(pairs.n_pairs, np.uint8)
         codes[:6] = rng.integers(0, 4, 6)
-        kept = int(rng.integers(0, 200))
-        memory.keep(kept, codes)
-        of_rewards.keep(kept, (codes == BOTH) | (codes == REWARDS))
-        of_rows.keep(kept, (codes == BOTH) | (codes == ROWS))
+        steps_kept = int(rng.integers(0, 200))
+        memory.keep(steps_kept, codes)
+        of_rewards.keep(steps_kept, (codes == BOTH) | (codes == REWARDS))
+        of_rows.keep(steps_kept, (codes == BOTH) | (codes == ROWS))
         np.testing.assert_array_equal(memory.counts.rewarded, of_rewards.counts.visits)
         np.testing.assert_array_equal(memory.counts.visits, of_rows.counts.visits)
         for pair in range(6):

@@ -1,4 +1,4 @@
-"""Memory against recounts: exact sums over 10⁸ steps, and blocks that grow, move and are reused."""
+"""Memories against recounts: exact sums over 10⁸ steps, and blocks that grow and move."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_sums_of_zero_one_rewards_are_whole_numbers() -> None:
 
 
 @pytest.mark.parametrize("reward", [0.0, 1.0, 0.5, 1 / 3, 1e-3, 0.1, 1 - 2**-53, 2**-40, 1e-300])
-def test_a_reward_is_kept_to_two_to_the_minus_63(reward: float) -> None:
-    kept = high_part(reward) / 2.0**31 + low_part(reward) / 2.0**62
-    assert abs(kept - reward) <= 2.0**-63
+def test_a_reward_is_stored_with_an_error_of_at_most_two_to_the_minus_63(reward: float) -> None:
+    stored = high_part(reward) / 2.0**31 + low_part(reward) / 2.0**62
+    assert abs(stored - reward) <= 2.0**-63
 
 
-def test_counts_are_the_same_whenever_the_log_is_absorbed() -> None:
+def test_counts_do_not_depend_on_when_the_log_is_absorbed() -> None:
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, PAIRS, 3000).astype(np.uint32)
     nexts = rng.integers(0, 3, 3000).astype(np.uint32)
@@ -127,7 +127,7 @@ def test_successor_lists_equal_a_recount_while_blocks_grow_and_slots_are_reused(
             assert successors(memory.counts, pair) == expected
 
 
-def test_blocks_take_memory_for_the_successors_met_and_not_for_all_states() -> None:
+def test_blocks_take_memory_only_for_observed_successors() -> None:
     memory = sparse(Everything(), 50_000)
     rng = np.random.default_rng(0)
     for _ in range(40):
@@ -162,6 +162,6 @@ def test_a_huge_window_takes_no_memory_before_it_fills() -> None:
 
 
 @pytest.mark.parametrize("window", [0, -1, 1.5, True, "10", None, float("nan")])
-def test_a_bad_window_is_refused(window: Any) -> None:
+def test_a_bad_window_is_rejected(window: Any) -> None:
     with pytest.raises(InvalidParameter, match="window"):
         Window(window)

@@ -1,19 +1,21 @@
-"""Weights that decay, compared with the written-out sum; and all sets and rules on top of them."""
+"""Discounted counts against the explicit sum, and together with plausible sets and rules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic, Growing, load
+from switchmdp.agents import Episodic, FadingPSRL, load
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted
-from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Periodic
 
 
@@ -100,15 +102,20 @@ def test_visits_equal_the_sum_of_successors_and_tiny_weights_are_dropped() -> No
     assert counts.mean(3) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("plausible", [lambda: L1Ball(0.1), lambda: Posterior(1)])
-def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) -> None:
-    def make() -> Any:
-        drawn = isinstance(plausible(), Posterior)
-        return Episodic(
-            4, 2, memory=Discounted(0.99), plausible=plausible(), restarts=Periodic(400),
-            episodes=Growing() if drawn else None,
-        )  # fmt: skip
+AGENTS_WITH_DISCOUNTED_COUNTS: dict[str, Callable[[], Any]] = {
+    "plausible set, restarts": lambda: Episodic(
+        4, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=Periodic(400)
+    ),
+    "posterior": lambda: FadingPSRL(4, 2, steps=100),
+}
 
+
+@pytest.mark.parametrize(
+    "make", AGENTS_WITH_DISCOUNTED_COUNTS.values(), ids=AGENTS_WITH_DISCOUNTED_COUNTS
+)
+def test_plausible_sets_and_posteriors_work_with_discounted_counts(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
     sm.check_agent(make, steps=900, memory_steps=4000, strict=True)
     problem = sm.problems.random_switching(4, 2, changes=1, horizon=2000, seed=0)
     agent, control = make(), make()
@@ -118,8 +125,8 @@ def test_sets_posteriors_and_restarts_work_on_it(plausible: Any, tmp_path: Any) 
     assert record.regret[-1] == sm.simulate(control, problem, 2000, seed=1).regret[-1]
 
 
-def test_it_forgets_data_from_before_a_change() -> None:
-    """Two states that swap their rewards: the faded estimates follow, those of everything don't."""
+def test_old_data_fade_after_a_change() -> None:
+    """Two states swap their rewards: discounted estimates follow, undiscounted ones do not."""
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [5001])
@@ -139,13 +146,13 @@ def test_growth_keeps_the_weights() -> None:
 
 
 @pytest.mark.parametrize("discount", [0.0, 1.0, -0.5, 2, None, "0.9"])
-def test_a_bad_discount_is_refused(discount: Any) -> None:
+def test_a_bad_discount_is_rejected(discount: Any) -> None:
     with pytest.raises(InvalidParameter, match="discount"):
         Discounted(discount)
 
 
 @pytest.mark.parametrize("n_states", [3, 70])
-def test_hostile_values_are_refused(n_states: int) -> None:
+def test_hostile_values_are_rejected(n_states: int) -> None:
     fresh = filled(0.9, n_states, 100).counts
     validate(fresh, states=n_states, pairs=n_states)
     for field, bad in (

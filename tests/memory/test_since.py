@@ -48,9 +48,9 @@ def test_only_the_last_steps_are_kept_up_to_the_room(asked: int, pieces: int) ->
     for first in range(0, 170, pieces):
         absorb(memory, lived, first, first + pieces)
     same(memory.counts, counted(lived, 0))
-    kept = memory.keep(asked, ALL)
-    assert kept == min(asked, 50)
-    same(memory.counts, counted(lived, 170 - kept))
+    steps_kept = memory.keep(asked, ALL)
+    assert steps_kept == min(asked, 50)
+    same(memory.counts, counted(lived, 170 - steps_kept))
 
 
 def test_counting_continues_after_steps_were_dropped() -> None:
@@ -69,9 +69,9 @@ def test_a_window_keeps_the_last_of_its_steps(asked: int) -> None:
     lived, memory = steps(170), Window(40)
     memory.allocate(PAIRS)
     absorb(memory, lived, 0, 170)
-    kept = memory.keep(asked, ALL)
-    assert kept == min(asked, 40)
-    same(memory.counts, counted(lived, 170 - kept))
+    steps_kept = memory.keep(asked, ALL)
+    assert steps_kept == min(asked, 40)
+    same(memory.counts, counted(lived, 170 - steps_kept))
 
 
 def lasting(lived: tuple[Any, ...], firsts: list[int]) -> Counts:
@@ -108,11 +108,11 @@ def test_after_a_slowly_detected_change_unvisited_pairs_keep_their_last_visits()
         firsts = []
         for pair in range(6):
             visits = np.flatnonzero(pairs == pair)[::-1]
-            kept = [
+            kept_steps = [
                 t for j, t in enumerate(visits, start=1)
                 if t >= 2000 - m or (j <= 4 and j * (2000 - t) <= m * (m / 2) / 4)
             ]  # fmt: skip
-            firsts.append(min(kept, default=2000))
+            firsts.append(min(kept_steps, default=2000))
         same(memory.counts, lasting(lived, firsts))
         assert memory.counts.visits[2:].sum() == {1000: 16, 300: 16, 130: 8, 100: 4, 20: 0}[m]
 

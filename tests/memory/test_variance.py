@@ -1,4 +1,4 @@
-"""The variance of rewards: against NumPy, in windows, after growth; and bounds elsewhere."""
+"""The variance of rewards against NumPy, in windows, after growth; bounds in other memories."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def fed(memory: Any, n_states: int, pieces: int = 7) -> Any:
 
 @pytest.mark.parametrize("n_states", [3, 70])
 @pytest.mark.parametrize("window", [None, 900])
-def test_the_variance_is_numpys(n_states: int, window: int | None) -> None:
+def test_the_variance_equals_that_of_numpy(n_states: int, window: int | None) -> None:
     memory = EverythingWithVariance() if window is None else WindowWithVariance(window)
     fed(memory, n_states)
     pairs, _, rewards = steps(2 * n_states, n_states)
-    kept = slice(None) if window is None else slice(N - window, N)
+    in_window = slice(None) if window is None else slice(N - window, N)
     for pair in range(2 * n_states):
-        own = rewards[kept][pairs[kept] == pair]
-        expected = float(np.var(own)) if own.size else 0.0
+        of_pair = rewards[in_window][pairs[in_window] == pair]
+        expected = float(np.var(of_pair)) if of_pair.size else 0.0
         assert memory.counts.variance(pair) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_sum_is_exact_so_that_the_pieces_make_no_difference() -> None:
+def test_the_sum_is_exact_however_the_log_is_split() -> None:
     once = fed(WindowWithVariance(900), 3, 1).counts.spread
     assert once.tolist() == fed(WindowWithVariance(900), 3, 50).counts.spread.tolist()
     emptied = fed(WindowWithVariance(900), 3)

@@ -1,4 +1,4 @@
-"""The box of the paper: its window, its counts, its actions, its special cases."""
+"""The paper's Figure 1: window, counts, actions and special cases."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_window_counts_equal_a_recount_at_every_episode_start(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_window_as_long_as_the_run_makes_it_ucrl2(seed: int) -> None:
+def test_with_a_window_as_long_as_the_run_it_equals_ucrl2(seed: int) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=5000, seed=seed)
     swucrl = sm.agents.SWUCRL(5, 3, window=5000, delta=0.1)
     ucrl2 = sm.agents.UCRL2(5, 3, delta=0.1)
@@ -117,7 +117,7 @@ def test_a_window_as_long_as_the_run_makes_it_ucrl2(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_period_as_long_as_the_run_makes_ucrl2_rw_ucrl2(seed: int) -> None:
+def test_with_a_period_as_long_as_the_run_ucrl2_rw_equals_ucrl2(seed: int) -> None:
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=5000, seed=seed)
     periodic = sm.agents.UCRL2RW(5, 3, period=5000, delta=0.1)
     restarted = sm.simulate(periodic, problem, 5000, seed=seed, trajectory=True)
@@ -126,7 +126,7 @@ def test_a_period_as_long_as_the_run_makes_ucrl2_rw_ucrl2(seed: int) -> None:
 
 
 def restarts_of(agent: Any, problem: sm.SwitchingMDP, horizon: int) -> list[int]:
-    """The steps at which the agent's time starts again at 1, watched from outside."""
+    """The steps at which the agent's time restarts at 1."""
 
     class Watch:
         n_states, n_actions = agent.n_states, agent.n_actions
@@ -159,5 +159,5 @@ def test_ucrl2_rw_and_the_oracle_restart_at_their_steps() -> None:
     problem = sm.problems.random_switching(2, 2, changes=1, horizon=3000, seed=0)
     periodic = sm.agents.UCRL2RW(2, 2, period=700, delta=0.1)
     assert restarts_of(periodic, problem, 3000) == [701, 1401, 2101, 2801]
-    told = sm.agents.OracleUCRL2(2, 2, change_points=[2, 3, 1500], delta=0.1)
-    assert restarts_of(told, problem, 3000) == [2, 3, 1500]
+    oracle = sm.agents.OracleUCRL2(2, 2, change_points=[2, 3, 1500], delta=0.1)
+    assert restarts_of(oracle, problem, 3000) == [2, 3, 1500]

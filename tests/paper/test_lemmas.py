@@ -28,7 +28,7 @@ def pairs_of(record: sm.Record, n_actions: int) -> Any:
 
 @pytest.mark.parametrize(("n_states", "n_actions"), SIZES)
 @pytest.mark.parametrize("window", [1, 2, 10, 50, 300, 2000, 30_000])
-def test_no_episode_is_longer_than_the_window_and_the_states_but_one(
+def test_an_episode_has_at_most_window_plus_states_minus_one_steps(
     window: int, n_states: int, n_actions: int
 ) -> None:
     for seed in range(5):
@@ -39,7 +39,7 @@ def test_no_episode_is_longer_than_the_window_and_the_states_but_one(
         assert record.episodes.length.sum() == 5000
 
 
-def test_an_episode_longer_than_the_window_does_occur() -> None:
+def test_an_episode_can_be_longer_than_the_window() -> None:
     """The paper says that none does (slip 3)."""
     lengths = []
     for seed in range(40):
@@ -82,7 +82,7 @@ def test_lemma_2_bounds_the_visits_over_root_counts(
 
 
 def coverage(window: int, scale: float, runs: int) -> float:
-    """The share of runs in which every episode's set, its radii scaled, held the true MDP."""
+    """The share of runs in which all episodes' sets, with scaled radii, contain the true MDP."""
     covered = 0
     for seed in range(runs):
         mdp = sm.problems.random_mdp(3, 2, seed=seed)
@@ -110,13 +110,13 @@ def coverage(window: int, scale: float, runs: int) -> float:
 
 
 @pytest.mark.parametrize("window", [500, 10_000])
-def test_the_confidence_sets_cover_the_truth_at_the_promised_rate(window: int) -> None:
+def test_the_confidence_sets_contain_the_true_mdp_with_the_stated_probability(window: int) -> None:
     """Stationary problems, δ = 0.1; the radii are wide, so that all runs are covered."""
     assert coverage(window, 1.0, runs=100) >= 0.9
 
 
 @pytest.mark.parametrize("window", [500, 10_000])
-def test_radii_scaled_by_a_fifth_would_not_cover(window: int) -> None:
+def test_sets_with_a_fifth_of_the_radii_do_not_contain_the_true_mdp(window: int) -> None:
     assert coverage(window, 0.2, runs=100) < 0.9
 
 
@@ -130,10 +130,10 @@ def test_the_radii_are_those_of_equations_1_and_2() -> None:
             "visits": visits,
             "t": t,
         }
-        ours = (
+        radii = (
             agent.plausible.reward_radius(visits, t),
             agent.plausible.transition_radius(visits, t),
         )
-        assert ours == pytest.approx(
+        assert radii == pytest.approx(
             (theory.reward_radius(**sizes), theory.transition_radius(**sizes)), rel=1e-15
         )

@@ -45,7 +45,7 @@ class Exact:
         return [self.actions[s][policy[s]] for s in self.states]
 
     def policy_gains(self, policy: Sequence[int]) -> list[Fraction]:
-        """The gain from each state: closed classes first, then the chance to end in each."""
+        """The gain from each state: from closed classes, and the probabilities to end in each."""
         chain = self.chain(policy)
         gains: dict[int, Fraction] = {}
         for members in closed_classes(chain):
@@ -97,21 +97,21 @@ class Exact:
         return largest
 
     def _improve(self, chosen: list[int], value: dict[int, Fraction], goal: int = -1) -> bool:
-        """Switch where an action is strictly better: worth more, or nearer to the goal."""
+        """Switch where an action is strictly better: a larger value, or a shorter hitting time."""
         changed = False
         for s in self.states:
             onward = [
                 (reward if goal < 0 else ONE) + sum((p * value[t] for t, p in row.items()), ZERO)
                 for reward, row in self.actions[s]
             ]
-            found = max(onward) if goal < 0 else min(onward)
-            if s != goal and found != onward[chosen[s]]:
-                chosen[s] = onward.index(found)
+            best = max(onward) if goal < 0 else min(onward)
+            if s != goal and best != onward[chosen[s]]:
+                chosen[s] = onward.index(best)
                 changed = True
         return changed
 
     def _lead_to(self, members: set[int], chosen: list[int]) -> None:
-        """Give all other states an action that may bring them nearer to these."""
+        """Give all other states an action that can lead towards these."""
         seen = sorted(members)
         for target in seen:
             for s in self.states:
@@ -122,7 +122,7 @@ class Exact:
 
 
 def closed_classes(chain: Sequence[Action]) -> list[set[int]]:
-    """The sets of states that a chain can't leave, without smaller ones inside."""
+    """The minimal sets of states that a chain cannot leave."""
     reach = []
     for s in range(len(chain)):
         seen = [s]
@@ -144,8 +144,8 @@ def gain_and_bias(
     for i, row in enumerate(matrix):
         row[i] += ONE
         row[0] = ONE  # the unknown h(order[0]) makes room for g
-    found = solve(matrix, [chain[s][0] for s in order])
-    return found[0], dict(zip(order, [ZERO, *found[1:]], strict=True))
+    solution = solve(matrix, [chain[s][0] for s in order])
+    return solution[0], dict(zip(order, [ZERO, *solution[1:]], strict=True))
 
 
 def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
@@ -161,11 +161,11 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> li
                 rows[i] = [
                     x - factor * y if y else x for x, y in zip(rows[i], rows[c], strict=True)
                 ]
-    found = [ZERO] * n
+    solution = [ZERO] * n
     for i in range(n - 1, -1, -1):
-        known = sum((rows[i][j] * found[j] for j in range(i + 1, n)), ZERO)
-        found[i] = (rows[i][n] - known) / rows[i][i]
-    return found
+        known = sum((rows[i][j] * solution[j] for j in range(i + 1, n)), ZERO)
+        solution[i] = (rows[i][n] - known) / rows[i][i]
+    return solution
 
 
 @pytest.fixture

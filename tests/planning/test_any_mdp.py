@@ -1,4 +1,4 @@
-"""Planning on whatever MDP Hypothesis comes up with, against exact rational arithmetic."""
+"""Planning on MDPs from Hypothesis, against exact rational arithmetic."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from switchmdp.errors import PrecisionNotReached
 
 
 def bracket(function: Any, mdp: sm.MDP) -> Any:
-    """What a function returns or, where that is not precise enough, its error: both brackets."""
+    """The result of a function, or its error if precision was not reached; both have a bracket."""
     try:
         return function(mdp)
-    except PrecisionNotReached as refusal:
-        return refusal
+    except PrecisionNotReached as error:
+        return error
 
 
 def contains(bracket: Any, value: Fraction) -> bool:
@@ -47,18 +47,18 @@ def test_gains_of_policies_are_exact_to_nine_digits(mdp: sm.MDP, data: st.DataOb
     policy = np.array([data.draw(st.sampled_from(mdp.pairs.at(s))) for s in range(mdp.n_states)])
     oracle = Exact(mdp)
     exact = oracle.policy_gains(oracle.position(policy))
-    found = sm.policy_gain(mdp, policy)
-    for gain, truth in zip(found.tolist(), exact, strict=True):
+    gains = sm.policy_gain(mdp, policy)
+    for gain, truth in zip(gains.tolist(), exact, strict=True):
         assert gain == pytest.approx(float(truth), rel=1e-9, abs=1e-300)
 
 
 @given(mdps())
 def test_the_diameter_lies_in_its_bracket(mdp: sm.MDP) -> None:
-    found = bracket(sm.diameter, mdp)
-    assert contains(found, Exact(mdp).diameter() if mdp.n_states > 1 else Fraction(0))
-    if not isinstance(found, PrecisionNotReached):
-        assert found.lower <= found <= found.upper
-        assert found.upper - found.lower <= 1e-9 * found.upper
+    actual = bracket(sm.diameter, mdp)
+    assert contains(actual, Exact(mdp).diameter() if mdp.n_states > 1 else Fraction(0))
+    if not isinstance(actual, PrecisionNotReached):
+        assert actual.lower <= actual <= actual.upper
+        assert actual.upper - actual.lower <= 1e-9 * actual.upper
 
 
 @given(problem=switching_mdps())
@@ -67,9 +67,9 @@ def test_problems_survive_being_stored(
 ) -> None:
     path = tmp_path_factory.mktemp("stored") / "problem.npz"
     problem.save(path)
-    again = sm.SwitchingMDP.load(path)
-    assert again.change_points.tolist() == problem.change_points.tolist()
-    assert again.law == problem.law
-    for one, other in zip(problem.configurations(), again.configurations(), strict=True):
-        assert one.transitions.tobytes() == other.transitions.tobytes()
-        assert one.rewards.tobytes() == other.rewards.tobytes()
+    loaded = sm.SwitchingMDP.load(path)
+    assert loaded.change_points.tolist() == problem.change_points.tolist()
+    assert loaded.law == problem.law
+    for expected, actual in zip(problem.configurations(), loaded.configurations(), strict=True):
+        assert expected.transitions.tobytes() == actual.transitions.tobytes()
+        assert expected.rewards.tobytes() == actual.rewards.tobytes()

@@ -1,4 +1,4 @@
-"""The clairvoyant's reward against all policies there are, and against the gain."""
+"""The clairvoyant's reward against all sequences of policies, and against the gain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from switchmdp.problems import PROBLEMS, random_mdp, random_switching
 
 
 def earned(problem: SwitchingMDP, policies: Any) -> float:
-    """What is expected from following a policy for each step, from state 0 on."""
+    """The expected reward of a policy for each step, starting in state 0."""
     chances, total = np.array([1.0] + [0.0] * (problem.n_states - 1)), 0.0
     states = np.arange(problem.n_states)
     for t, policy in enumerate(policies, start=1):
@@ -33,7 +33,7 @@ def test_no_sequence_of_policies_earns_more_and_one_earns_as_much(seed: int) -> 
     assert clairvoyant_reward(problem, 5)[0] == pytest.approx(best, abs=1e-12)
 
 
-def test_many_small_patches_are_undone_one_by_one() -> None:
+def test_many_small_patches_are_planned_backwards_correctly() -> None:
     problem = PROBLEMS["random-walk"](4, 2, every=3, horizon=200, seed=1)
     values = np.zeros(4)
     for t in range(150, 0, -1):
@@ -44,7 +44,7 @@ def test_many_small_patches_are_undone_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_a_change_it_differs_from_the_gain_by_the_bias_alone(seed: int) -> None:
+def test_without_changes_it_differs_from_the_gain_only_by_the_bias(seed: int) -> None:
     mdp = random_mdp(6, 3, seed=seed)
     plan = optimal_gain(mdp)
     above = clairvoyant_reward(mdp, 1000) - 1000 * plan.gain - plan.bias
@@ -62,6 +62,6 @@ def test_changes_after_the_horizon_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize("wrong", [("river", 10), (MDP([[[1.0]]], [[1.0]]), 0)])
-def test_invalid_arguments_are_refused(wrong: Any) -> None:
+def test_invalid_arguments_are_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidParameter):
         clairvoyant_reward(*wrong)

@@ -59,11 +59,11 @@ def by_linear_programming(mdp: MDP) -> float:
     for goal in range(mdp.n_states):
         others = states != goal
         bounds = [(0.0, 0.0 if s == goal else None) for s in range(mdp.n_states)]
-        found = linprog(
+        solution = linprog(
             -np.ones(mdp.n_states), excess[others], np.ones(others.sum()), bounds=bounds
         )
-        assert found.status == 0, found.message
-        largest = max(largest, float(np.max(np.asarray(found.x))))
+        assert solution.status == 0, solution.message
+        largest = max(largest, float(np.max(np.asarray(solution.x))))
     return largest
 
 
@@ -73,7 +73,7 @@ def test_the_diameter_of_a_two_state_chain_is_the_longer_expected_wait(p: float,
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 5, 128, 150])
-def test_the_diameter_of_a_one_way_ring_is_one_round_less_a_step(n_states: int) -> None:
+def test_the_diameter_of_a_one_way_ring_of_n_states_is_n_minus_1(n_states: int) -> None:
     assert diameter(ring(n_states)) == pytest.approx(n_states - 1, rel=1e-9)
 
 
@@ -172,8 +172,8 @@ def test_a_diameter_is_certified_however_rarely_blocks_are_left(
         monkeypatch.setattr(hitting_times, "FEW", few)
         for seed in range(10):
             mdp = far_blocks(np.random.default_rng(seed), leave)
-            found, expected = diameter(mdp), exact(mdp).diameter()
-            assert found.lower <= expected <= found.upper, (few, seed)
+            actual, expected = diameter(mdp), exact(mdp).diameter()
+            assert actual.lower <= expected <= actual.upper, (few, seed)
 
 
 @pytest.mark.parametrize(
@@ -183,22 +183,22 @@ def test_a_diameter_is_certified_however_rarely_blocks_are_left(
 def test_a_policy_of_many_steps_on_the_way_does_not_spoil_the_diameter(
     n_states: int, small: float, large: float
 ) -> None:
-    found = diameter(falling_back(n_states, small, large))
+    actual = diameter(falling_back(n_states, small, large))
     expected = (large ** (1 - n_states) - 1.0) / (1.0 - large)
-    assert found == pytest.approx(expected, rel=1e-9)
-    assert found.lower <= found <= found.upper <= found.lower * (1.0 + 1e-9)
+    assert actual == pytest.approx(expected, rel=1e-9)
+    assert actual.lower <= actual <= actual.upper <= actual.lower * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize("link", [1e-100, 1e-160, 1e-200, 1e-300])
 def test_tiny_couplings_make_a_large_diameter_not_an_infinite_one(link: float) -> None:
     rows = [[{0: 1.0, 1: link}], [{1: 1.0, 2: link}], [{0: 1.0}]]
-    found = diameter(MDP(rows, np.zeros((3, 1))))
-    assert found == pytest.approx(2.0 / link, rel=1e-9)
-    assert found.lower <= 2 / Fraction(link) + 2 <= found.upper * (1.0 + 1e-15)
+    actual = diameter(MDP(rows, np.zeros((3, 1))))
+    assert actual == pytest.approx(2.0 / link, rel=1e-9)
+    assert actual.lower <= 2 / Fraction(link) + 2 <= actual.upper * (1.0 + 1e-15)
 
 
 @pytest.mark.parametrize("link", [1e-200, 1e-310, 5e-324])
-def test_a_diameter_beyond_all_doubles_is_refused_with_a_bracket_that_holds(link: float) -> None:
+def test_a_diameter_beyond_doubles_raises_an_error_with_a_valid_bracket(link: float) -> None:
     rows = [[{0: 1.0, 1: link}], [{0: 1.0, 2: link}], [{0: 1.0}]]
     with pytest.raises(PrecisionNotReached, match="larger than every double") as caught:
         diameter(MDP(rows, np.zeros((3, 1))))
@@ -207,18 +207,18 @@ def test_a_diameter_beyond_all_doubles_is_refused_with_a_bracket_that_holds(link
 
 
 def test_a_diameter_is_a_number_with_a_bracket() -> None:
-    found = diameter(two_states(0.1, 0.3))
-    assert isinstance(found, float)
-    assert repr(found) == repr(float(found))
-    assert type(found + 1) is float
-    for copied in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
-        assert (copied, copied.lower, copied.upper) == (found, found.lower, found.upper)
+    actual = diameter(two_states(0.1, 0.3))
+    assert isinstance(actual, float)
+    assert repr(actual) == repr(float(actual))
+    assert type(actual + 1) is float
+    for copied in (copy.copy(actual), copy.deepcopy(actual), pickle.loads(pickle.dumps(actual))):
+        assert (copied, copied.lower, copied.upper) == (actual, actual.lower, actual.upper)
     for mdp, value in ((ring(1), 0.0), (MDP(np.eye(2)[:, None], [[0], [0]]), np.inf)):
         known = diameter(mdp)
         assert known == known.lower == known.upper == value
 
 
-def test_a_policy_whose_times_overflow_is_told_from_one_that_does_not_arrive() -> None:
+def test_overflowing_hitting_times_are_distinguished_from_unreachable_goals() -> None:
     mdp = falling_back(120, 0.001, 0.98)
     times = np.empty(120)
     slow = mdp.pairs.starts[:-1].copy()
@@ -268,12 +268,12 @@ def test_an_error_is_raised_if_no_method_reaches_the_tolerance(
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, -1e-3, np.nan, True, "1e-9", None])
-def test_a_tolerance_outside_zero_to_one_is_refused(tolerance: Any) -> None:
+def test_a_tolerance_outside_zero_to_one_is_rejected(tolerance: Any) -> None:
     with pytest.raises(InvalidParameter, match="tolerance"):
         diameter(ring(2), tolerance=tolerance)
 
 
-def test_an_argument_that_is_not_an_mdp_is_refused() -> None:
+def test_an_argument_that_is_not_an_mdp_is_rejected() -> None:
     nonsense: Any = np.eye(2)
     with pytest.raises(InvalidParameter, match="an MDP"):
         diameter(nonsense)

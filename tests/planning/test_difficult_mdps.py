@@ -139,7 +139,7 @@ class Oracle:
         return changed
 
     def lead_to(self, members: set[int], chosen: list[int]) -> None:
-        """Give all other states an action that may bring them nearer to these."""
+        """Give all other states an action that can lead towards these."""
         sources: dict[int, list[tuple[int, int]]] = {s: [] for s in self.states}
         for s in self.states:
             for i, row in enumerate(self.rates[s]):
@@ -231,7 +231,7 @@ def falling_back(rng: Generator, n_states: int) -> MDP:
 
 
 def uphill(rng: Generator, n_states: int) -> MDP:
-    """The top is up to 10²⁵⁰ steps away, whatever is done."""
+    """The top is up to 10²⁵⁰ steps away under every policy."""
     hardest = min(40.0, 250.0 / n_states)
     last = n_states - 1
     up = 10.0 ** -rng.uniform(0.01, hardest, (n_states, 2))
@@ -362,8 +362,8 @@ def check_gain(mdp: MDP, oracle: Oracle) -> bool:
 def check_policy_gain(mdp: MDP, oracle: Oracle, rng: Generator) -> None:
     """The gains of a random policy have a relative error of at most 1e-9."""
     policy = [int(rng.choice(names)) for names in oracle.names]
-    found = policy_gain(mdp, policy)
-    for value, right in zip(found.tolist(), oracle.gains(oracle.position(policy)), strict=True):
+    gains = policy_gain(mdp, policy)
+    for value, right in zip(gains.tolist(), oracle.gains(oracle.position(policy)), strict=True):
         assert abs(Decimal(value) - right) <= TOLERANCE * right + Decimal("1e-300"), (value, right)
 
 
@@ -373,9 +373,9 @@ def check_diameter(mdp: MDP, oracle: Oracle, rng: Generator) -> bool:
     Of many states only some are tried as goals, and all where these are all nearer.
     """
     try:
-        found = diameter(mdp)
-        lower, upper, certified = found.lower, found.upper, True
-        assert lower <= found <= upper <= lower * (1 + 1.0000001e-9)
+        actual = diameter(mdp)
+        lower, upper, certified = actual.lower, actual.upper, True
+        assert lower <= actual <= upper <= lower * (1 + 1.0000001e-9)
     except PrecisionNotReached as error:
         lower, upper, certified = error.lower, error.upper, False
     goals = list(oracle.states)
@@ -393,7 +393,7 @@ def check_diameter(mdp: MDP, oracle: Oracle, rng: Generator) -> bool:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("count", [25, pytest.param(1250, marks=pytest.mark.soak)])
 def test_gains_and_diameters_of_difficult_mdps_are_certified(family: Family, count: int) -> None:
-    refused: list[tuple[int, str]] = []
+    uncertified: list[tuple[int, str]] = []
     for seed in range(count):
         rng = np.random.default_rng([FAMILIES.index(family), seed])
         mdp = family(rng, size(rng))
@@ -401,7 +401,7 @@ def test_gains_and_diameters_of_difficult_mdps_are_certified(family: Family, cou
             oracle = Oracle(mdp)
             check_policy_gain(mdp, oracle, rng)
             if not check_gain(mdp, oracle):
-                refused.append((seed, "gain"))
+                uncertified.append((seed, "gain"))
             if not check_diameter(mdp, oracle, rng):
-                refused.append((seed, "diameter"))
-    assert len(refused) <= count // 100, refused
+                uncertified.append((seed, "diameter"))
+    assert len(uncertified) <= count // 100, uncertified

@@ -53,9 +53,9 @@ def test_gains_of_policies_are_the_limits_of_averages() -> None:
         states = np.arange(mdp.n_states)
         rows = mdp.transitions[states, policy]
         expected = average_reward(rows, mdp.rewards[states, policy])
-        found = policy_gain(mdp, policy)
-        assert np.abs(found - expected).max() <= 1e-9, seed
-        spread += bool(np.ptp(found) > 1e-6)
+        gains = policy_gain(mdp, policy)
+        assert np.abs(gains - expected).max() <= 1e-9, seed
+        spread += bool(np.ptp(gains) > 1e-6)
     assert spread >= 50  # many of them have several closed classes
 
 
@@ -64,8 +64,8 @@ def test_gains_of_policies_are_exact_to_the_last_digits(exact: type[Exact]) -> N
         mdp, policy = patchwork(np.random.default_rng(seed))
         oracle = exact(mdp)
         expected = oracle.policy_gains(oracle.position(policy))
-        for found, right in zip(policy_gain(mdp, policy), expected, strict=True):
-            assert abs(Fraction(float(found)) - right) <= right * Fraction(1, 10**13), seed
+        for actual, right in zip(policy_gain(mdp, policy), expected, strict=True):
+            assert abs(Fraction(float(actual)) - right) <= right * Fraction(1, 10**13), seed
 
 
 @pytest.mark.parametrize("link", [1e-3, 1e-9, 1e-15, 1e-100])
@@ -78,8 +78,8 @@ def test_nearly_decomposable_chains_lose_no_digits(link: float, exact: type[Exac
     ]
     mdp = MDP(rows, [[0.0], [0.125], [1.0], [0.25]])
     expected = exact(mdp).policy_gains([0, 0, 0, 0])[0]
-    for found in policy_gain(mdp, [0, 0, 0, 0]):
-        assert abs(Fraction(float(found)) / expected - 1) <= Fraction(1, 10**13)
+    for actual in policy_gain(mdp, [0, 0, 0, 0]):
+        assert abs(Fraction(float(actual)) / expected - 1) <= Fraction(1, 10**13)
 
 
 def rare_exits(leave: float) -> MDP:
@@ -94,9 +94,9 @@ def test_rare_exits_reach_closed_classes_in_proportion_to_their_probabilities(
     leave: float, dense: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gain, "DENSE", dense)
-    found = policy_gain(rare_exits(leave), [0, 0, 0])
-    assert found[1:].tolist() == [0.0, 1.0]
-    assert found[0] == pytest.approx(2 / 3, rel=1e-9)
+    gains = policy_gain(rare_exits(leave), [0, 0, 0])
+    assert gains[1:].tolist() == [0.0, 1.0]
+    assert gains[0] == pytest.approx(2 / 3, rel=1e-9)
 
 
 @pytest.mark.parametrize("link", [1e-100, 1e-160, 1e-200, 1e-300, 5e-324])
@@ -123,8 +123,8 @@ def test_gains_hold_where_times_and_probabilities_leave_the_range_of_doubles(
             rows.append([{t: p / sum(row.values()) for t, p in row.items()}])
         mdp = MDP(rows, rng.random((n_states, 1)))
         expected = exact(mdp).policy_gains([0] * n_states)
-        for found, right in zip(policy_gain(mdp, [0] * n_states), expected, strict=True):
-            assert abs(Fraction(float(found)) - right) <= right * Fraction(1, 10**12), seed
+        for actual, right in zip(policy_gain(mdp, [0] * n_states), expected, strict=True):
+            assert abs(Fraction(float(actual)) - right) <= right * Fraction(1, 10**12), seed
 
 
 @pytest.mark.parametrize("link", [1e-12, 1e-17, 1e-200])
@@ -160,8 +160,8 @@ def test_sparse_matrices_give_the_same_gain_of_riverswim(
 def test_a_policy_with_one_closed_class_has_one_gain() -> None:
     for seed in range(20):
         mdp = random_mdp(6, 3, seed=seed)
-        found = policy_gain(mdp, np.random.default_rng(seed).integers(0, 3, 6))
-        assert np.ptp(found) <= 1e-15
+        gains = policy_gain(mdp, np.random.default_rng(seed).integers(0, 3, 6))
+        assert np.ptp(gains) <= 1e-15
 
 
 def test_actions_are_taken_by_their_names() -> None:
@@ -174,6 +174,6 @@ def test_actions_are_taken_by_their_names() -> None:
 @pytest.mark.parametrize(
     "policy", [[0], [0, 0, 0], [0, 2], [0, -1], [0.0, 1.0], [[0], [0, 1]], None, "01"]
 )
-def test_an_invalid_policy_is_refused(policy: Any) -> None:
+def test_an_invalid_policy_is_rejected(policy: Any) -> None:
     with pytest.raises(InvalidAction):
         policy_gain(random_mdp(2, 2), policy)

@@ -187,7 +187,7 @@ def test_a_period_without_uncertainty_ends_in_an_error_with_its_bracket() -> Non
 
 
 @pytest.mark.parametrize("precision", [0.0, -1.0, np.nan, np.inf, "0.1", None])
-def test_a_precision_that_is_no_positive_number_is_refused(precision: Any) -> None:
+def test_a_precision_that_is_no_positive_number_is_rejected(precision: Any) -> None:
     with pytest.raises(InvalidParameter, match="precision must be a positive number"):
         extended_value_iteration(
             random_mdp(2, 2), reward_radius=0, transition_radius=0, precision=precision
@@ -196,7 +196,7 @@ def test_a_precision_that_is_no_positive_number_is_refused(precision: Any) -> No
 
 @pytest.mark.parametrize("field", ["reward_radius", "transition_radius"])
 @pytest.mark.parametrize("radius", [-0.1, np.nan, [[0.1], [np.nan]], np.zeros((3, 2)), "wide"])
-def test_an_invalid_radius_is_refused(field: str, radius: Any) -> None:
+def test_an_invalid_radius_is_rejected(field: str, radius: Any) -> None:
     radii: dict[str, Any] = {"reward_radius": 0.0, "transition_radius": 0.0, field: radius}
     with pytest.raises(InvalidParameter, match=field):
         extended_value_iteration(random_mdp(2, 2), precision=0.1, **radii)

@@ -1,4 +1,4 @@
-"""`optimal_gain` and its relatives on MDPs whose gain is known in closed form.
+"""`optimal_gain` and related functions on MDPs whose gain is known in closed form.
 
 A deterministic MDP's optimal gain is its largest cycle mean, so rings of any size have exact
 answers; they are also what value iteration gives up on, so that every way to a solution is taken.
@@ -66,7 +66,7 @@ def assert_certified(plan: Plan, expected: Fraction | float) -> None:
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
-    """Lists the calls of one of the ways to a solution."""
+    """Records the calls of one of the methods."""
 
     def watch(name: str) -> list[Any]:
         calls: list[Any] = []
@@ -128,7 +128,7 @@ def test_large_rings_are_solved_by_policy_iteration(
     shape: Callable[[NDArray[np.float64]], MDP], n_states: int, first: str, last_resort: str,
     spy: Spy,
 ) -> None:  # fmt: skip
-    tried, resorted = spy(first), spy(last_resort)
+    calls, last_resorts = spy(first), spy(last_resort)
     rewards = np.random.default_rng(n_states).random((n_states, 2))
     expected = mean_of_best(rewards)
     if shape is two_rings:
@@ -137,7 +137,7 @@ def test_large_rings_are_solved_by_policy_iteration(
         expected = max(mean_of_best(rewards[:half]), mean_of_best(rewards[half:]))
     plan = optimal_gain(shape(rewards))
     assert_certified(plan, expected)
-    assert len(tried) == len(resorted) == 1
+    assert len(calls) == len(last_resorts) == 1
     assert abs(policy_gain(shape(rewards), plan.policy) - float(expected)).max() <= 1e-9
 
 
@@ -147,11 +147,11 @@ def test_large_rings_are_solved_by_policy_iteration(
 def test_large_mdps_that_mix_are_solved_by_value_iteration(
     n_states: int, way: str, spy: Spy
 ) -> None:
-    tried = spy(way)
+    calls = spy(way)
     resorts = [spy("iterate_policies"), spy("iterate_by_components"), spy("iterate_large_policies")]
     mdp = random_sparse_mdp(n_states, 3, 5, seed=n_states)
     plan = optimal_gain(mdp)
-    assert len(tried) == 1
+    assert len(calls) == 1
     assert resorts == [[], [], []]
     own = policy_gain(mdp, plan.policy)
     assert plan.lower - 1e-12 <= own.min() <= own.max() <= plan.upper + 1e-12
@@ -166,15 +166,15 @@ def test_large_mdps_that_mix_are_solved_by_value_iteration(
 
 def test_value_iteration_solves_periodic_mdps(spy: Spy) -> None:
     rng = np.random.default_rng(3)
-    tried, resorted = spy("iterate_values"), spy("iterate_policies")
+    value_iterations, policy_iterations = spy("iterate_values"), spy("iterate_policies")
     rows = np.zeros((80, 2, 80))
     rows[:40, :, 40:] = rng.dirichlet(np.ones(40), (40, 2))
     rows[40:, :, :40] = rng.dirichlet(np.ones(40), (40, 2))
     rewards = np.zeros((80, 2))
     rewards[:40] = 1.0
     assert_certified(optimal_gain(MDP(rows, rewards)), 0.5)
-    assert len(tried) == 1
-    assert not resorted
+    assert len(value_iterations) == 1
+    assert not policy_iterations
 
 
 @pytest.mark.parametrize("n_states", [65, 300, 500, 1000, 2100])
@@ -231,7 +231,7 @@ def test_factors_that_rounding_makes_singular_raise_the_typed_error(
 
 
 @pytest.mark.parametrize("n_states", [40, 300, 2500])
-def test_an_unreachable_tolerance_raises_in_every_way_to_a_solution(n_states: int) -> None:
+def test_an_unreachable_tolerance_raises_an_error_with_every_method(n_states: int) -> None:
     rewards = np.random.default_rng(n_states).random((n_states, 1))
     with pytest.raises(PrecisionNotReached, match="double precision") as caught:
         optimal_gain(cycle(rewards), tolerance=1e-17)
@@ -254,12 +254,12 @@ def test_states_that_no_policy_connects_are_named(targets: Any, words: str) -> N
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-9, np.nan, np.inf, True, "1e-9", None])
-def test_a_tolerance_that_is_no_positive_number_is_refused(tolerance: Any) -> None:
+def test_a_tolerance_that_is_no_positive_number_is_rejected(tolerance: Any) -> None:
     with pytest.raises(InvalidParameter, match="tolerance must be a positive number"):
         optimal_gain(cycle(np.ones((2, 1))), tolerance=tolerance)
 
 
-def test_an_argument_that_is_not_an_mdp_is_refused() -> None:
+def test_an_argument_that_is_not_an_mdp_is_rejected() -> None:
     nonsense: Any = [[0, 1]]
     with pytest.raises(InvalidParameter, match="mdp must be an MDP"):
         optimal_gain(nonsense)

@@ -42,13 +42,13 @@ def gains_by_linear_programming(mdps: Sequence[MDP]) -> NDArray[np.float64]:
         cost.append(np.eye(1, 1 + mdp.n_states)[0])
         bounds += [(None, None), (0.0, 0.0)] + [(None, None)] * (mdp.n_states - 1)
     solve: Any = linprog  # its types know neither sparse matrices nor HiGHS's options
-    found = solve(
+    solution = solve(
         np.concatenate(cost), block_diag(blocks, format="csr"), np.concatenate(right),
         bounds=bounds, method="highs", options=EXACT,
     )  # fmt: skip
-    assert found.status == 0, found.message
+    assert solution.status == 0, solution.message
     first = np.cumsum([0] + [1 + mdp.n_states for mdp in mdps[:-1]])
-    gains: NDArray[np.float64] = np.asarray(found.x)[first]
+    gains: NDArray[np.float64] = np.asarray(solution.x)[first]
     return gains
 
 

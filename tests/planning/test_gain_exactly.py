@@ -139,7 +139,7 @@ FAMILIES: list[Family] = [
 
 
 class Answer(NamedTuple):
-    """What came back: a plan's bracket and policy, or an error's bracket."""
+    """The result: a plan's bracket and policy, or an error's bracket."""
 
     lower: float
     upper: float
@@ -173,7 +173,7 @@ def test_the_bracket_contains_the_exact_gain(family: Family, exact: type[Exact])
     assert raised <= PER_FAMILY // 3
 
 
-def test_the_families_reach_what_they_are_named_for(exact: type[Exact]) -> None:
+def test_the_families_of_mdps_are_as_extreme_as_their_names_say(exact: type[Exact]) -> None:
     def oracles(family: Family) -> list[Exact]:
         seeds = ([FAMILIES.index(family), seed] for seed in range(PER_FAMILY))
         return [exact(family(np.random.default_rng(seed))) for seed in seeds]
@@ -186,9 +186,7 @@ def test_the_families_reach_what_they_are_named_for(exact: type[Exact]) -> None:
 
 
 @pytest.mark.parametrize("rarest", [13.0, 50.0, 200.0])
-def test_a_span_beyond_double_precision_is_no_reason_to_refuse(
-    rarest: float, exact: type[Exact]
-) -> None:
+def test_a_span_beyond_double_precision_can_be_certified(rarest: float, exact: type[Exact]) -> None:
     for seed in range(40):
         mdp = linked_blocks(np.random.default_rng(seed), rarest)
         plan = optimal_gain(mdp)
@@ -198,7 +196,7 @@ def test_a_span_beyond_double_precision_is_no_reason_to_refuse(
 
 
 @pytest.mark.parametrize("n_states", [2, 6, 12, 18, 25, 40, 64, 100])
-def test_a_small_span_is_enough_however_rarely_a_state_is_visited(
+def test_a_small_span_can_be_certified_however_rarely_a_state_is_visited(
     n_states: int, exact: type[Exact]
 ) -> None:
     mdp = riverswim(n_states)
@@ -210,7 +208,7 @@ def test_a_small_span_is_enough_however_rarely_a_state_is_visited(
 
 
 @pytest.mark.parametrize("leave", [1e-18, 1e-200, 1e-310, 5e-324])
-def test_the_bracket_holds_down_to_the_smallest_probabilities(leave: float) -> None:
+def test_the_bracket_is_valid_down_to_the_smallest_probabilities(leave: float) -> None:
     mdp = MDP([[[1.0 - leave, leave]], [[leave, 1.0 - leave]]], [[0.0], [1.0]])
     plan = optimal_gain(mdp)
     assert plan.lower <= 0.5 <= plan.upper
@@ -219,7 +217,7 @@ def test_the_bracket_holds_down_to_the_smallest_probabilities(leave: float) -> N
 
 
 @pytest.mark.parametrize("tolerance", [1e-16, 1e-30])
-def test_an_unreachable_tolerance_raises_with_a_bracket_that_holds(
+def test_an_unreachable_tolerance_raises_an_error_with_a_valid_bracket(
     tolerance: float, exact: type[Exact]
 ) -> None:
     for seed in range(20):

@@ -69,7 +69,7 @@ def test_gains_do_not_depend_on_the_order_of_requests() -> None:
 
 
 @pytest.mark.parametrize("last", [-1, 3, 50, 1.0, True])
-def test_gains_of_missing_configurations_are_refused(last: Any) -> None:
+def test_gains_of_missing_configurations_are_rejected(last: Any) -> None:
     problem = random_switching(changes=2, seed=0)
     with pytest.raises(InvalidParameter):
         optimal_gains(problem, last)
@@ -118,13 +118,13 @@ def test_an_initial_guess_is_not_modified() -> None:
 
 
 @pytest.mark.parametrize("n_states", [2, 200])
-def test_an_initial_guess_of_another_size_is_refused(n_states: int) -> None:
+def test_an_initial_guess_of_another_size_is_rejected(n_states: int) -> None:
     start = optimal_gain(random_mdp(n_states, 2, seed=1))
     with pytest.raises(InvalidParameter, match="start must be a Plan for 20 states"):
         optimal_gain(random_mdp(20, 2, seed=1), start=start)
 
 
-def test_an_initial_guess_that_is_not_a_plan_is_refused() -> None:
+def test_an_initial_guess_that_is_not_a_plan_is_rejected() -> None:
     nonsense: Any = [0, 1]
     with pytest.raises(InvalidParameter, match="start must be a Plan for 2 states"):
         optimal_gain(random_mdp(2, 2), start=nonsense)

@@ -24,22 +24,22 @@ BY_HAND = MDP(
 )
 
 
-def test_the_example_worked_out_by_hand() -> None:
-    found = hardness(BY_HAND)
-    assert found.diameters == pytest.approx([2.0], rel=1e-6)
-    assert found.diameter == found.diameters[0]
-    assert found.gains == pytest.approx([0.75], abs=1e-9)
-    assert found.spans == pytest.approx([0.5], abs=1e-9)
-    assert found.gaps == pytest.approx([0.05], abs=1e-9)
-    assert (found.reward_variation, found.transition_variation) == (0.0, 0.0)
+def test_the_numbers_of_an_example_match_the_calculation_by_hand() -> None:
+    result = hardness(BY_HAND)
+    assert result.diameters == pytest.approx([2.0], rel=1e-6)
+    assert result.diameter == result.diameters[0]
+    assert result.gains == pytest.approx([0.75], abs=1e-9)
+    assert result.spans == pytest.approx([0.5], abs=1e-9)
+    assert result.gaps == pytest.approx([0.05], abs=1e-9)
+    assert (result.reward_variation, result.transition_variation) == (0.0, 0.0)
 
 
-def test_gaps_are_zero_for_the_optimal_action_and_missing_where_there_is_none() -> None:
+def test_gaps_are_zero_for_the_optimal_action_and_nan_for_unavailable_ones() -> None:
     gaps = action_gaps(BY_HAND)
     assert gaps == pytest.approx(np.array([[0.0, 0.05], [0.0, np.nan]]), abs=1e-9, nan_ok=True)
 
 
-def test_no_action_has_a_negative_gap_and_each_state_has_one_without() -> None:
+def test_gaps_are_not_negative_and_each_state_has_a_gap_of_zero() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         n_states, n_actions = int(rng.integers(1, 9)), int(rng.integers(1, 4))
@@ -57,16 +57,16 @@ def test_a_problem_without_choices_has_an_infinite_gap() -> None:
 
 def test_each_configuration_has_its_own_numbers() -> None:
     problem = random_switching(changes=3, seed=1)
-    found = hardness(problem, tolerance=1e-9)
+    result = hardness(problem, tolerance=1e-9)
     for i, mdp in enumerate(problem.configurations()):
         plan = optimal_gain(mdp)
         gaps = action_gaps(mdp, plan)
-        assert found.diameters[i] == pytest.approx(diameter(mdp), rel=1e-9)
-        assert found.gains[i] == pytest.approx(plan.gain, abs=2e-9)
-        assert found.spans[i] == pytest.approx(plan.span, abs=1e-8)
-        assert found.gaps[i] == pytest.approx(gaps[gaps > 1e-6].min(), abs=1e-8)
-    assert found.diameter == found.diameters.max()
-    assert (found.reward_variation, found.transition_variation) == variations(problem)
+        assert result.diameters[i] == pytest.approx(diameter(mdp), rel=1e-9)
+        assert result.gains[i] == pytest.approx(plan.gain, abs=2e-9)
+        assert result.spans[i] == pytest.approx(plan.span, abs=1e-8)
+        assert result.gaps[i] == pytest.approx(gaps[gaps > 1e-6].min(), abs=1e-8)
+    assert result.diameter == result.diameters.max()
+    assert (result.reward_variation, result.transition_variation) == variations(problem)
 
 
 def dense_variations(problem: SwitchingMDP) -> tuple[float, float]:
@@ -100,14 +100,14 @@ def test_variations_are_those_of_dense_arrays_where_few_rows_change() -> None:
 
 def connected(base: MDP, patches: list[list[Any]]) -> list[list[Any]]:
     """The patches, less those after which some state can't be reached."""
-    kept: list[list[Any]] = []
+    patches_kept: list[list[Any]] = []
     for patch in patches:
         try:
-            SwitchingMDP.from_patches(base, range(2, len(kept) + 3), [*kept, patch])
-            kept.append(patch)
+            SwitchingMDP.from_patches(base, range(2, len(patches_kept) + 3), [*patches_kept, patch])
+            patches_kept.append(patch)
         except NotCommunicating:
-            kept.append([])
-    return kept
+            patches_kept.append([])
+    return patches_kept
 
 
 def test_a_pair_that_is_patched_twice_at_once_counts_by_its_final_row() -> None:
@@ -148,17 +148,17 @@ def test_an_mdp_has_no_variations() -> None:
 
 
 @pytest.mark.parametrize("link", [1e-14, 1e-20, 1e-200])
-def test_a_gap_that_rounding_hides_is_refused(link: float) -> None:
+def test_a_gap_that_rounding_hides_is_rejected(link: float) -> None:
     with pytest.raises(PrecisionNotReached, match="gap of action 0 in state 0"):
         action_gaps(two_sides(link))
 
 
-def test_a_disconnected_mdp_is_refused() -> None:
+def test_a_disconnected_mdp_is_rejected() -> None:
     with pytest.raises(NotCommunicating, match="state 1"):
         hardness(MDP([[[1, 0]], [[0, 1]]], [[0], [0]]))
 
 
-def test_an_argument_that_is_not_a_problem_is_refused() -> None:
+def test_an_argument_that_is_not_a_problem_is_rejected() -> None:
     nonsense: Any = "riverswim"
     with pytest.raises(InvalidParameter, match="an MDP or a SwitchingMDP"):
         hardness(nonsense)

@@ -1,4 +1,4 @@
-"""Diameters by batches of goals, against closed forms and the ways for fewer states."""
+"""Diameters by batches of goals, against closed forms and the methods for few states."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_every_goal_has_a_valid_bracket_however_rough() -> None:
 
 
 @pytest.mark.usefixtures("as_if_large")
-def test_a_diameter_beyond_doubles_raises_with_a_bracket_that_holds() -> None:
+def test_a_diameter_beyond_doubles_raises_an_error_with_a_valid_bracket() -> None:
     with pytest.raises(PrecisionNotReached) as caught:
         diameter(riverswim(1000))
     assert caught.value.lower <= caught.value.upper

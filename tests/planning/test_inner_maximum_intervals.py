@@ -1,7 +1,6 @@
 """The inner maximum over intervals, max { Σ p u : low <= p <= high, Σ p = 1 }, min u = 0.
 
-Random cases against linear programming (HiGHS), where the states not seen share the bounds 0 and
-`beyond`.
+Random cases against linear programming (HiGHS); unvisited states have the bounds 0 and `beyond`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
@@ -52,13 +50,13 @@ def by_linear_programming(case: Case) -> float:
     solve: Any = linprog
     bounds = list(zip(case.low, case.high, strict=True))
     ones = np.ones((1, len(case.values)))
-    found = solve(-case.values, A_eq=ones, b_eq=[1.0], bounds=bounds, options=EXACT)
-    assert found.status == 0, found.message
-    return float(case.values @ found.x)
+    solution = solve(-case.values, A_eq=ones, b_eq=[1.0], bounds=bounds, options=EXACT)
+    assert solution.status == 0, solution.message
+    return float(case.values @ solution.x)
 
 
-def poured(case: Case, full: bool, allowed: int | None = None) -> float:
-    """By `Ranking`, with the states in full rows or in a list of those seen."""
+def inner_maximum(case: Case, full: bool, allowed: int | None = None) -> float:
+    """The maximum by `Ranking`, with full rows or with a list of visited states."""
     n_states = len(case.values)
     counts = Counts(Pairs.of(n_states, 1))
     where = np.arange(n_states) if full else np.random.default_rng(0).permutation(n_states)
@@ -73,13 +71,14 @@ def poured(case: Case, full: bool, allowed: int | None = None) -> float:
     return total + ranking.inside(n, left, case.beyond, allowed)
 
 
-@pytest.mark.parametrize("full", [True, False])
-def test_a_thousand_inner_maxima_are_those_of_linear_programming(full: bool) -> None:
+def test_a_thousand_inner_maxima_are_those_of_linear_programming() -> None:
     rng = np.random.default_rng(3)
     for _ in range(1000):
         case = draw(rng)
         expected = by_linear_programming(case)
-        assert abs(poured(case, full) - expected) <= 1e-12 * max(1.0, case.values.max()), case
+        tolerance = 1e-12 * max(1.0, case.values.max())
+        for full in (True, False):
+            assert abs(inner_maximum(case, full) - expected) <= tolerance, (case, full)
 
 
 def test_the_remaining_mass_goes_to_the_best_states_first() -> None:
@@ -89,15 +88,15 @@ def test_the_remaining_mass_goes_to_the_best_states_first() -> None:
         np.array([0.0, 1.0, 2.0, 4.0]),
     )  # fmt: skip
     # 1/4 + 1/4 lie below; of the half that is left 1/8 fits on top, and 3/8 on the next.
-    assert poured(case, True) == 0.25 * 1.0 + 0.125 * 4.0 + 0.375 * 2.0
+    assert inner_maximum(case, True) == 0.25 * 1.0 + 0.125 * 4.0 + 0.375 * 2.0
 
 
 def test_only_the_best_unvisited_states_may_get_mass() -> None:
     seen = np.array([True, False, False, False])
     high = np.array([1.0, 0.25, 0.25, 0.25])
     case = Case(np.zeros(4), high, seen, 0.25, np.array([0.0, 1.0, 2.0, 4.0]))
-    found = [poured(case, full, m) for full in (True, False) for m in range(4)]
-    assert found == [0.0, 1.0, 1.5, 1.75] * 2
+    maxima = [inner_maximum(case, full, m) for full in (True, False) for m in range(4)]
+    assert maxima == [0.0, 1.0, 1.5, 1.75] * 2
 
 
 def test_mass_beyond_the_upper_bounds_matches_linear_programming() -> None:
@@ -114,8 +113,8 @@ def test_mass_beyond_the_upper_bounds_matches_linear_programming() -> None:
             for value in rest:
                 expected += min(case.beyond, capacity) * value
                 capacity -= min(case.beyond, capacity)
-            found = ranking.outside(len(seen), case.beyond, skipped)
-            assert abs(found - expected) <= 1e-12 * max(1.0, case.values.max())
+            actual = ranking.outside(len(seen), case.beyond, skipped)
+            assert abs(actual - expected) <= 1e-12 * max(1.0, case.values.max())
 
 
 def test_many_states_are_sorted_like_few_states() -> None:

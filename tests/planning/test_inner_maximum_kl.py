@@ -74,19 +74,19 @@ def draw(rng: np.random.Generator) -> tuple[Vector, Vector, float]:
     return p, u, float(10.0 ** rng.uniform(-5, 1))
 
 
-def test_a_row_of_the_ball_and_a_bound_on_all_of_them_meet_at_the_maximum() -> None:
+def test_the_maximum_is_attained_in_the_ball_and_equals_an_upper_bound() -> None:
     rng = np.random.default_rng(0)
     for _ in range(400):
         p, u, epsilon = draw(rng)
-        found, row = maximum(p, u, epsilon), best_row(p, u, epsilon)
+        actual, row = maximum(p, u, epsilon), best_row(p, u, epsilon)
         assert divergence(p, row) <= epsilon + 1e-9
         assert abs(row.sum() - 1.0) <= 1e-12
-        assert row @ u <= found + 1e-8, (p, u, epsilon)
-        assert row @ u >= found - 1e-8, (p, u, epsilon)
-        assert found <= bound(p, u, epsilon) + 1e-8, (p, u, epsilon)
+        assert row @ u <= actual + 1e-8, (p, u, epsilon)
+        assert row @ u >= actual - 1e-8, (p, u, epsilon)
+        assert actual <= bound(p, u, epsilon) + 1e-8, (p, u, epsilon)
 
 
-def test_of_two_states_the_better_one_is_raised_to_the_edge_of_the_ball() -> None:
+def test_with_two_states_the_better_one_gets_mass_up_to_the_edge_of_the_ball() -> None:
     for p in (0.1, 0.5, 0.93):
         for epsilon in (1e-6, 0.01, 0.3, 2.0):
 
@@ -94,22 +94,22 @@ def test_of_two_states_the_better_one_is_raised_to_the_edge_of_the_ball() -> Non
                 return divergence(np.array([1 - p, p]), np.array([1 - q, q])) - epsilon
 
             expected = brentq(excess, p, 1.0 - 1e-15, xtol=1e-15)
-            found = maximum(np.array([1 - p, p]), np.array([0.0, 1.0]), epsilon)
-            assert abs(found - expected) <= 1e-8
+            actual = maximum(np.array([1 - p, p]), np.array([0.0, 1.0]), epsilon)
+            assert abs(actual - expected) <= 1e-8
 
 
 def test_an_unvisited_best_state_gets_the_mass_that_the_ball_allows() -> None:
     """One state seen: q gives it e^{-ε}, and the rest goes to the best."""
     for epsilon in (1e-4, 0.2, 3.0):
-        found = maximum(np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 5.0]), epsilon)
-        assert abs(found - (5.0 - 4.0 * math.exp(-epsilon))) <= 1e-12
+        actual = maximum(np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0, 5.0]), epsilon)
+        assert abs(actual - (5.0 - 4.0 * math.exp(-epsilon))) <= 1e-12
 
 
 def test_equal_values_have_no_optimistic_gain() -> None:
     assert maximum(np.array([0.3, 0.7]), np.array([2.0, 2.0]), 0.5) == 2.0
 
 
-def test_a_huge_ball_reaches_the_best_state_and_a_tiny_one_stays_at_the_estimate() -> None:
+def test_a_huge_ball_gives_the_best_value_and_a_tiny_one_the_estimate() -> None:
     p, u = np.array([0.2, 0.5, 0.3]), np.array([0.0, 1.0, 3.0])
     assert abs(maximum(p, u, 500.0) - 3.0) <= 1e-9
     assert abs(maximum(p, u, 1e-16) - p @ u) <= 1e-6

@@ -1,4 +1,4 @@
-"""Large MDPs: value iteration and policy iteration by components, against the dense ways."""
+"""Large MDPs: value iteration and policy iteration by components, against dense methods."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_bias_by_components_solves_the_policys_equations(seed: int) -> None:
     assert abs(rewards + rows @ bias - bias - gains).max() <= 1e-10
 
 
-def test_a_component_that_is_left_is_solved_from_what_it_leads_to() -> None:
+def test_a_transient_component_is_solved_from_its_successors() -> None:
     # 0 → 1 → 2 → 0 or 3, and 3 stays for 1/2: h(3) = 0 and the others wait for the way out.
     transitions = [
         [{1: 1.0}, {0: 0.5, 1: 0.5}],
@@ -113,7 +113,7 @@ def test_rings_have_the_same_gain_by_components_and_by_dense_policies(seed: int)
     assert np.isfinite(bias).all()
 
 
-def test_policies_whose_cycles_have_no_state_in_common_are_refused() -> None:
+def test_policies_whose_cycles_have_no_state_in_common_are_rejected() -> None:
     (_, _, status), _, _ = solved(iterate_by_components, riverswim(50))
     assert status == LIMIT
 
@@ -144,7 +144,7 @@ def test_value_iteration_gives_up_on_long_cycles(patient: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_way_for_large_mdps_agrees_with_those_for_small_ones(
+def test_every_method_for_large_mdps_agrees_with_those_for_small_ones(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mdps = [random_sparse_mdp(200, 3, 1 + seed, seed=seed), ring_with_shortcuts(200, seed=seed)]

@@ -61,16 +61,16 @@ def best_by_linear_programming(cases: Sequence[Case]) -> Vector:
         cost.append(np.concatenate([-values, values]))
         bounds += [(0.0, None)] * len(values) + [(0.0, p) for p in estimate.tolist()]
     solve: Any = linprog  # its types know neither sparse matrices nor HiGHS's options
-    found = solve(
+    solution = solve(
         np.concatenate(cost), block_diag(blocks, format="csr"), right,
         block_diag(balance, format="csr"), np.zeros(len(cases)), bounds, "highs", options=EXACT,
     )  # fmt: skip
-    assert found.status == 0, found.message
+    assert solution.status == 0, solution.message
     best, offset = [], 0
-    moved = np.asarray(found.x)
+    moved = np.asarray(solution.x)
     for estimate, _, values in cases:
-        given, taken = moved[offset : offset + 2 * len(values)].reshape(2, len(values))
-        best.append(values @ (estimate + given - taken))
+        added, removed = moved[offset : offset + 2 * len(values)].reshape(2, len(values))
+        best.append(values @ (estimate + added - removed))
         offset += 2 * len(values)
     return np.array(best)
 
@@ -84,7 +84,7 @@ def from_a_list(
 
 
 def list_form(case: Case) -> float:
-    """The value as it is found from a pair's own successors alone."""
+    """The value computed from a pair's own successors alone."""
     best = int(np.argmax(case.values))
     others = [s for s in np.nonzero(case.estimate)[0] if s != best]
     values, masses = np.zeros(len(case.values)), np.zeros(len(case.values))

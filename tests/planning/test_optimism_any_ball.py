@@ -23,9 +23,9 @@ class Row:
     def arrange(self) -> None:
         self.arranged += 1
 
-    def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        found = float(self.rows[pair] @ self.work.value)
-        return found if found >= wanted else wanted - 1.0
+    def highest(self, counts: Any, pair: int, lowest_wanted: float) -> float:
+        value = float(self.rows[pair] @ self.work.value)
+        return value if value >= lowest_wanted else lowest_wanted - 1.0
 
 
 def sweep(mdp: sm.MDP, precision: float, free: Any = None) -> tuple[Sweeps, list[int]]:
@@ -63,7 +63,7 @@ def test_ties_go_to_the_lowest_action() -> None:
     assert all(action % 2 == 0 for action in sweep(twice, 1e-6)[1])
 
 
-def test_a_free_pair_leads_to_the_best_state() -> None:
+def test_an_unvisited_pair_leads_to_the_best_state() -> None:
     mdp = sm.problems.random_mdp(4, 2, seed=2)
     work, _ = sweep(mdp, 1e-9, np.ones(8, bool))
     assert abs((work.lower + work.upper) / 2 - mdp.rewards.max()) <= 1e-9

@@ -1,4 +1,4 @@
-"""Numbers without overflow against fractions, and the likeliest tree against all trees."""
+"""Wide-range numbers against fractions, and the most likely tree against all trees."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_one_operation_rounds_once() -> None:
     for _ in range(3000):
         x, y = numbers(rng), numbers(rng)
         a, b = exactly(x), exactly(y)
-        for found, right in (
+        for actual, right in (
             (wide.product(x, y), a * b),
             (wide.quotient(x, y), a / b),
             (wide.total(x, y), a + b),
         ):
-            assert abs(exactly(found) - right) <= UNIT * abs(right)
-            assert 2.0**-256 <= abs(found[0]) < 2.0**256
+            assert abs(exactly(actual) - right) <= UNIT * abs(right)
+            assert 2.0**-256 <= abs(actual[0]) < 2.0**256
         assert wide.exceeds(x, y) == (a > b)
 
 
@@ -46,8 +46,8 @@ def test_the_rounding_error_of_a_sum_is_exact() -> None:
     rng = np.random.default_rng(1)
     for _ in range(3000):
         x, y = numbers(rng), numbers(rng)
-        found, lost = wide.total_and_error(x, y)
-        assert exactly(found) + exactly(lost) == exactly(x) + exactly(y)
+        actual, lost = wide.total_and_error(x, y)
+        assert exactly(actual) + exactly(lost) == exactly(x) + exactly(y)
 
 
 def test_every_double_is_exact_and_larger_numbers_are_clipped() -> None:
@@ -69,7 +69,7 @@ def likelihood(rows: Any, root: int, onward: Any) -> float:
     return sum(math.log2(rows[s][t]) for s, t in enumerate(onward) if s != root)
 
 
-def test_no_tree_is_likelier_than_the_likeliest() -> None:
+def test_the_most_likely_tree_is_the_best_of_all_trees() -> None:
     for seed in range(300):
         rng = np.random.default_rng(seed)
         n_states = int(rng.integers(2, 6))
@@ -77,9 +77,9 @@ def test_no_tree_is_likelier_than_the_likeliest() -> None:
         for s in range(n_states):
             weights = 2.0 ** -rng.integers(0, 30, n_states).astype(float)
             weights[(s + 1) % n_states] += 2.0**-31
-            kept = [t for t in range(n_states) if t == (s + 1) % n_states or rng.random() < 0.7]
-            total = weights[kept].sum()
-            rows.append({t: float(weights[t] / total) for t in kept})
+            targets = [t for t in range(n_states) if t == (s + 1) % n_states or rng.random() < 0.7]
+            total = weights[targets].sum()
+            rows.append({t: float(weights[t] / total) for t in targets})
         mdp = MDP([[row] for row in rows], np.zeros((n_states, 1)))
         root = int(rng.integers(n_states))
         tree = interpreted(wide_iteration.likeliest_tree)(mdp.model, mdp.pairs.starts[:-1], root)

@@ -1,4 +1,4 @@
-"""The inner maxima of the sets as they find them from counts, in full rows and in lists."""
+"""Inner maxima of plausible sets, computed from counts in full rows and in lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall
 
 
 def taught(plausible: Any, n_states: int, steps: int, seed: int, memory: Any) -> Any:
-    """A set that knows steps of a world where pairs lead to a few states, and random values."""
+    """A set with counts of random steps with few successors, and random values."""
     rng = np.random.default_rng(seed)
     pairs = Pairs.of(n_states, 2)
     memory.allocate(pairs)
@@ -37,7 +37,7 @@ def rows_of(counts: Any, pair: int) -> dict[int, int]:
 
 
 def by_linear_programming(plausible: Any, counts: Any, pair: int, states: Any = None) -> float:
-    """The best row of a pair's intervals; where `states` are given, with mass on them alone."""
+    """The best row of a pair's intervals; if `states` are given, with mass only on them."""
     value = plausible.work.value
     seen, call = rows_of(counts, pair), cast("Any", linprog)
     highs, lows = np.full(value.size, plausible.beyond[pair]), np.zeros(value.size)
@@ -46,12 +46,12 @@ def by_linear_programming(plausible: Any, counts: Any, pair: int, states: Any = 
     if states is not None:
         highs[np.setdiff1d(np.arange(value.size), states)] = 0.0
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    found = call(
+    solution = call(
         -value, A_ub=np.ones((1, value.size)), b_ub=[1.0],
         bounds=list(zip(lows, highs, strict=True)), options=tight,
     )  # fmt: skip
-    assert found.status == 0
-    return float(value @ found.x)
+    assert solution.status == 0
+    return float(value @ solution.x)
 
 
 @pytest.mark.parametrize("n_states", [6, 90])
@@ -62,50 +62,50 @@ def test_bernsteins_inner_maxima_are_those_of_linear_programming(
     plausible = Bernstein(0.1)
     counts = taught(plausible, n_states, 4000, 1, memory())
     for pair in np.nonzero(counts.visits)[0][:40]:
-        found = plausible.highest(counts, int(pair), -np.inf)
+        actual = plausible.highest(counts, int(pair), -np.inf)
         expected = by_linear_programming(plausible, counts, pair)
-        assert abs(found - expected) <= 1e-12 * max(1.0, plausible.work.top)
+        assert abs(actual - expected) <= 1e-12 * max(1.0, plausible.work.top)
 
 
 @pytest.mark.parametrize("n_states", [6, 90])
-def test_ucrl3_loses_no_more_than_kappa_on_its_support(n_states: int) -> None:
+def test_ucrl3_loses_at_most_kappa_on_its_support(n_states: int) -> None:
     plausible = BernsteinLaplace(0.1)
     counts = taught(plausible, n_states, 30 * n_states, 2, Everything())
     value, limited = plausible.work.value, 0
     for pair in np.nonzero(counts.visits)[0][:60]:
-        found = plausible.highest(counts, int(pair), -np.inf)
+        actual = plausible.highest(counts, int(pair), -np.inf)
         seen = rows_of(counts, pair)
         unseen = sorted(set(range(n_states)) - set(seen), key=lambda s: -value[s])
         m = int(plausible.extra[pair])
         support = list(seen) + unseen[:m]
         expected = by_linear_programming(plausible, counts, pair, support)
-        assert abs(found - expected) <= 1e-12 * max(1.0, plausible.work.top)
+        assert abs(actual - expected) <= 1e-12 * max(1.0, plausible.work.top)
         everywhere = by_linear_programming(plausible, counts, pair)
         kappa = 10 * len(seen) * plausible.work.top / counts.visits.max() ** (2 / 3)
-        assert everywhere - min(kappa, found) - 1e-12 <= found <= everywhere + 1e-12
+        assert everywhere - min(kappa, actual) - 1e-12 <= actual <= everywhere + 1e-12
         limited += m < len(unseen)
     assert limited > 0 or n_states == 6
 
 
 @pytest.mark.parametrize("n_states", [6, 90])
-def test_a_kl_ball_gives_up_only_what_could_not_be_wanted(n_states: int) -> None:
+def test_a_kl_ball_stops_early_only_below_the_given_bound(n_states: int) -> None:
     plausible = KLBall(0.1)
     counts = taught(plausible, n_states, 300 * n_states, 3, Everything())
     plausible.budget[:] = 0.01
     given_up = 0
     for pair in np.nonzero(counts.visits)[0]:
-        found = plausible.highest(counts, int(pair), -np.inf)
-        assert found <= plausible.work.top
-        for wanted in (found - 0.1, found, found + 0.2 * plausible.work.top):
-            again = plausible.highest(counts, int(pair), wanted)
-            assert again == found or again < wanted
-            given_up += again != found
+        actual = plausible.highest(counts, int(pair), -np.inf)
+        assert actual <= plausible.work.top
+        for threshold in (actual - 0.1, actual, actual + 0.2 * plausible.work.top):
+            with_bound = plausible.highest(counts, int(pair), threshold)
+            assert with_bound == actual or with_bound < threshold
+            given_up += with_bound != actual
     assert given_up > 0
 
 
 @pytest.mark.parametrize("make", [Bernstein, BernsteinLaplace, KLBall])
-def test_the_worth_of_a_pair_is_what_the_plan_weighed(make: Any) -> None:
-    """The greedy pair of each state is worth most; u + gain is what it is worth, idling apart."""
+def test_the_value_of_a_pair_is_the_one_that_the_plan_compared(make: Any) -> None:
+    """The greedy pair of each state has the largest value, which is u + gain."""
     plausible, pairs = make(0.1), Pairs.of(6, 2)
     counts = taught(plausible, 6, 3000, 4, Everything())
     choice = np.zeros(6, np.int64)

@@ -1,4 +1,4 @@
-"""A plan whose optimistic rewards reach 1 in every state: the same without the sweep."""
+"""If optimistic rewards reach 1 in every state, the plan is the same without the sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Posterior sampling: the law of what is drawn, and that it is solved."""
+"""Posterior sampling: the distribution of sampled MDPs, and their optimal policies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draws(counts: Counts, n: int, alpha: float = 1.0, sharpness: float = 1.0) ->
 def test_draws_have_the_mean_and_variance_of_beta_and_dirichlet(
     concentration: float, sharpness: float
 ) -> None:
-    """A sharper posterior is that of so many times as many visits."""
+    """Sharpness multiplies the number of visits."""
     counts = counted(3, 2, np.random.default_rng(0), 40)
     means, rows = draws(counts, 4000, concentration, sharpness)
     for x in range(6):
@@ -107,7 +107,7 @@ def test_the_policy_is_optimal_in_the_drawn_mdp(alpha: float) -> None:
         )
 
 
-def test_counts_in_lists_give_the_same_law() -> None:
+def test_counts_in_lists_give_the_same_distribution() -> None:
     """Above 64 states counts are lists of successors; the full draw is still over all states."""
     counts = Counts(Pairs.of(70, 1))
     nexts = np.array([69, 69, 3], np.uint32)
@@ -118,18 +118,18 @@ def test_counts_in_lists_give_the_same_law() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 1e9, "flat", float("nan")])
-def test_a_concentration_that_makes_no_sense_is_refused(wrong: Any) -> None:
+def test_an_invalid_concentration_is_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="concentration"):
         Posterior(concentration=wrong)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.5, 1e9, "sharp", float("nan")])
-def test_a_sharpness_that_makes_no_sense_is_refused(wrong: Any) -> None:
+def test_an_invalid_sharpness_is_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="sharpness"):
         Posterior(sharpness=wrong)
 
 
-def test_too_large_a_problem_is_refused() -> None:
+def test_too_large_a_problem_is_rejected() -> None:
     with pytest.raises(InvalidParameter, match=r"n_states.*SparsePosterior"):
         Posterior().allocate(Pairs.of(4000, 1))
 

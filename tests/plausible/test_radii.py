@@ -46,11 +46,11 @@ def test_ucrl2s_radii_are_equations_1_and_2() -> None:
 )
 def test_the_width_multiplies_the_radii(ball: Any) -> None:
     full, half = ball(1.0), ball(0.5)
-    for one in (full, half):
-        one.allocate(Pairs.of(S, A))
+    for plausible in (full, half):
+        plausible.allocate(Pairs.of(S, A))
     for radius in ("reward_radius", "transition_radius"):
-        whole = getattr(full, radius)(9, 50)
-        assert getattr(half, radius)(9, 50) == pytest.approx(whole / 2, rel=1e-14)
+        expected = getattr(full, radius)(9, 50)
+        assert getattr(half, radius)(9, 50) == pytest.approx(expected / 2, rel=1e-14)
 
 
 def test_the_width_multiplies_the_logarithms_of_tight_sets_by_its_square() -> None:
@@ -64,7 +64,7 @@ def test_the_width_multiplies_the_logarithms_of_tight_sets_by_its_square() -> No
     assert narrow.reward[0] == pytest.approx(expected, rel=1e-14)
 
 
-def test_a_window_that_has_not_moved_yet_pays_for_one_start_only() -> None:
+def test_the_confidence_of_a_window_that_is_not_full_counts_one_start() -> None:
     plausible, _ = measured(Bernstein(DELTA, windowed=True), [0] * 100, 0.25, 101)
     assert plausible.confidence == DELTA / 2
 
@@ -121,7 +121,7 @@ def test_bernstein_intervals_are_the_empirical_bernstein_inequality(windowed: bo
 
 
 @pytest.mark.parametrize("n", [1, 2, 30, 1000])
-def test_ucrl2bs_interval_lies_within_the_one_that_its_paper_prints(n: int) -> None:
+def test_ucrl2bs_interval_lies_within_that_of_the_paper(n: int) -> None:
     plausible = Bernstein(DELTA)
     plausible.allocate(Pairs.of(S, A))
     x = math.log(6 * S * A * n / DELTA)
@@ -182,7 +182,7 @@ def test_ucrl3s_intervals_are_the_printed_inequalities(n: int, delta: float) -> 
                 assert not is_plausible(outside, p / n, n, delta)
 
 
-def test_each_of_ucrl3s_two_bounds_is_the_smaller_one_somewhere() -> None:
+def test_each_of_ucrl3s_two_bounds_is_sometimes_the_smaller_one() -> None:
     plausible = BernsteinLaplace(DELTA)
     plausible.allocate(Pairs.of(S, A))
     smaller = set()
@@ -213,7 +213,7 @@ def test_ucrl3s_bounds_hold_at_all_times_with_their_probability(q: float) -> Non
     assert (off[:, 1:] < -width).any(axis=1).mean() <= d
 
 
-def test_a_bernoulli_is_sub_gaussian_as_the_laplace_bound_has_it() -> None:
+def test_bernoulli_rewards_are_sub_gaussian_with_the_proxy_of_the_laplace_bound() -> None:
     """log E exp(λ(X - p)) <= λ² g/2; above the mean with p(1-p) where p >= 1/2, below it not."""
     for p in (0.01, 0.2, 0.4999, 0.5, 0.5004, 0.7, 0.97):
         narrow = {True: False, False: False}
@@ -265,13 +265,13 @@ def test_kl_ucrls_ball_is_c_p_over_n(windowed: bool) -> None:
 
 @pytest.mark.parametrize("make", [Bernstein, BernsteinLaplace, KLBall])
 @pytest.mark.parametrize("bad", [{"delta": 0.0}, {"delta": 0.1, "windowed": 1}])
-def test_bad_parameters_of_a_set_are_refused(make: Any, bad: Any) -> None:
+def test_bad_parameters_of_a_set_are_rejected(make: Any, bad: Any) -> None:
     with pytest.raises(InvalidParameter, match=list(bad)[-1]):
         make(**bad)
 
 
 @pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, "0", None, True])
-def test_bad_widenings_are_refused(bad: Any) -> None:
+def test_bad_widenings_are_rejected(bad: Any) -> None:
     with pytest.raises(InvalidParameter, match="widening"):
         Widened(0.1, horizon=10, widening=bad)
     with pytest.raises(InvalidParameter, match="reward_variation"):

@@ -1,4 +1,4 @@
-"""The learned prior of rows: its likelihood, what it finds, and when it is computed again."""
+"""The learned prior of rows: likelihood, estimates, and when it is computed again."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def _block(counts: Counts, pair: int) -> slice:
 
 
 @pytest.mark.parametrize("true", [0.1, 1.0, 10.0])
-def test_the_concentration_that_rows_were_drawn_with_is_found(true: float) -> None:
+def test_the_true_concentration_is_estimated(true: float) -> None:
     rows = np.random.default_rng(1).dirichlet(np.full(8, true), 24)
-    found = learned(observed(rows, 5000))
+    concentration = learned(observed(rows, 5000))
     at = np.flatnonzero(true == GRID)[0]
-    assert found in GRID[at - 1 : at + 2]
+    assert concentration in GRID[at - 1 : at + 2]
 
 
 def test_uniform_rows_get_the_largest_concentration_and_deterministic_ones_the_smallest() -> None:
     assert learned(observed(np.full((20, 10), 0.1), 20_000)) == GRID[-1]
-    found = learned(observed(np.eye(20)[np.arange(40) % 20], 500))
-    assert found == min(a for a in GRID if 20 * a >= LEAST_TOTAL)
+    concentration = learned(observed(np.eye(20)[np.arange(40) % 20], 500))
+    assert concentration == min(a for a in GRID if 20 * a >= LEAST_TOTAL)
 
 
 def test_without_data_and_after_a_few_steps_rows_are_uniform() -> None:
@@ -101,7 +101,7 @@ def test_an_agent_learns_its_prior_from_the_counts_that_it_has() -> None:
     assert agent.plausible.concentration > 3.0
 
 
-def test_the_prior_is_learned_again_when_time_has_grown_by_half_or_has_fallen() -> None:
+def test_the_prior_is_learned_again_when_time_has_grown_by_half_or_after_a_restart() -> None:
     posterior, counts = PSRL(3, 2).plausible, Counts(Pairs.of(3, 2))
     learned_at = []
     for t in (1, 2, 3, 4, 5, 6, 8, 9, 12, 13, 14, 5, 7, 8):
@@ -113,13 +113,13 @@ def test_the_prior_is_learned_again_when_time_has_grown_by_half_or_has_fallen() 
 @pytest.mark.parametrize("make", [PSRL, lambda *n: SWPSRL(*n, window=500), EvidencePSRL])
 def test_a_saved_agent_learns_as_if_never_saved(make: Any, tmp_path: Any) -> None:
     problem = sm.problems.riverswim_flips(6, changes=2, horizon=6000)
-    one = make(6, 2)
-    first = sm.simulate(one, problem, 3000, seed=0)
-    one.save(tmp_path / "agent")
-    two = sm.agents.load(tmp_path / "agent")
-    here, there = (sm.simulate(a, problem, 3000, resume=first).regret for a in (one, two))
+    agent = make(6, 2)
+    first = sm.simulate(agent, problem, 3000, seed=0)
+    agent.save(tmp_path / "agent")
+    loaded = sm.agents.load(tmp_path / "agent")
+    here, there = (sm.simulate(a, problem, 3000, resume=first).regret for a in (agent, loaded))
     np.testing.assert_array_equal(here, there)
-    assert one.plausible.concentration == two.plausible.concentration < 1.0
+    assert agent.plausible.concentration == loaded.plausible.concentration < 1.0
 
 
 def test_an_agent_of_an_earlier_version_has_learned_nothing_yet() -> None:

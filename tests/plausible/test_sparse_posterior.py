@@ -1,4 +1,4 @@
-"""The sparse posterior: the law of what is drawn, that it is solved, and what it costs."""
+"""The sparse posterior: the distribution of samples, their policies, and memory."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from switchmdp.simulation import simulate
 solve: Any = iterate_spread_values
 
 
-def drawn_rows(posterior: SparsePosterior) -> Any:
-    """The full rows of the last draw, written out."""
+def drawn_rows(posterior: SparsePosterior, n_pairs: int | None = None) -> Any:
+    """The dense rows of the last draw, of all pairs or of the first ones."""
     n_states = posterior.bias.size
-    rows = np.repeat(posterior.elsewhere[:, None], n_states, axis=1)
+    rows = np.repeat(posterior.elsewhere[:n_pairs, None], n_states, axis=1)
     for pair in range(len(rows)):
         here = slice(posterior.first[pair], posterior.first[pair + 1])
         rows[pair, posterior.successors[here]] += posterior.excess[here]
     return rows
 
 
-def draws(counts: Counts, n: int, alpha: float = 1.0) -> tuple[Any, Any]:
+def draws(
+    counts: Counts, n: int, alpha: float = 1.0, n_pairs: int | None = None
+) -> tuple[Any, Any]:
     posterior = SparsePosterior(7, concentration=alpha)
     posterior.allocate(Pairs.of(counts.n_states, len(counts.visits) // counts.n_states))
     means, rows = [], []
     for _ in range(n):
         posterior.draw(counts)
         means.append(posterior.mean.copy())
-        rows.append(drawn_rows(posterior))
+        rows.append(drawn_rows(posterior, n_pairs))
     return np.array(means), np.array(rows)
 
 
@@ -54,10 +56,10 @@ def few_counts(n_states: int) -> Counts:
 
 @pytest.mark.parametrize("alpha", [0.02, 1.0, 3.0])
 @pytest.mark.parametrize("n_states", [6, 70])  # full rows of counts, and lists of successors
-def test_observed_successors_and_the_rest_have_the_law_of_the_full_draw(
+def test_observed_successors_and_the_rest_have_the_distribution_of_the_full_draw(
     n_states: int, alpha: float
 ) -> None:
-    means, rows = draws(few_counts(n_states), 2500, alpha)
+    means, rows = draws(few_counts(n_states), 2500, alpha, n_pairs=3)
     for p, seen in ((rows[:, 0, 1], 3.0), (rows[:, 0, 3], 1.0), (rows[:, 2, 2], 30.0)):
         n = 4.0 if seen < 5.0 else 30.0
         law = stats.beta(alpha + seen, alpha * (n_states - 1) + n - seen)
@@ -70,7 +72,7 @@ def test_observed_successors_and_the_rest_have_the_law_of_the_full_draw(
 
 
 @pytest.mark.parametrize("n_states", [6, 70])
-def test_what_was_never_observed_is_split_evenly(n_states: int) -> None:
+def test_unobserved_successors_share_the_remaining_mass_evenly(n_states: int) -> None:
     _, rows = draws(few_counts(n_states), 20)
     np.testing.assert_allclose(rows.sum(-1), 1.0, rtol=1e-12)
     assert (rows > 0).all()
@@ -133,7 +135,7 @@ def test_a_plan_that_starts_at_the_last_values_takes_fewer_sweeps() -> None:
     np.testing.assert_array_equal(policy, choice)
 
 
-def test_a_chain_that_hardly_mixes_ends_at_the_limit_with_a_valid_bracket() -> None:
+def test_a_slowly_mixing_chain_ends_at_the_limit_with_a_valid_bracket() -> None:
     """Two states that are left once in a billion steps."""
     stay = 1.0 - 2e-9
     arrays: Any = (
@@ -147,12 +149,14 @@ def test_a_chain_that_hardly_mixes_ends_at_the_limit_with_a_valid_bracket() -> N
     assert lower <= 0.5 <= upper
 
 
-def test_memory_follows_what_was_observed() -> None:
+def test_memory_grows_with_the_observed_successors() -> None:
     agent = PSRL(20_000, 3)
     agent.observe(0, agent.act(0), 1.0, 19_999)
     agent.plan()
-    held = sum(value.nbytes for value in vars(agent.plausible).values() if hasattr(value, "nbytes"))
-    assert held < 60_000 * 8 * 5
+    bytes_used = sum(
+        value.nbytes for value in vars(agent.plausible).values() if hasattr(value, "nbytes")
+    )
+    assert bytes_used < 60_000 * 8 * 5
     assert agent.plausible.first[-1] == 1
 
 

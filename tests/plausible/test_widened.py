@@ -1,4 +1,4 @@
-"""The widened balls: the papers' radii, the plan over them, and η doubled until the span fits."""
+"""Widened balls: the papers' radii, their plans, and doubling of η until the span fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = math.log(5 * 3 * 100_000 / 0.1)
 
 
 def counted(mdp: sm.MDP, visits: int, rows: int = 0) -> Counts:
-    """Counts as if every pair had been visited so often, after `rows` rows of something else."""
+    """Counts with this number of visits to every pair, after `rows` other rows."""
     pairs, rng = mdp.pairs, np.random.default_rng(0)
     many = Pairs(pairs.n_states, 1, pairs.starts, np.zeros(rows + pairs.n_pairs, np.int64))
     counts = Counts(many)
@@ -40,7 +40,7 @@ def estimated(mdp: sm.MDP, counts: Counts, rows: int = 0) -> sm.MDP:
     )
 
 
-def test_the_radii_are_those_that_cheung_simchi_levi_and_zhu_print() -> None:
+def test_the_radii_match_cheung_simchi_levi_and_zhu() -> None:
     ball = Widened(0.1, horizon=100_000, widening=0.25)
     ball.allocate(Pairs.of(5, 3))
     assert ball.reward_radius(50, 7) == pytest.approx(2 * math.sqrt(2 * LOG / 50))
@@ -49,7 +49,7 @@ def test_the_radii_are_those_that_cheung_simchi_levi_and_zhu_print() -> None:
     assert ball.reward_radius(1000, 7) == pytest.approx(0.363577, abs=1e-6)
 
 
-def test_the_base_of_master_has_the_radii_that_wei_and_luo_print() -> None:
+def test_the_base_of_master_has_the_radii_of_wei_and_luo() -> None:
     ball = SpanBall(0.1, horizon=100_000, span=2)
     ball.allocate(Pairs.of(5, 3))
     conf = 8 * math.sqrt(LOG / 4000)
@@ -91,7 +91,7 @@ def test_an_unvisited_pair_is_fully_optimistic_for_any_scale() -> None:
 
 
 def chain(n: int) -> sm.MDP:
-    """Reward at one end only, reached by steps that mostly fail: a bias of a large span."""
+    """Reward only at one end, reached by steps that mostly fail; the bias has a large span."""
     p = np.zeros((n, 1, n))
     for s in range(n - 1):
         p[s, 0, s + 1], p[s, 0, s] = 0.2, 0.8
@@ -109,7 +109,7 @@ def test_widening_doubles_from_one_in_t_until_the_span_of_the_bias_fits(span: fl
     ball.allocate(mdp.pairs)
     ball.plan_rows(mdp.pairs.starts, counts, 0, 10_000, np.zeros(4, np.int64))
 
-    def found(eta: float) -> Any:
+    def plan_with(eta: float) -> Any:
         conf = 0.1 * math.sqrt(math.log(4 * horizon / 0.1) / 5000)
         return extended_value_iteration(
             estimated(mdp, counts), reward_radius=conf, transition_radius=2 * conf + eta,
@@ -117,15 +117,15 @@ def test_widening_doubles_from_one_in_t_until_the_span_of_the_bias_fits(span: fl
         )  # fmt: skip
 
     eta = 1 / horizon
-    while eta < 4 and found(eta).values.max() > span:
+    while eta < 4 and plan_with(eta).values.max() > span:
         eta *= 2
     assert ball.widening == eta
-    assert ball.gain() == pytest.approx(found(eta).gain, abs=1e-12)
+    assert ball.gain() == pytest.approx(plan_with(eta).gain, abs=1e-12)
     # A wider span is never asked for than is there, and the cases differ.
     assert (span == 50.0) == (eta == 1 / horizon)
 
 
-def test_a_span_that_no_widening_reaches_ends_in_balls_that_hold_everything() -> None:
+def test_widening_ends_with_balls_that_contain_all_rows() -> None:
     mdp = chain(3)
     ball = SpanBall(0.1, scale=1e-12, horizon=100, span=1e-9)
     ball.allocate(mdp.pairs)
@@ -133,7 +133,7 @@ def test_a_span_that_no_widening_reaches_ends_in_balls_that_hold_everything() ->
     assert 2.0 <= ball.widening < 4.0
 
 
-def test_invalid_widenings_are_refused() -> None:
+def test_invalid_widenings_are_rejected() -> None:
     for bad in (-0.1, math.inf, math.nan, True, "1", None):
         with pytest.raises(InvalidParameter, match="widening"):
             Widened(0.1, horizon=10, widening=bad)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Ad placement: the next state is the ad shown, and clicks are those of the audience."""
+"""Ad placement: the next state is the displayed ad, and click rates follow the audience."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from switchmdp.problems.changes import exchange, step_within
 
 def before_and_after(how: Any, base: sm.MDP | None = None, seed: int = 0) -> Any:
     base = problems.random_mdp(6, 3, seed=seed) if base is None else base
-    made = problems.changing(base, how, changes=1, horizon=10, seed=seed)
-    return tuple(made.configurations())
+    problem = problems.changing(base, how, changes=1, horizon=10, seed=seed)
+    return tuple(problem.configurations())
 
 
 def test_new_rewards_keep_all_transitions() -> None:
@@ -57,8 +57,8 @@ def test_one_pair_changes_a_uniformly_drawn_pair() -> None:
     changed = set()
     for seed in range(60):
         base = problems.random_mdp(2, 3, seed=0)
-        made = problems.changing(base, problems.one_pair, changes=1, horizon=10, seed=seed)
-        a, b = made.configurations()
+        problem = problems.changing(base, problems.one_pair, changes=1, horizon=10, seed=seed)
+        a, b = problem.configurations()
         different = (a.rewards != b.rewards) & (a.transitions != b.transitions).any(axis=2)
         assert different.sum() == (a.rewards != b.rewards).sum() == 1
         changed.add(int(np.flatnonzero(different)[0]))
@@ -89,7 +89,7 @@ def test_small_steps_are_small_and_keep_the_successors() -> None:
         assert 0.0 < moved.max() < 0.006
 
 
-def test_the_walk_keeps_the_uniform_laws() -> None:
+def test_the_random_walk_keeps_the_uniform_distribution() -> None:
     """Dirichlet(1) in five states: a coordinate has mean 1/5, variance 2/75; E Σp² is 1/3."""
     rng = np.random.default_rng(0)
     rows, means = rng.dirichlet(np.ones(5), 20_000), rng.random(20_000)
@@ -103,8 +103,8 @@ def test_the_walk_keeps_the_uniform_laws() -> None:
     assert np.quantile(means, [0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9], abs=0.02)
 
 
-def test_the_random_walk_becomes_independent_of_its_start() -> None:
-    """From a corner and from the middle: what is left behind is the uniform law."""
+def test_the_random_walk_forgets_its_start() -> None:
+    """From a corner and from the middle the walk converges to the uniform distribution."""
     rng = np.random.default_rng(1)
     rows = np.tile([1.0, 0.0, 0.0], (20_000, 1))
     for _ in range(200):

@@ -26,22 +26,22 @@ def same(a: sm.MDP, b: sm.MDP) -> bool:
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("points", [problems.even_change_points, problems.paper_change_points])
 def test_every_operator_works_with_all_change_points_and_cycles(how: Any, points: Any) -> None:
-    made = problems.random_changes(
+    problem = problems.random_changes(
         4, 2, how=how, changes=5, cycle=3, horizon=600, change_points=points, seed=2
     )
-    assert made.change_points.tolist() == points(5, 600)
-    found = list(made.configurations())
+    assert problem.change_points.tolist() == points(5, 600)
+    configurations = list(problem.configurations())
     for i in range(3):
-        assert same(found[i], found[i + 3])
-        assert not same(found[i], found[i + 1])
+        assert same(configurations[i], configurations[i + 3])
+        assert not same(configurations[i], configurations[i + 1])
 
 
 def test_without_a_cycle_each_change_starts_from_the_last_configuration() -> None:
-    made = problems.random_changes(how=problems.one_pair, changes=6, horizon=100, seed=0)
-    found = list(made.configurations())
-    for before, after in pairwise(found):
+    problem = problems.random_changes(how=problems.one_pair, changes=6, horizon=100, seed=0)
+    configurations = list(problem.configurations())
+    for before, after in pairwise(configurations):
         assert (before.rewards != after.rewards).sum() == 1
-    assert (found[0].rewards != found[-1].rewards).sum() > 1
+    assert (configurations[0].rewards != configurations[-1].rewards).sum() > 1
 
 
 def test_recurring_configurations_are_stored_once() -> None:
@@ -59,8 +59,8 @@ def test_the_first_configurations_are_the_same_however_many_follow() -> None:
 
 
 def test_change_points_may_be_listed() -> None:
-    made = problems.random_changes(changes=2, horizon=100, change_points=[7, 90])
-    assert made.change_points.tolist() == [7, 90]
+    problem = problems.random_changes(changes=2, horizon=100, change_points=[7, 90])
+    assert problem.change_points.tolist() == [7, 90]
 
 
 def test_a_custom_operator_only_returns_rows() -> None:
@@ -68,9 +68,9 @@ def test_a_custom_operator_only_returns_rows() -> None:
         return [(0, 0, None, mdp.rewards[0, 0] / 2)]
 
     base = problems.riverswim()
-    made = problems.changing(base, halve, changes=3, horizon=100)
-    assert [m.rewards[0, 0] for m in made.configurations()] == [0.005, 0.0025, 0.00125, 0.000625]
-    assert made.action_labels == ("left", "right")
+    problem = problems.changing(base, halve, changes=3, horizon=100)
+    assert [m.rewards[0, 0] for m in problem.configurations()] == [0.005, 0.0025, 0.00125, 0.000625]
+    assert problem.action_labels == ("left", "right")
 
 
 def test_rows_that_do_not_change_are_equal_to_the_bit() -> None:
@@ -89,9 +89,9 @@ def test_states_may_lack_actions() -> None:
     rng = np.random.default_rng(1)
     base = sm.MDP(rng.dirichlet(np.ones(3), (3, 2)), rng.random((3, 2)), available=mask)
     for how in (problems.everything, problems.SmallSteps(), problems.HiddenImprovement()):
-        made = problems.changing(base, how, changes=1, horizon=10)
-        assert np.array_equal(made.available, mask)
-        sm.check_problem(made)
+        problem = problems.changing(base, how, changes=1, horizon=10)
+        assert np.array_equal(problem.available, mask)
+        sm.check_problem(problem)
     for how in (problems.mirrored, problems.permuted_actions):
         with pytest.raises(InvalidProblem, match="every state has all of them"):
             problems.changing(base, how, changes=1, horizon=10)
@@ -100,8 +100,8 @@ def test_states_may_lack_actions() -> None:
 def test_a_change_that_cuts_off_a_state_is_drawn_again() -> None:
     """One successor for each of two actions: most draws leave some state out."""
     base = problems.garnet_mdp(5, 2, 1, seed=3)
-    made = problems.changing(base, problems.new_transitions, changes=20, horizon=100, seed=0)
-    assert all(mdp.unconnected is None for mdp in made.configurations())
+    problem = problems.changing(base, problems.new_transitions, changes=20, horizon=100, seed=0)
+    assert all(mdp.unconnected is None for mdp in problem.configurations())
 
 
 def test_an_operator_that_always_disconnects_raises_an_error() -> None:

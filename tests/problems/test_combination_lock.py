@@ -23,10 +23,10 @@ def test_the_gain_is_the_inverse_of_the_expected_time_to_open_the_lock(
     length: int, slip: float
 ) -> None:
     problem = problems.combination_lock(length, 3, slip=slip, changes=1, horizon=100, seed=1)
-    found = sm.hardness(problem)
-    assert found.gains == pytest.approx(1.0 / wait(1.0 - slip, length), abs=1e-9)
+    result = sm.hardness(problem)
+    assert result.gains == pytest.approx(1.0 / wait(1.0 - slip, length), abs=1e-9)
     if length > 1:
-        assert found.diameters == pytest.approx(wait(1.0 - slip, length - 1), rel=1e-6)
+        assert result.diameters == pytest.approx(wait(1.0 - slip, length - 1), rel=1e-6)
 
 
 def test_only_correct_actions_advance_and_only_the_last_one_earns() -> None:
@@ -44,8 +44,8 @@ def test_a_change_sets_another_combination_and_can_cycle() -> None:
     problem = problems.combination_lock(2, 2, changes=20, horizon=1000, seed=0)
     policies = sm.planning.optimal_policies(problem)
     assert (policies[1:] != policies[:-1]).any(axis=1).all()
-    again = problems.combination_lock(6, 2, changes=5, cycle=2, horizon=1000, seed=0)
-    policies = sm.planning.optimal_policies(again)
+    cycling = problems.combination_lock(6, 2, changes=5, cycle=2, horizon=1000, seed=0)
+    policies = sm.planning.optimal_policies(cycling)
     assert np.array_equal(policies[::2], policies[[0, 0, 0]])
     assert np.array_equal(policies[1::2], policies[[1, 1, 1]])
 

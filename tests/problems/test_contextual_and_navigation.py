@@ -1,4 +1,4 @@
-"""Contextual bandits, rows of any concentration, and problems in which an agent has to travel."""
+"""Contextual bandits, rows of any concentration, and navigation problems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rows_have_the_concentration_of_their_dirichlet_law(alpha: float) -> Non
 
 
 @pytest.mark.parametrize("concentration", [1e-3, 0.05, 1.0, 1e6])
-def test_all_states_connect_at_any_concentration(concentration: float) -> None:
+def test_all_states_are_connected_at_any_concentration(concentration: float) -> None:
     for seed in range(5):
         problem = concentrated_rows(12, 2, concentration=concentration, changes=1, seed=seed)
         for mdp in problem.configurations():

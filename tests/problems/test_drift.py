@@ -1,4 +1,4 @@
-"""Drifting problems move as often as asked for, along their paths, and as far as is reported."""
+"""Drifting problems: frequency of changes, paths, and reported variations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from switchmdp.problems import Sinusoidal, linear
 
 def brute_force(problem: sm.SwitchingMDP) -> tuple[float, float]:
     """Σ max |Δr̄| and Σ max ‖Δp‖₁, over all pairs of all configurations."""
-    found = list(problem.configurations())
+    configurations = list(problem.configurations())
     reward = transition = 0.0
-    for a, b in pairwise(found):
+    for a, b in pairwise(configurations):
         reward += np.abs(a.rewards - b.rewards).max()
         transition += np.abs(a.transitions - b.transitions).sum(axis=2).max()
     return reward, transition
@@ -33,10 +33,10 @@ DRIFTS: list[Any] = [
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_the_variations_are_those_of_all_moves(drift: Any) -> None:
+def test_the_variations_are_sums_over_all_changes(drift: Any) -> None:
     problem = drift(horizon=3000, every=100, seed=5)
-    found = sm.hardness(problem)
-    reported = found.reward_variation, found.transition_variation
+    result = sm.hardness(problem)
+    reported = result.reward_variation, result.transition_variation
     assert reported == pytest.approx(brute_force(problem), rel=1e-12)
     assert reported[0] > 0
 
@@ -45,7 +45,7 @@ def test_the_variations_are_those_of_all_moves(drift: Any) -> None:
 @pytest.mark.parametrize(("horizon", "every", "expected"), [
     (100, 30, [31, 61, 91]), (91, 30, [31, 61, 91]), (90, 30, [31, 61]), (10, 10, []),
 ])  # fmt: skip
-def test_rows_move_as_often_as_asked_for(
+def test_rows_change_as_often_as_requested(
     drift: Any, horizon: int, every: int, expected: list[int]
 ) -> None:
     problem = drift(horizon=horizon, every=every)
@@ -53,34 +53,34 @@ def test_rows_move_as_often_as_asked_for(
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_rows_move_a_thousand_times_by_default(drift: Any) -> None:
+def test_rows_change_a_thousand_times_by_default(drift: Any) -> None:
     points = drift(horizon=20_000).change_points
     assert (points[0], len(points), set(np.diff(points).tolist())) == (21, 999, {20})
 
 
 def test_a_linear_path_interpolates_between_its_ends() -> None:
-    """So the variations are the distance, whatever `every`."""
+    """The variations equal the distance between the ends for every value of `every`."""
     far = [problems.gradual_drift(horizon=1200, every=n, seed=1) for n in (600, 100, 1)]
     reported = [sm.planning.variations(p) for p in far]
     assert reported[1] == pytest.approx(reported[0], rel=1e-9)
     assert reported[2] == pytest.approx(reported[0], rel=1e-9)
-    found = list(far[1].configurations())
-    middle = (found[0].rewards + found[-1].rewards) / 2
-    share = (len(found) - 1) // 2 / (len(found) - 1)
-    at_share = found[0].rewards + share * (found[-1].rewards - found[0].rewards)
-    assert found[(len(found) - 1) // 2].rewards == pytest.approx(at_share, abs=1e-12)
+    mdps = list(far[1].configurations())
+    middle = (mdps[0].rewards + mdps[-1].rewards) / 2
+    share = (len(mdps) - 1) // 2 / (len(mdps) - 1)
+    at_share = mdps[0].rewards + share * (mdps[-1].rewards - mdps[0].rewards)
+    assert mdps[(len(mdps) - 1) // 2].rewards == pytest.approx(at_share, abs=1e-12)
     assert np.abs(middle - at_share).max() < 0.1
 
 
 def test_a_sinusoidal_path_returns_once_per_cycle() -> None:
     problem = problems.gradual_drift(path=Sinusoidal(cycles=3), horizon=1201, every=100, seed=2)
-    found = list(problem.configurations())
-    assert len(found) == 13
+    mdps = list(problem.configurations())
+    assert len(mdps) == 13
     for i in (4, 8, 12):
-        assert found[i].rewards == pytest.approx(found[0].rewards, abs=1e-12)
-        assert found[i].transitions == pytest.approx(found[0].transitions, abs=1e-12)
+        assert mdps[i].rewards == pytest.approx(mdps[0].rewards, abs=1e-12)
+        assert mdps[i].transitions == pytest.approx(mdps[0].transitions, abs=1e-12)
     once = problems.gradual_drift(horizon=1201, every=100, seed=2)
-    assert found[2].rewards == pytest.approx(once.configuration(12).rewards, abs=1e-12)
+    assert mdps[2].rewards == pytest.approx(once.configuration(12).rewards, abs=1e-12)
     there_and_back = 6 * sm.planning.variations(once)[0]
     assert sm.planning.variations(problem)[0] == pytest.approx(there_and_back, rel=1e-9)
 

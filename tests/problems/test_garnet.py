@@ -1,4 +1,4 @@
-"""Garnet(S, A, b) has b successors everywhere, and all states connect."""
+"""Garnet(S, A, b): every pair has b successors, and all states are connected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from switchmdp.errors import InvalidParameter
 @pytest.mark.parametrize(("n_states", "n_actions", "width"), [
     (1, 1, 1), (2, 1, 2), (8, 2, 1), (20, 3, 3), (20, 3, 20), (100, 4, 5),
 ])  # fmt: skip
-def test_every_pair_has_b_successors_and_all_states_connect(
+def test_every_pair_has_b_successors_and_all_states_are_connected(
     n_states: int, n_actions: int, width: int
 ) -> None:
     for seed in range(3):

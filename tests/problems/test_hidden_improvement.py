@@ -1,4 +1,4 @@
-"""Hidden improvement: nothing that a settled agent does shows it, and it is worth a lot."""
+"""Hidden improvement: invisible under the old policy, with a much higher optimal gain."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def bases() -> list[sm.MDP]:
 def test_the_old_policy_keeps_its_gain_and_the_optimal_gain_increases(
     base: sm.MDP, margin: float
 ) -> None:
-    made = problems.changing(base, HiddenImprovement(margin), changes=1, horizon=100, seed=7)
-    old, new = made.configurations()
+    problem = problems.changing(base, HiddenImprovement(margin), changes=1, horizon=100, seed=7)
+    old, new = problem.configurations()
     plan = sm.optimal_gain(old)
     here = np.arange(old.n_states)
     assert np.array_equal(old.transitions[here, plan.policy], new.transitions[here, plan.policy])
@@ -45,7 +45,7 @@ def test_the_old_policy_keeps_its_gain_and_the_optimal_gain_increases(
 
 
 def test_an_agent_with_the_old_policy_observes_no_change() -> None:
-    """The same draws with and without the change: not one step of the old policy differs."""
+    """With the same random numbers, no step of the old policy depends on the change."""
     changed = problems.random_changes(how=HiddenImprovement(), changes=1, horizon=4000, seed=3)
     policy = sm.optimal_gain(changed.configuration(0)).policy
 
@@ -59,20 +59,20 @@ def test_an_agent_with_the_old_policy_observes_no_change() -> None:
             pass
 
     stays = sm.SwitchingMDP([changed.configuration(0)])
-    seen = [
+    records = [
         sm.simulate(Settled(), p, horizon=4000, seed=0, trajectory=True) for p in (changed, stays)
     ]
-    a, b = (run.trajectory for run in seen)
+    a, b = (run.trajectory for run in records)
     assert a is not None
     assert b is not None
     for part in ("states", "actions", "rewards"):
         assert np.array_equal(getattr(a, part), getattr(b, part))
-    assert seen[0].regret[-1] > seen[1].regret[-1] + 100
+    assert records[0].regret[-1] > records[1].regret[-1] + 100
 
 
 def test_improvements_may_follow_one_another() -> None:
-    made = problems.random_changes(how=HiddenImprovement(0.5), changes=3, horizon=100, seed=0)
-    missing = 1.0 - sm.optimal_gains(made)
+    problem = problems.random_changes(how=HiddenImprovement(0.5), changes=3, horizon=100, seed=0)
+    missing = 1.0 - sm.optimal_gains(problem)
     assert missing[1:] / missing[:-1] == pytest.approx(0.5, abs=1e-4)
 
 

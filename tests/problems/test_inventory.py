@@ -1,4 +1,4 @@
-"""Inventory with lost sales: rows and profits by hand, and in the small."""
+"""Inventory with lost sales: rows and profits by hand."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_a_capacity_of_two_matches_the_calculation_by_hand() -> None:
     expected = [[nothing, one, two], [one, two, two], [two, two, two]]
     assert mdp.transitions == pytest.approx(np.array(expected), abs=1e-15)
 
-    kept = {0: 0.0, 1: e, 2: 3 * e}
+    sold = {0: 0.0, 1: e, 2: 3 * e}
     profit = [
-        [(y - kept[y]) - 0.5 * (y - s) - 0.1 * kept[y] for y in (min(s + a, 2) for a in range(3))]
+        [(y - sold[y]) - 0.5 * (y - s) - 0.1 * sold[y] for y in (min(s + a, 2) for a in range(3))]
         for s in range(3)
     ]
     lowest, highest = -0.5 * 2 - 0.1 * 2, 2.0
@@ -44,7 +44,7 @@ def test_rows_are_those_of_a_poisson_demand(demand: float) -> None:
     assert 0.0 <= mdp.rewards.min() <= mdp.rewards.max() <= 1.0
 
 
-def test_expensive_units_are_never_ordered_and_free_ones_always() -> None:
+def test_expensive_units_are_never_ordered_and_free_units_always() -> None:
     dear = problems.inventory_mdp(4, 2, demand=1.0, price=1.0, cost=2.0, holding=0.0)
     assert sm.optimal_gain(dear).policy[0] == 0
     cheap = problems.inventory_mdp(4, 2, demand=3.0, price=1.0, cost=0.0, holding=0.0)
@@ -57,8 +57,8 @@ def test_each_change_draws_a_demand_within_its_range() -> None:
     unsold = [m.transitions[0, 1, 1] for m in problem.configurations()]  # exp(-λ)
     assert len(set(unsold)) == 7
     assert exp(-2.0) < min(unsold) < max(unsold) < exp(-1.0)
-    again = problems.inventory(3, 3, changes=6, cycle=2, horizon=100, seed=2)
-    assert len({m.transitions[0, 1, 1] for m in again.configurations()}) == 2
+    cycling = problems.inventory(3, 3, changes=6, cycle=2, horizon=100, seed=2)
+    assert len({m.transitions[0, 1, 1] for m in cycling.configurations()}) == 2
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def test_uniform_normalised_rows_are_nearer_to_the_centre() -> None:
 
 
 @pytest.mark.parametrize(("changes", "horizon"), [(1, 10), (2, 100_000), (3, 100_000), (4, 99_999)])
-def test_the_papers_changes_come_every_ceil_t_over_l_steps(changes: int, horizon: int) -> None:
+def test_the_papers_change_points_are_multiples_of_ceil_t_over_l(
+    changes: int, horizon: int
+) -> None:
     points = problems.paper_change_points(changes, horizon)
     step = -(-horizon // changes)
     assert np.diff([0, *points]).tolist() == [step] * changes
@@ -66,7 +68,7 @@ def test_random_switching_is_the_papers_setting_by_default() -> None:
     assert len(set(gains.tolist())) == 3
 
 
-def test_a_seed_gives_one_problem_and_another_seed_another() -> None:
+def test_different_seeds_give_different_problems() -> None:
     a, b, c = (problems.random_switching(horizon=100, seed=s) for s in (1, 1, 2))
     assert a.model.mean.tolist() == b.model.mean.tolist()
     assert a.model.probabilities.tolist() == b.model.probabilities.tolist()
@@ -79,7 +81,9 @@ def test_more_changes_keep_the_first_configurations() -> None:
 
 
 @pytest.mark.parametrize("n_states", [2, 3, 10, 300])
-def test_a_sparse_mdp_is_connected_and_has_as_many_successors_as_asked_for(n_states: int) -> None:
+def test_a_sparse_mdp_is_connected_and_has_the_requested_number_of_successors(
+    n_states: int,
+) -> None:
     width = min(4, n_states)
     mdp = problems.random_sparse_mdp(n_states, 3, width, seed=5)
     assert sm.is_communicating(mdp)
@@ -105,7 +109,7 @@ def test_riverswims_gain_is_that_of_its_birth_death_chain() -> None:
     assert sm.optimal_gain(problems.riverswim(6)).gain == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_ring_with_shortcuts_goes_where_its_actions_say() -> None:
+def test_the_actions_of_the_ring_with_shortcuts_have_their_successors() -> None:
     mdp = problems.ring_with_shortcuts(50, slip=0.2)
     assert mdp.successors(49, 0) == ([0, 49], [0.8, 0.2])
     assert mdp.successors(0, 1) == ([0, 49], [0.2, 0.8])
@@ -148,36 +152,36 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def made(name: str, **further: Any) -> sm.SwitchingMDP:
+def problem_of(name: str, **further: Any) -> sm.SwitchingMDP:
     factory, arguments = problems.PROBLEMS[name], {**SMALL.get(name, {}), **further}
     if "horizon" in inspect.signature(factory).parameters:
         arguments["horizon"] = 100
-    found = factory(**arguments)
-    return found if isinstance(found, sm.SwitchingMDP) else sm.SwitchingMDP([found])
+    result = factory(**arguments)
+    return result if isinstance(result, sm.SwitchingMDP) else sm.SwitchingMDP([result])
 
 
 @pytest.mark.parametrize("name", problems.PROBLEMS)
-def test_every_problem_in_the_list_keeps_the_contract(name: str) -> None:
-    sm.check_problem(made(name))
+def test_every_registered_problem_passes_the_contract(name: str) -> None:
+    sm.check_problem(problem_of(name))
 
 
 @pytest.mark.parametrize("name", problems.PROBLEMS)
 def test_every_problem_has_a_hardness(name: str) -> None:
-    problem = made(name)
-    found = sm.hardness(problem)
-    assert len(found.gains) == problem.changes + 1
-    assert np.isfinite(found.diameter)
-    assert found.reward_variation + found.transition_variation > 0 or problem.changes == 0
+    problem = problem_of(name)
+    result = sm.hardness(problem)
+    assert len(result.gains) == problem.changes + 1
+    assert np.isfinite(result.diameter)
+    assert result.reward_variation + result.transition_variation > 0 or problem.changes == 0
 
 
 @pytest.mark.parametrize("name", problems.PROBLEMS)
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_different_ones(
     name: str, tmp_path: Path
 ) -> None:
     drawn = "seed" in inspect.signature(problems.PROBLEMS[name]).parameters
     content = []
     for i, seed in enumerate([3, 3, 4]):
-        made(name, **({"seed": seed} if drawn else {})).save(tmp_path / f"{i}.npz")
+        problem_of(name, **({"seed": seed} if drawn else {})).save(tmp_path / f"{i}.npz")
         content.append((tmp_path / f"{i}.npz").read_bytes())
     assert content[0] == content[1]
     if drawn and name != "riverswim-flips":  # there is one way to mirror a river

@@ -1,4 +1,4 @@
-"""Two states: the lower bound's gains and diameter, and how far off optimism can be under drift."""
+"""Two states: gains and diameter of the lower bound, and optimism under drift."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_the_lower_bounds_gains_and_diameter_are_those_of_the_closed_form(
     problem = problems.lower_bound(
         4, diameter=diameter, advantage=advantage, changes=3, horizon=400, seed=1
     )
-    found = sm.hardness(problem)
-    assert found.diameters == pytest.approx(diameter, rel=1e-6)
-    assert found.gains == pytest.approx((leave + advantage) / (2 * leave + advantage), abs=1e-9)
+    result = sm.hardness(problem)
+    assert result.diameters == pytest.approx(diameter, rel=1e-6)
+    assert result.gains == pytest.approx((leave + advantage) / (2 * leave + advantage), abs=1e-9)
     good = sm.planning.optimal_policies(problem)[:, 0]
     assert (good[1:] != good[:-1]).all()
     for mdp, best in zip(problem.configurations(), good, strict=True):
@@ -54,15 +54,15 @@ def test_perils_of_drift_swaps_the_actions_every_quarter_of_a_window() -> None:
         for s in range(2):
             assert mdp.successors(s, i % 2) == ([s], [1.0])
             assert mdp.successors(s, 1 - i % 2) == ([1 - s], [1.0])
-    found = sm.hardness(problem)
-    assert found.diameters.tolist() == [1.0] * 10
-    assert found.gains == pytest.approx(0.75, abs=1e-9)
-    assert found.transition_variation == 2.0 * problem.changes
+    result = sm.hardness(problem)
+    assert result.diameters.tolist() == [1.0] * 10
+    assert result.gains == pytest.approx(0.75, abs=1e-9)
+    assert result.transition_variation == 2.0 * problem.changes
 
 
 @pytest.mark.parametrize("window", [8, 40, 1000])
 def test_the_counts_are_those_of_two_alternating_policies(window: int) -> None:
-    """Played step by step through two windows; the second one counts."""
+    """Simulated through two windows; the counts of the second one are compared."""
     problem = problems.perils_of_drift(window, horizon=2 * window)
     counts, state = np.zeros((2, 2, 2), np.int64), 0
     for t in range(1, 2 * window + 1):
@@ -94,15 +94,15 @@ def optimistic_diameter(window: int) -> float:
 def test_all_plausible_mdps_of_a_window_have_a_large_diameter() -> None:
     """Optimism says D of order √(W/log W), where every true diameter is 1."""
     windows = [10**k for k in (4, 5, 6, 7, 8)]
-    found = np.array([optimistic_diameter(w) for w in windows])
+    diameters = np.array([optimistic_diameter(w) for w in windows])
     scale = np.array([sqrt(w / log(w)) for w in windows])
-    assert found[[0, 2, 4]].round(1).tolist() == [5.3, 44.7, 392.7]
-    assert (np.diff(found) > 0).all()
-    assert (found / scale).min() > 0.1
-    assert (found / scale).max() / (found / scale).min() < 1.3
+    assert diameters[[0, 2, 4]].round(1).tolist() == [5.3, 44.7, 392.7]
+    assert (np.diff(diameters) > 0).all()
+    assert (diameters / scale).min() > 0.1
+    assert (diameters / scale).max() / (diameters / scale).min() < 1.3
 
 
 @pytest.mark.parametrize("window", [0, 3, 10, 4.0, None])
-def test_an_invalid_window_is_refused(window: Any) -> None:
+def test_an_invalid_window_is_rejected(window: Any) -> None:
     with pytest.raises(InvalidParameter, match="window"):
         problems.perils_of_drift(window)

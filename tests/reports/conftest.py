@@ -47,13 +47,13 @@ def _results(
     claims: bool = True,
     **rest: Any,
 ) -> Results:
-    made = {name: _setting(name, agents, n, points, i) for i, name in enumerate(settings)}
+    by_name = {name: _setting(name, agents, n, points, i) for i, name in enumerate(settings)}
     first = Claim(
         quote="The window wins.", reading="its mean final regret is lower", measure="better",
         setting=settings[0], agent=agents[0], than=agents[-1],
     )  # fmt: skip
     fields: dict[str, Any] = {
-        "title": "A window against restarts", "epsilon": 0.1, "settings": made,
+        "title": "A window against restarts", "epsilon": 0.1, "settings": by_name,
         "claims": (first,) if claims else (), "configuration": "horizon = 10_000\n",
         "provenance": {"rerun": "switchmdp run experiment.toml", "version": "1.2.3"},
     }  # fmt: skip

@@ -22,7 +22,7 @@ HORIZON = 300
 UCRL2 = {"UCRL2": sm.agents.UCRL2}
 
 
-def made(seed: int) -> sm.SwitchingMDP:
+def new_problem(seed: int) -> sm.SwitchingMDP:
     return sm.problems.random_switching(5, 3, changes=1, horizon=HORIZON, seed=seed)
 
 
@@ -41,7 +41,7 @@ def by_hand(problems: list[Any], seed: int = 0) -> Any:
 
 
 def test_a_list_of_problems_is_the_same_as_runs_by_hand() -> None:
-    problems = [made(seed) for seed in range(3)]
+    problems = [new_problem(seed) for seed in range(3)]
     comparison = sm.compare(problems, UCRL2, horizon=HORIZON, seed=7)
     assert np.array_equal(regret(comparison), by_hand(problems, 7))
     assert [list(p) for p in comparison.results.settings["problems"].change_points] == [
@@ -50,7 +50,7 @@ def test_a_list_of_problems_is_the_same_as_runs_by_hand() -> None:
 
 
 def test_whole_floats_and_numpy_integers_count_as_integers() -> None:
-    problems = [made(seed) for seed in range(2)]
+    problems = [new_problem(seed) for seed in range(2)]
     expected = by_hand(problems, 7)
     as_floats = sm.compare(problems, UCRL2, horizon=float(HORIZON), seed=7.0)  # type: ignore[arg-type]
     as_numpy = sm.compare(problems, UCRL2, horizon=np.int64(HORIZON), seed=np.int64(7))  # type: ignore[arg-type]
@@ -59,10 +59,10 @@ def test_whole_floats_and_numpy_integers_count_as_integers() -> None:
 
 
 def test_a_function_of_a_seed_draws_the_problems_of_an_experiment() -> None:
-    drawn = [made(problem_seed(0, i)) for i in range(2)]
-    comparison = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    drawn = [new_problem(problem_seed(0, i)) for i in range(2)]
+    comparison = sm.compare(new_problem, UCRL2, horizon=HORIZON, n_problems=2)
     assert np.array_equal(regret(comparison), by_hand(drawn))
-    assert len(regret(sm.compare(made, UCRL2, horizon=HORIZON))) == 20
+    assert len(regret(sm.compare(new_problem, UCRL2, horizon=HORIZON))) == 20
 
 
 def test_a_generator_of_the_package_receives_seed_and_horizon_by_name() -> None:
@@ -79,7 +79,7 @@ def test_a_generator_of_the_package_receives_seed_and_horizon_by_name() -> None:
 
 
 def test_a_single_problem_is_used_once_or_n_problems_times() -> None:
-    problem = made(3)
+    problem = new_problem(3)
     once = sm.compare(problem, UCRL2, horizon=HORIZON)
     assert np.array_equal(regret(once), by_hand([problem]))
     often = regret(sm.compare(problem, UCRL2, horizon=HORIZON, n_problems=3))
@@ -94,8 +94,8 @@ def test_an_mdp_can_be_used_as_a_problem() -> None:
 
 
 def test_several_families_are_settings_by_name() -> None:
-    problems = [made(1), made(2)]
-    families: dict[str, Any] = {"listed": problems, "one": problems[0], "drawn": made}
+    problems = [new_problem(1), new_problem(2)]
+    families: dict[str, Any] = {"listed": problems, "one": problems[0], "drawn": new_problem}
     comparison = sm.compare(families, UCRL2, horizon=HORIZON)
     assert list(comparison.results.settings) == ["listed", "one", "drawn"]
     assert np.array_equal(regret(comparison, "listed"), by_hand(problems))
@@ -106,16 +106,16 @@ def test_several_families_are_settings_by_name() -> None:
 def test_long_names_with_the_same_beginning_are_kept_apart() -> None:
     names = ["x" * 99 + "a", "x" * 99 + "b"]
     comparison = sm.compare(
-        dict(zip(names, (made(1), made(2)), strict=True)), UCRL2, horizon=HORIZON
+        dict(zip(names, (new_problem(1), new_problem(2)), strict=True)), UCRL2, horizon=HORIZON
     )
-    assert np.array_equal(regret(comparison, names[0]), by_hand([made(1)]))
-    assert np.array_equal(regret(comparison, names[1]), by_hand([made(2)]))
+    assert np.array_equal(regret(comparison, names[0]), by_hand([new_problem(1)]))
+    assert np.array_equal(regret(comparison, names[1]), by_hand([new_problem(2)]))
 
 
 def test_adding_an_agent_does_not_change_the_results_of_others() -> None:
     more = {"chance": lambda problem: sm.agents.Random(problem.n_states, problem.n_actions)}
-    alone = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
-    together = sm.compare(made, {**more, **UCRL2}, horizon=HORIZON, n_problems=2, jobs=2)
+    alone = sm.compare(new_problem, UCRL2, horizon=HORIZON, n_problems=2)
+    together = sm.compare(new_problem, {**more, **UCRL2}, horizon=HORIZON, n_problems=2, jobs=2)
     assert np.array_equal(regret(alone), regret(together))
 
 
@@ -125,9 +125,9 @@ def test_an_agent_is_made_by_a_class_a_partial_or_any_function_of_the_problem() 
         "partial": functools.partial(sm.agents.UCRL2, delta=0.05),
         "function": lambda p: sm.agents.UCRL2(p.n_states, p.n_actions),
     }
-    comparison = sm.compare(made(1), factories, horizon=HORIZON)
+    comparison = sm.compare(new_problem(1), factories, horizon=HORIZON)
     for name in factories:
-        assert np.array_equal(regret(comparison, agent=name), by_hand([made(1)]))
+        assert np.array_equal(regret(comparison, agent=name), by_hand([new_problem(1)]))
 
 
 class Fails:
@@ -143,7 +143,7 @@ class Fails:
 def test_a_failing_agent_warns_and_the_others_are_compared() -> None:
     agents: dict[str, Any] = {**UCRL2, "fails": lambda problem: Fails()}
     with pytest.warns(UserWarning, match=r"2 of 4 runs failed, the first of 'fails' .*lost"):
-        comparison = sm.compare(made, agents, horizon=HORIZON, n_problems=2)
+        comparison = sm.compare(new_problem, agents, horizon=HORIZON, n_problems=2)
     assert not np.isnan(regret(comparison)).any()
     assert np.isnan(regret(comparison, agent="fails")).all()
     assert "RuntimeError: lost" in comparison.results.failures[0]["traceback"]
@@ -153,7 +153,7 @@ def test_a_failing_agent_warns_and_the_others_are_compared() -> None:
 def test_progress_counts_up_to_all_runs() -> None:
     seen: list[tuple[int, int]] = []
     sm.compare(
-        {"a": made, "b": made}, UCRL2, horizon=HORIZON, n_problems=2,
+        {"a": new_problem, "b": new_problem}, UCRL2, horizon=HORIZON, n_problems=2,
         progress=lambda done, runs: seen.append((done, runs)),
     )  # fmt: skip
     assert seen[-1] == (4, 4)
@@ -178,7 +178,7 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    families = {str(seed): made(seed) for seed in range(8)}
+    families = {str(seed): new_problem(seed) for seed in range(8)}
     with pytest.raises(KeyboardInterrupt):
         sm.compare(families, {"waits": Waits}, horizon=1, jobs=1, progress=interrupt)
     released.set()
@@ -188,7 +188,7 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
     assert {id(problem) for problem in begun} == {id(begun[0])}
 
 
-PROBLEM = made(0)
+PROBLEM = new_problem(0)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ PROBLEM = made(0)
         ([PROBLEM, 3], UCRL2, {}, "problems"),
         ("problem", UCRL2, {}, "problems"),
         (3, UCRL2, {}, "problems"),
-        ((made(seed) for seed in range(2)), UCRL2, {}, "problems"),
+        ((new_problem(seed) for seed in range(2)), UCRL2, {}, "problems"),
         ({"a": [PROBLEM], "b": [PROBLEM] * 2}, UCRL2, {}, "problems"),
         (lambda seed: 3, UCRL2, {}, "problem 0"),
         ([PROBLEM] * 2, UCRL2, {"n_problems": 3}, "n_problems"),
@@ -211,9 +211,9 @@ PROBLEM = made(0)
 def test_the_error_for_an_invalid_argument_names_it(
     problems: Any, agents: Any, more: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(InvalidParameter) as refused:
+    with pytest.raises(InvalidParameter) as error:
         sm.compare(problems, agents, horizon=HORIZON, **more)
-    assert refused.value.field == field
+    assert error.value.field == field
 
 
 @pytest.mark.parametrize(
@@ -234,14 +234,14 @@ def test_the_error_for_an_invalid_argument_names_it(
 )
 def test_errors_are_those_of_an_experiment(more: dict[str, Any], path: str) -> None:
     arguments: dict[str, Any] = {"problems": PROBLEM, "agents": UCRL2, "horizon": HORIZON}
-    with pytest.raises(InvalidExperiment) as refused:
+    with pytest.raises(InvalidExperiment) as error:
         sm.compare(**arguments | more)
-    assert [fault.path for fault in refused.value.faults] == [path]
+    assert [fault.path for fault in error.value.faults] == [path]
 
 
 def test_a_comparison_is_shown_as_a_table_and_in_a_notebook_also_as_a_figure() -> None:
     name = "<script>alert(1)</script>"
-    comparison = sm.compare(made(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
+    comparison = sm.compare(new_problem(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
     assert repr(comparison) == str(comparison)
     assert "problems: regret after 300 steps on 1 problem\n" in repr(comparison)
     assert name in repr(comparison)
@@ -254,13 +254,13 @@ def test_a_comparison_is_shown_as_a_table_and_in_a_notebook_also_as_a_figure() -
 
 
 def test_without_the_extra_a_notebook_shows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparison = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    comparison = sm.compare(new_problem(1), UCRL2, horizon=HORIZON)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert comparison._repr_html_().endswith("</pre>")
 
 
 def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
-    comparison = sm.compare(made(1), UCRL2, horizon=HORIZON)
+    comparison = sm.compare(new_problem(1), UCRL2, horizon=HORIZON)
     page = comparison.save(tmp_path / "report")
     assert page == tmp_path / "report" / "index.html"
     assert "UCRL2" in page.read_text("utf-8")

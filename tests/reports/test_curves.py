@@ -98,8 +98,8 @@ def test_a_figure_shows_the_same_curves_whether_the_page_computed_them_or_not(
         for agent, curve in expected.curves.items():
             assert panel.curves[agent].times.tolist() == setting.times.tolist()
             for line in ("middle", "low", "high"):
-                found = getattr(panel.curves[agent], line)
-                assert found == pytest.approx(getattr(curve, line), rel=1e-12)
+                drawn = getattr(panel.curves[agent], line)
+                assert drawn == pytest.approx(getattr(curve, line), rel=1e-12)
 
 
 def test_an_agent_has_the_same_style_in_every_setting(make_results: Maker) -> None:

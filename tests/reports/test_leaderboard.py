@@ -57,19 +57,19 @@ def standing(row: Row, finals: dict[str, float], restarts: dict[str, list[int]])
         for name, runs in setting.agents.items()
     }
     named = replace(setting, name=row.name, agents=agents)
-    tried = as_setting([1000, 2000], {"w 4": [[5, 7]], "w 8": [[4, 6]]})
+    tuning = as_setting([1000, 2000], {"w 4": [[5, 7]], "w 8": [[4, 6]]})
     values: dict[str, Runs] = {
         name: replace(runs, base="window", swept={"w": w})
-        for (name, runs), w in zip(tried.agents.items(), (4, 8), strict=True)
+        for (name, runs), w in zip(tuning.agents.items(), (4, 8), strict=True)
     }
-    before = Results("", 0.05, {row.name: replace(tried, agents=values)})
-    return Standing(row, before, {"window": {"w": 8}}, Results("", 0.05, {row.name: named}))
+    results = Results("", 0.05, {row.name: replace(tuning, agents=values)})
+    return Standing(row, results, {"window": {"w": 8}}, Results("", 0.05, {row.name: named}))
 
 
 @pytest.fixture
 def leaderboard() -> Leaderboard:
-    told = {"told": [1001], "ours": [400, 1100]}
-    return Leaderboard(SUITE, [standing(row, FINALS[row.name], told) for row in ROWS])
+    restarts = {"told": [1001], "ours": [400, 1100]}
+    return Leaderboard(SUITE, [standing(row, FINALS[row.name], restarts) for row in ROWS])
 
 
 def test_the_yardstick_is_the_best_agent_with_known_change_points(leaderboard: Leaderboard) -> None:

@@ -34,11 +34,9 @@ def finals(**regret: list[float]) -> Setting:
 def test_curves_must_have_one_row_per_problem_and_one_column_per_step(
     regret: Any, shape: tuple[int, ...]
 ) -> None:
-    with pytest.raises(
-        InvalidParameter, match=r"regret\['a'\] must be of shape \(3, 2\)"
-    ) as refused:
+    with pytest.raises(InvalidParameter, match=r"regret\['a'\] must be of shape \(3, 2\)") as error:
         as_setting([10, 20], {"a": regret, "b": [[1, 2]] * 3})
-    assert refused.value.value == shape
+    assert error.value.value == shape
 
 
 def test_pseudo_regret_has_its_own_band() -> None:

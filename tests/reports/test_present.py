@@ -20,14 +20,14 @@ def record(**options: Any) -> sm.Record:
 
 
 def test_a_record_is_drawn_with_its_change_points_and_restarts() -> None:
-    made = record(episodes=True)
-    (axis,) = made.plot().axes
+    run = record(episodes=True)
+    (axis,) = run.plot().axes
     regret, pseudo, *_ = axis.get_lines()
-    np.testing.assert_array_equal(regret.get_ydata(), made.regret)
-    np.testing.assert_array_equal(pseudo.get_ydata(), made.pseudo_regret)
+    np.testing.assert_array_equal(regret.get_ydata(), run.regret)
+    np.testing.assert_array_equal(pseudo.get_ydata(), run.pseudo_regret)
     (restarts,) = [line for line in axis.get_lines() if line.get_gid() == "restarts"]
-    assert made.episodes is not None
-    np.testing.assert_array_equal(restarts.get_xdata(), made.episodes.restarts)
+    assert run.episodes is not None
+    np.testing.assert_array_equal(restarts.get_xdata(), run.episodes.restarts)
 
 
 def test_the_runs_of_a_batch_and_their_mean_are_drawn() -> None:
@@ -82,12 +82,12 @@ def test_an_agent_shows_visits_and_estimates() -> None:
     assert len(means.texts) == (agent.visits > 0).sum()
 
 
-def test_an_agent_without_estimates_is_refused() -> None:
+def test_an_agent_without_estimates_is_rejected() -> None:
     with pytest.raises(InvalidParameter, match="visits and estimates"):
         sm.agents.Random(4, 2).plot()
 
 
-def test_other_objects_are_refused() -> None:
+def test_other_objects_are_rejected() -> None:
     with pytest.raises(InvalidParameter, match="thing must be an MDP"):
         sm.plot(3)
 
@@ -100,14 +100,14 @@ def test_figures_can_be_rendered() -> None:
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_a_record_as_a_data_frame_has_its_columns(library: str) -> None:
     pytest.importorskip(library)
-    made = record(episodes=True, trajectory=True)
-    assert made.episodes is not None
-    assert made.trajectory is not None
-    frame = made.to_dataframe(library)
+    run = record(episodes=True, trajectory=True)
+    assert run.episodes is not None
+    assert run.trajectory is not None
+    frame = run.to_dataframe(library)
     assert type(frame).__module__.split(".")[0] == library
-    np.testing.assert_array_equal(np.asarray(frame["regret"]), made.regret)
-    assert len(made.episodes.to_dataframe(library)) == len(made.episodes)
-    assert len(made.trajectory.to_dataframe(library)) == 60
+    np.testing.assert_array_equal(np.asarray(frame["regret"]), run.regret)
+    assert len(run.episodes.to_dataframe(library)) == len(run.episodes)
+    assert len(run.trajectory.to_dataframe(library)) == 60
 
 
 def test_a_batch_and_a_comparison_as_data_frames() -> None:
@@ -125,10 +125,10 @@ def test_a_missing_or_unknown_library_is_named(monkeypatch: pytest.MonkeyPatch) 
     def lacking(name: str) -> Any:
         raise ImportError(name)
 
-    made = record()
+    run = record()
     with pytest.raises(InvalidParameter, match="pandas, polars, pyarrow"):
-        made.to_dataframe("numpy")
-    made.to_dataframe("pyarrow")  # imports the module that makes data frames
+        run.to_dataframe("numpy")
+    run.to_dataframe("pyarrow")  # imports the module that makes data frames
     monkeypatch.setattr(importlib, "import_module", lacking)
     from switchmdp.reports.present import to_dataframe
 

@@ -98,11 +98,11 @@ def test_growth_is_the_band_of_the_differences() -> None:
     starts = np.array([0, 0, 0, 2, 2, 5, 5, 5])
     curve, growth = band_and_growth(np.arange(8), rows, starts)
     pairs = ((curve, rows), (growth, rows - rows[:, starts]))
-    for found, explicit in pairs:
+    for actual, explicit in pairs:
         # A row that lacks one point is left out at all points of both curves.
         expected = band(np.arange(8), np.delete(explicit, 3, axis=0))
         for name in ("middle", "low", "high"):
-            assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12)
+            assert getattr(actual, name) == pytest.approx(getattr(expected, name), abs=1e-12)
 
 
 def test_rows_with_a_nan_are_left_out() -> None:

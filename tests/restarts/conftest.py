@@ -1,4 +1,4 @@
-"""Streams for detectors, fed to them as machine code."""
+"""Streams for detectors, run as machine code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = 100
 
 
 def _first(state: Any, nexts: Any, rewards: Any) -> int:
-    """The visit to pair 0 at which the detector finds a change, one step handed over at a time."""
+    """The visit to pair 0 at which the detector raises an alarm, one step at a time."""
     detector = thaw(state)
     pair, target, reward = np.zeros(1, np.uint32), np.zeros(1, np.uint32), np.zeros(1)
     for i in range(rewards.size):
@@ -29,7 +29,7 @@ def _first(state: Any, nexts: Any, rewards: Any) -> int:
 
 
 def _alarm(state: Any, words: Any, cumulative: Any, means: Any, batches: int) -> int:
-    """The batch of random visits in which the detector finds a change, or -1."""
+    """The batch of random visits in which the detector raises an alarm, or -1."""
     detector = thaw(state)
     pairs, nexts = np.zeros(BATCH, np.uint32), np.zeros(BATCH, np.uint32)
     rewards = np.zeros(BATCH)
@@ -50,19 +50,19 @@ def _alarm(state: Any, words: Any, cumulative: Any, means: Any, batches: int) ->
 
 @pytest.fixture
 def first_visit() -> Callable[..., int]:
-    """The visit at which a detector of one pair finds a change in its streams, or the last."""
+    """The visit at which a detector of one pair raises an alarm, or the last visit."""
 
-    def found(detector: Any, nexts: Any, rewards: Any, n_states: int = 1) -> int:
+    def visit(detector: Any, nexts: Any, rewards: Any, n_states: int = 1) -> int:
         detector.allocate(Pairs.of(n_states, 1))
         run = machine(_first, detector)
         return int(run(pack(detector), np.asarray(nexts, np.uint32), np.asarray(rewards, float)))
 
-    return found
+    return visit
 
 
 @pytest.fixture
 def alarms_on_nothing() -> Callable[..., int]:
-    """How many of many stationary problems (S=5, A=3) of 20 000 steps make a detector alarm."""
+    """The number of stationary runs (S=5, A=3, 20 000 steps) with an alarm."""
 
     def count(make: Callable[[], Any], runs: int) -> int:
         rng, alarms = np.random.default_rng(0), 0

@@ -1,4 +1,4 @@
-"""R-BOCPD against the paper's recursion, written out; its prior, false alarms and delays."""
+"""R-BOCPD against a literal version of the paper's recursion; prior, false alarms, delays."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_laplaces_predictions_multiply_to_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("n_symbols", [2, 5])
-def test_its_weights_are_those_of_the_papers_recursion(n_symbols: int) -> None:
+def test_the_weights_match_the_papers_recursion(n_symbols: int) -> None:
     """At visit 48 it holds the hypotheses 4, 8, …, 44 visits old: all weigh what the paper says."""
     rng = np.random.default_rng(n_symbols)
     xs = rng.integers(0, n_symbols, 48)
@@ -88,16 +88,16 @@ def test_pruning_delays_detection_only_a_little(
     0.2 → 0.4          1000        167.0      192.5
     0.02 → 0.1         1000        324.4      380.8
     """
-    rng, exact, found = np.random.default_rng(n_symbols), [], []
+    rng, exact, pruned = np.random.default_rng(n_symbols), [], []
     for _ in range(12):
         rows = np.full((2, n_symbols), 0.4 / (n_symbols - 1))
         rows[0, 0] = rows[1, 1] = 0.6
         xs = np.concatenate([rng.choice(n_symbols, 250, p=row) for row in rows])
         detector = BOCPD(weight=1e-3, rewards=False)
-        found.append(first_visit(detector, xs, np.zeros(500), n_symbols) - 250)
+        pruned.append(first_visit(detector, xs, np.zeros(500), n_symbols) - 250)
         exact.append(unpruned(xs, n_symbols, 1e-3) - 250)
-    assert all(b >= a for a, b in zip(exact, found, strict=True))
-    assert np.mean(found) <= 1.25 * np.mean(exact) + 4.0
+    assert all(b >= a for a, b in zip(exact, pruned, strict=True))
+    assert np.mean(pruned) <= 1.25 * np.mean(exact) + 4.0
 
 
 @needs_speed
@@ -108,7 +108,7 @@ def test_rewards_are_watched_unless_switched_off(first_visit: Callable[..., int]
 
 
 @needs_speed
-def test_its_own_prior_alarms_falsely_about_as_rarely_as_delta(
+def test_false_alarms_under_the_prior_are_as_rare_as_delta(
     alarms_on_nothing: Callable[..., int],
 ) -> None:
     """Of 400 runs of 100 000 steps at δ = 0.1, 11 alarmed; δ (1 + log n) promises less than all."""
@@ -116,7 +116,7 @@ def test_its_own_prior_alarms_falsely_about_as_rarely_as_delta(
 
 
 @needs_speed
-def test_the_prior_of_the_papers_experiments_alarms_falsely_almost_always(
+def test_the_prior_of_the_papers_experiments_almost_always_raises_false_alarms(
     alarms_on_nothing: Callable[..., int],
 ) -> None:
     assert alarms_on_nothing(lambda: BOCPD(weight=1.0), 20) >= 18
@@ -130,9 +130,9 @@ def test_the_default_prior_shares_delta_among_the_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "given"),
+    ("field", "parameters"),
     [("delta", {"delta": 0}), ("weight", {"weight": -1.0}), ("rewards", {"rewards": 1})],
 )
-def test_bad_parameters_are_refused_by_name(field: str, given: dict[str, Any]) -> None:
+def test_bad_parameters_are_rejected_by_name(field: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match=field):
-        BOCPD(**given)
+        BOCPD(**parameters)

@@ -1,4 +1,4 @@
-"""The calibrated detector: its statistics by their definitions, alarms, and what it accuses."""
+"""The calibrated detector: statistics against their definitions, alarms, suspected pairs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def literal(before: Steps, since: Steps, doubt: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("varied", [False, True])
-def test_the_statistics_are_those_defined(varied: bool) -> None:
+def test_the_statistics_match_their_definitions(varied: bool) -> None:
     rng = np.random.default_rng(0)
     steps = steps_of(rng, 165, *world(rng))
     if varied:  # rewards other than 0 and 1
@@ -114,7 +114,7 @@ def test_the_statistics_are_those_defined(varied: bool) -> None:
 
 
 @pytest.mark.parametrize("changed", [0.0, 0.1, 0.5])
-def test_looks_that_are_skipped_would_not_have_raised_an_alarm(changed: float) -> None:
+def test_skipped_looks_would_not_have_raised_an_alarm(changed: float) -> None:
     rng = np.random.default_rng(11)
     skipped = 0
     for _ in range(15):
@@ -156,7 +156,7 @@ def test_the_result_does_not_depend_on_how_the_log_is_split(pieces: int) -> None
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
 
 
-def test_a_change_of_everything_is_seen_within_a_few_visits_to_each_pair() -> None:
+def test_a_full_change_is_detected_within_a_few_visits_per_pair() -> None:
     delays, kept = [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -188,7 +188,7 @@ def flat_worlds() -> list[tuple[str, Any, Any]]:
 
 
 @pytest.mark.parametrize(("name", "rewards", "rows"), flat_worlds())
-def test_there_is_no_false_alarm_whatever_the_rows_are(name: str, rewards: Any, rows: Any) -> None:
+def test_there_is_no_false_alarm_for_any_kind_of_rows(name: str, rewards: Any, rows: Any) -> None:
     for seed in range(2):
         rng = np.random.default_rng(seed)
         rule = detector(20, 1)
@@ -207,8 +207,8 @@ def test_low_noise_rewards_raise_no_false_alarm() -> None:
     assert not rule.alarmed()
 
 
-def test_a_small_change_of_low_noise_rewards_is_found() -> None:
-    """By 0.15, where rewards vary by 0.01; with rewards of 0 and 1 so few steps prove nothing."""
+def test_a_small_change_of_low_noise_rewards_is_detected() -> None:
+    """A change by 0.15 where rewards vary by 0.01; binary rewards would need more steps."""
     rng, (_, rows) = np.random.default_rng(3), world(np.random.default_rng(3))
     alarms = []
     for noise in (0.01, 1.0):
@@ -222,7 +222,7 @@ def test_a_small_change_of_low_noise_rewards_is_found() -> None:
 
 
 @pytest.mark.parametrize("kind", [REWARDS, ROWS])
-def test_rewards_and_rows_are_accused_separately(kind: int) -> None:
+def test_rewards_and_rows_are_suspected_separately(kind: int) -> None:
     right, wrong = 0, 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -240,7 +240,7 @@ def test_rewards_and_rows_are_accused_separately(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [BOTH, REWARDS, ROWS])
-def test_it_starts_anew_for_what_was_accused_and_keeps_the_rest(kind: int) -> None:
+def test_it_restarts_for_suspected_pairs_and_keeps_the_others(kind: int) -> None:
     rng = np.random.default_rng(2)
     rule = detector()
     feed(rule, steps_of(rng, 1000, *world(rng)))
@@ -272,7 +272,7 @@ def test_incremental_logs_equal_those_of_the_counts() -> None:
         assert logs[1] == pytest.approx(log_leave_in(counts[0], counts[FIRST:]), abs=1e-8)
 
 
-def test_a_shift_by_64_states_is_noticed() -> None:
+def test_a_shift_by_64_states_is_detected() -> None:
     """There are 64 cells, but successors are not taken modulo 64."""
     rng = np.random.default_rng(0)
     rule = detector(192, 1)
@@ -318,6 +318,6 @@ def test_dependent_rewards_and_successors_need_more_evidence() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"delta": 0}, {"delta": 2}, {"independent": "yes"}])
-def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         Calibrated(**wrong)

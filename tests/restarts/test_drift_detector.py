@@ -43,9 +43,9 @@ def test_it_names_the_step_and_the_kind_of_a_change() -> None:
     assert alarm.rows == ()
     before = len(detector.alarms)
     feed(detector, sm.MDP(other.transitions, other.rewards), rng, 1500)
-    found = detector.alarms[before]
-    assert abs(found.change - 4501) <= 64
-    assert len(found.rows) >= 3
+    alarm = detector.alarms[before]
+    assert abs(alarm.change - 4501) <= 64
+    assert len(alarm.rows) >= 3
     assert detector.steps == 6000
 
 
@@ -77,7 +77,7 @@ def test_without_a_change_there_is_no_alarm() -> None:
     assert detector.alarms == []
 
 
-def test_wrong_input_is_refused_and_changes_nothing() -> None:
+def test_invalid_input_is_rejected_and_changes_nothing() -> None:
     detector = sm.DriftDetector(2, 2, available=[[True, False], [True, True]])
     for step, error in (
         ((2, 0, 0.0, 0), InvalidState), ((0, 1, 0.0, 0), InvalidAction),

@@ -66,7 +66,7 @@ def test_interpreted_and_machine_code_agree_to_the_bit() -> None:
 @pytest.mark.parametrize("rest", [0, 4])
 @pytest.mark.parametrize("n", [1, 4, 6])
 def test_the_mixture_is_a_probability_of_sequences(n: int, rest: int) -> None:
-    """Also if the last of three cells stands for four of six states."""
+    """Also if the last of three cells represents four of six states."""
     n_states = 6 if rest else 3
     total = sum(
         math.exp(log_mixture(counted(outcomes, 3), np.zeros(3), float(n), n_states, rest))
@@ -90,7 +90,7 @@ def test_a_conditional_e_value_has_mean_at_most_1_under_every_law(
 
 
 def test_a_bayes_factor_has_a_mean_above_1_under_a_uniform_law() -> None:
-    """The defect that conditional e-values do not have."""
+    """Conditional e-values do not have this defect."""
     n_a, n_b, size, mean = 4, 3, 3, 0.0
     none = np.zeros(size)
     for outcomes in itertools.product(range(size), repeat=n_a + n_b):
@@ -150,7 +150,7 @@ Chooser = Callable[[list[list[int]]], int]
 
 
 def greedy(seen: list[list[int]]) -> int:
-    """Return to the pair whose last outcome was 0, if any: the choice depends on the data."""
+    """Return to the pair whose last outcome was 0, if any, so that choices depend on the data."""
     return 1 if seen[0] and seen[0][-1] != 0 else 0
 
 
@@ -231,8 +231,8 @@ def test_split_likelihoods_of_all_pairs_have_a_product_with_mean_at_most_1(
     assert 0.01 < mean <= 1.0 + ROUNDING
 
 
-def test_a_split_likelihood_is_the_one_defined() -> None:
-    """Against the largest likelihood on a fine grid of means."""
+def test_a_split_likelihood_matches_its_definition() -> None:
+    """Compared with the largest likelihood on a fine grid of means."""
     n_a, total_a, n_b, total_b = 30.0, 6.0, 10.0, 9.0
     largest = max(p**15 * (1 - p) ** 25 for p in np.linspace(0.0, 1.0, 100_001))
     expected = log_rewards(n_a, total_a) + log_rewards(n_b, total_b) - math.log(largest)
@@ -256,7 +256,7 @@ def log_products(rewards: Any, mean: float) -> list[float]:
 
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("n", [20, 100, 2000])
-def test_the_interval_holds_all_means_that_no_bet_refutes(spread: float, n: int) -> None:
+def test_the_interval_contains_all_means_that_no_bet_rejects(spread: float, n: int) -> None:
     rng, doubt = np.random.default_rng(n), 5.0
     rewards = np.clip(0.4 + spread * rng.standard_normal(n), 0.0, 1.0)
     low, high = mean_interval(n, rewards.sum(), (rewards**2).sum(), doubt)
@@ -291,8 +291,8 @@ def test_low_noise_bets_have_mean_at_most_1_for_every_law_with_a_mean_in_the_int
     assert (forty > 2.0) == (n == 400), "the bet could not win"
 
 
-def test_low_noise_bets_see_small_changes_of_low_noise_rewards() -> None:
-    """After 400 rewards of about 0.5, 60 of about 0.6; as rewards of 0 and 1 they prove nothing."""
+def test_low_noise_bets_detect_small_changes_of_low_noise_rewards() -> None:
+    """400 rewards of about 0.5, then 60 of about 0.6; treated as binary they show no change."""
     old, new = np.full(400, 0.5), np.full(60, 0.6)
     log_bet = log_low_noise_bet(400.0, old.sum(), (old**2).sum(), 60.0, new.sum(),
                                 (new**2).sum(), 8.0)  # fmt: skip

@@ -73,15 +73,15 @@ def test_the_grid_of_splits_delays_detection_only_a_little(
         (0.5, 0.9, 300, 12),
         (0.2, 0.4, 600, 6),
     ):
-        exact, found = [], []
+        exact, on_grid = [], []
         for _ in range(runs):
             p = np.where(np.arange(change + 900) < change, before, after)
             rewards = (rng.random(p.size) < p).astype(float)
             detector = GLR(0.05)
-            found.append(first_visit(detector, np.zeros(p.size), rewards) - change)
+            on_grid.append(first_visit(detector, np.zeros(p.size), rewards) - change)
             exact.append(at_every_split(rewards, detector.threshold) - change)
-        assert all(b >= a for a, b in zip(exact, found, strict=True))
-        assert np.mean(found) <= 1.25 * np.mean(exact) + 4.0
+        assert all(b >= a for a, b in zip(exact, on_grid, strict=True))
+        assert np.mean(on_grid) <= 1.25 * np.mean(exact) + 4.0
 
 
 def test_a_new_successor_is_a_change_and_a_constant_stream_is_none(
@@ -100,6 +100,6 @@ def test_false_alarms_are_rarer_than_delta(alarms_on_nothing: Callable[..., int]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, "0.1", None, float("nan")])
-def test_a_bad_delta_is_refused(delta: Any) -> None:
+def test_a_bad_delta_is_rejected(delta: Any) -> None:
     with pytest.raises(InvalidParameter, match="delta"):
         GLR(delta)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic
+from switchmdp.agents import Episodic, Growing
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
-from switchmdp.plausible import L1Ball
+from switchmdp.plausible import L1Ball, Posterior
 from switchmdp.restarts import BOCPD, GLR
 from switchmdp.restarts.splits import KEPT, LEVELS
 
@@ -80,11 +80,11 @@ def test_an_alarm_comes_at_the_end_of_a_stretch_and_resets_the_detector(name: st
     steps = 0
     while not detector.alarmed():
         assert detector.look_at() == 1 + steps // 16 * 16 + 16
-        due = detector.look_at() - 1 - steps
-        target = np.full(due, steps >= 160, np.uint32)
-        detector.watch(np.zeros(due, np.uint32), target, np.zeros(due), due)
+        n = detector.look_at() - 1 - steps
+        target = np.full(n, steps >= 160, np.uint32)
+        detector.watch(np.zeros(n, np.uint32), target, np.zeros(n), n)
         detector.log_emptied()
-        steps += due
+        steps += n
     assert steps <= 160 + 32
     suspects = np.zeros(2, bool)
     assert detector.suspect(suspects) == 0
@@ -125,12 +125,20 @@ def detecting(memory: Any, detector: Any) -> Any:
     return Episodic(3, 2, memory=memory, plausible=L1Ball(0.1), restarts=detector)
 
 
-# Where a registered agent has these components, it stands for them: it is compiled anyway.
+# Each combination takes about ten seconds to compile, so that registered agents are used where they
+# have the components, and no two combinations test the same pair of components.
 COMBINATIONS: dict[str, Callable[[], Any]] = {
     "glr, window": lambda: detecting(Window(400), GLR(0.05)),
     "glr, posterior": lambda: sm.agents.GLRPSRL(3, 2, delta=0.05),
     "bocpd, everything": lambda: sm.agents.RBOCPDUCRL2(3, 2, delta=0.1),
-    "bocpd, discounted": lambda: detecting(Discounted(0.995), BOCPD(0.05)),
+    "bocpd, discounted": lambda: Episodic(
+        3,
+        2,
+        memory=Discounted(0.995),
+        plausible=Posterior(1),
+        restarts=BOCPD(0.05),
+        episodes=Growing(),
+    ),
 }
 
 
@@ -157,17 +165,17 @@ def test_an_agent_with_a_pending_alarm_continues_after_loading(name: str, tmp_pa
     assert 600 < step < 700
     assert not agent.restarts.alarmed()
     agent.save(tmp_path / "agent")
-    again = sm.agents.load(tmp_path / "agent")
-    assert state_of(again.restarts) == state_of(agent.restarts)
-    for one in (agent, again):
+    loaded = sm.agents.load(tmp_path / "agent")
+    assert state_of(loaded.restarts) == state_of(agent.restarts)
+    for twin in (agent, loaded):
         for later in range(step, step + 20):
-            one.act(later % 2)
-            one.observe(later % 2, 0, 1.0, (later + 1) % 2)
-    assert agent.since == again.since > step
+            twin.act(later % 2)
+            twin.observe(later % 2, 0, 1.0, (later + 1) % 2)
+    assert agent.since == loaded.since > step
 
 
 @EACH
-def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
+def test_a_file_with_another_number_of_columns_is_rejected(name: str) -> None:
     """Machine code would write the detector's own columns behind the end."""
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
@@ -183,7 +191,7 @@ def test_a_file_with_another_number_of_columns_is_refused(name: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
-def test_a_file_with_an_impossible_delta_is_refused(name: str, delta: float) -> None:
+def test_a_file_with_an_impossible_delta_is_rejected(name: str, delta: float) -> None:
     detector = DETECTORS[name]()
     detector.allocate(Pairs.of(3, 2))
     detector.delta = delta
@@ -204,7 +212,7 @@ def test_the_contract_holds_with_many_states(agent: Any) -> None:
 
 
 @EACH
-def test_hostile_values_are_refused(name: str) -> None:
+def test_hostile_values_are_rejected(name: str) -> None:
     def fresh() -> Any:
         detector = DETECTORS[name]()
         detector.allocate(Pairs.of(3, 2))

@@ -20,7 +20,7 @@ def losses(record: sm.Record, problem: sm.SwitchingMDP) -> Any:
     assert episodes is not None
     assert trajectory is not None
     known: dict[Any, Any] = {}
-    found = []
+    losses_by_step = []
     for t in range(1, record.horizon + 1):
         k = int(np.flatnonzero(episodes.start <= t)[-1])
         policy = tuple(episodes.policy[k].tolist())
@@ -28,8 +28,8 @@ def losses(record: sm.Record, problem: sm.SwitchingMDP) -> Any:
         if key not in known:
             mdp = problem.at(t)
             known[key] = sm.optimal_gain(mdp).gain - sm.policy_gain(mdp, list(policy))
-        found.append(known[key][trajectory.states[t - 1]])
-    return np.array(found)
+        losses_by_step.append(known[key][trajectory.states[t - 1]])
+    return np.array(losses_by_step)
 
 
 def must_count(record: sm.Record, problem: sm.SwitchingMDP) -> list[float]:

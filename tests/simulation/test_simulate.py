@@ -1,4 +1,4 @@
-"""The loop: accounting against a recount, pieces against the whole, bad input refused."""
+"""The loop: accounting against a recount, pieces against the whole, bad input rejected."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class TestRefusals:
             sm.simulate(object(), problem, 10)
         assert agent.t == 1
 
-    def test_an_agent_of_another_size_is_refused(self, problem: sm.SwitchingMDP) -> None:
+    def test_an_agent_of_another_size_is_rejected(self, problem: sm.SwitchingMDP) -> None:
         with pytest.raises(Mismatch, match="n_states = 4"):
             sm.simulate(sm.agents.UCRL2(4, 3), problem, 10)
         mask = np.ones((5, 3), bool)
@@ -218,7 +218,7 @@ class TestRefusals:
             sm.simulate(sm.agents.UCRL2(5, 3, available=mask), problem, 10)
 
     @pytest.mark.parametrize("action", [-1, 3, 0.0, "0", None, True])
-    def test_a_plain_agents_bad_action_is_refused(
+    def test_a_plain_agents_bad_action_is_rejected(
         self, action: Any, problem: sm.SwitchingMDP
     ) -> None:
         class Bad:
@@ -231,7 +231,7 @@ class TestRefusals:
         with pytest.raises(InvalidAction):
             sm.simulate(Bad(), problem, 10)
 
-    def test_resuming_with_another_problem_or_agent_is_refused(
+    def test_resuming_with_another_problem_or_agent_is_rejected(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.UCRL2(5, 3)
@@ -249,7 +249,7 @@ class TestRefusals:
             sm.simulate(sm.agents.UCRL2(5, 3), problem, 200, resume=record)
         assert agent.t == 101
 
-    def test_an_agent_that_has_run_before_is_refused_unless_experienced(
+    def test_an_agent_that_has_run_before_is_rejected_unless_experienced(
         self, problem: sm.SwitchingMDP
     ) -> None:
         agent = sm.agents.Omniscient(problem)
@@ -275,7 +275,7 @@ class TestRefusals:
             sm.simulate(agent, problem, 200, resume="record")  # type: ignore[arg-type]
         assert sm.simulate(agent, problem, 200, seed=4, resume=record).horizon == 200
 
-    def test_an_invalid_agent_or_progress_is_refused_before_the_run(
+    def test_an_invalid_agent_or_progress_is_rejected_before_the_run(
         self, problem: sm.SwitchingMDP
     ) -> None:
         with pytest.raises(InvalidParameter, match="agent"):

@@ -186,7 +186,7 @@ def test_progress_counts_the_steps_of_all_runs(problems: list[sm.SwitchingMDP]) 
     assert calls == sorted(calls)
 
 
-def test_bad_input_is_refused_before_any_agent_changes(problems: list[sm.SwitchingMDP]) -> None:
+def test_bad_input_is_rejected_before_any_agent_changes(problems: list[sm.SwitchingMDP]) -> None:
     fresh = agents()
     with pytest.raises(InvalidParameter, match="seeds"):
         sm.simulate_batch(fresh, problems, 100, [1, 2])
@@ -224,7 +224,7 @@ def test_an_invalid_action_is_reported(problems: list[sm.SwitchingMDP]) -> None:
         sm.simulate_batch([agents()[0], bad], problems[0], 100)
 
 
-def test_an_agent_that_is_in_use_is_refused(problems: list[sm.SwitchingMDP]) -> None:
+def test_an_agent_that_is_in_use_is_rejected(problems: list[sm.SwitchingMDP]) -> None:
     class Elsewhere(Cyclic):
         def act(self, state: int) -> int:
             with ThreadPoolExecutor(1) as pool:

@@ -142,10 +142,10 @@ def test_the_printed_lemma_2_is_no_smaller_than_the_repaired_one_for_two_states(
 def test_batches_are_as_few_and_as_long_as_lemma_2_counts_them() -> None:
     for sizes, episodes in runs():
         S, W = sizes["n_states"], sizes["window"]
-        found = batches(episodes, W)
-        assert len(found) <= math.ceil(sizes["horizon"] / W)
-        assert all(size >= W for size in found[:-1])
-        assert max(found) <= 2 * W + S - 2
+        lengths = batches(episodes, W)
+        assert len(lengths) <= math.ceil(sizes["horizon"] / W)
+        assert all(size >= W for size in lengths[:-1])
+        assert max(lengths) <= 2 * W + S - 2
 
 
 def test_a_batch_can_be_longer_than_the_two_windows_that_lemma_2_allows() -> None:
@@ -236,7 +236,7 @@ def test_proposition_1_takes_arrays() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [5, None, "12"])
-def test_proposition_1_refuses_what_is_not_a_list_of_integers(nonsense: Any) -> None:
+def test_proposition_1_rejects_what_is_not_a_list_of_integers(nonsense: Any) -> None:
     with pytest.raises(InvalidParameter, match="visits"):
         theory.proposition_1(visits=nonsense, older=[0])
 
@@ -247,7 +247,7 @@ def test_doubling_visits_show_that_proposition_1s_constant_is_the_least() -> Non
     assert 0.99999 < left / right < 1
 
 
-def test_proposition_1_refuses_what_its_hypotheses_exclude() -> None:
+def test_proposition_1_rejects_what_its_hypotheses_exclude() -> None:
     with pytest.raises(OutsideValidity, match=r"visits\[1\] .* = 4, got 5"):
         theory.proposition_1(visits=[2, 5], older=[2, 2])
     with pytest.raises(OutsideValidity, match="never to grow, got 2 then 3 at 1"):

@@ -1,4 +1,4 @@
-"""The theorem, its window, its corollaries, UCRL2's bounds and schedules, and every refusal."""
+"""The theorem, its window, its corollaries, UCRL2's bounds and schedules, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def test_optimal_window_minimises_the_theorems_bound(seed: int) -> None:
         return 2 * changes * window + learning / math.sqrt(window)
 
     exact: float = theory.optimal_window_exact(**setting)
-    found = minimize_scalar(bound, bracket=(0, 30), options={"xtol": 1e-12})
-    assert bound(math.log(exact)) <= found.fun * (1 + 1e-12)
-    assert exact == pytest.approx(math.exp(found.x), rel=1e-4)
+    minimum = minimize_scalar(bound, bracket=(0, 30), options={"xtol": 1e-12})
+    assert bound(math.log(exact)) <= minimum.fun * (1 + 1e-12)
+    assert exact == pytest.approx(math.exp(minimum.x), rel=1e-4)
 
 
 def test_optimal_window_in_the_papers_experiment() -> None:
@@ -429,14 +429,14 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("function", "overrides", "message"), OUTSIDE)
-def test_outside_its_conditions_a_claim_is_refused(
+def test_outside_its_conditions_a_claim_is_rejected(
     function: Any, overrides: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OutsideValidity, match=message):
         call(function, **overrides)
 
 
-def test_more_segments_than_steps_are_refused() -> None:
+def test_more_segments_than_steps_are_rejected() -> None:
     for function in (theory.restart_times, theory.restart_regret_bound):
         with pytest.raises(InvalidParameter, match=r"segments .* horizon, 10, got 11"):
             call(function, horizon=10, segments=11)
@@ -446,7 +446,7 @@ def test_more_segments_than_steps_are_refused() -> None:
     "overrides",
     [{"horizon": 17, "delta": 0.9}, {"window": 99}, {"n_states": 1, "n_actions": 50, "window": 60}],
 )
-def test_the_flag_is_down_where_the_theorem_refuses(overrides: dict[str, Any]) -> None:
+def test_the_flag_is_down_where_the_theorem_rejects(overrides: dict[str, Any]) -> None:
     assert call(theory.theorem_1_holds)
     assert not call(theory.theorem_1_holds, **{"horizon": 100} | overrides)
 

@@ -1,4 +1,4 @@
-"""Junk never gets in: always a typed error that says where and what, never a bare exception."""
+"""Invalid input always raises a typed error that names the place and the value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEANS: Any = [[1.0], [0.0]]
 HUGE = 10**400
 
 
-def refused(make: Callable[[], Any], *words: str) -> None:
+def assert_rejected(make: Callable[[], Any], *words: str) -> None:
     with pytest.raises(InvalidMDP) as caught:
         make()
     for word in words:
@@ -36,19 +36,19 @@ def test_a_mean_outside_the_unit_interval_is_named_with_its_pair(mean: float, sh
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 0), (2,), (), (2, 1, 1)])
-def test_rewards_of_a_wrong_or_empty_shape_are_refused_by_shape(shape: tuple[int, ...]) -> None:
-    refused(lambda: MDP(SWAP, np.zeros(shape)), str(shape))
+def test_rewards_of_a_wrong_or_empty_shape_are_rejected_by_shape(shape: tuple[int, ...]) -> None:
+    assert_rejected(lambda: MDP(SWAP, np.zeros(shape)), str(shape))
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (2, 1, 3), (3, 1, 3), (2, 2, 2), (2, 1, 2, 2), (0,)])
-def test_transitions_of_a_wrong_shape_are_refused_by_shape(shape: tuple[int, ...]) -> None:
-    refused(lambda: MDP(np.zeros(shape), MEANS), str(shape), "(2, 1, 2)")
+def test_transitions_of_a_wrong_shape_are_rejected_by_shape(shape: tuple[int, ...]) -> None:
+    assert_rejected(lambda: MDP(np.zeros(shape), MEANS), str(shape), "(2, 1, 2)")
 
 
-def test_a_sparse_matrix_of_a_wrong_shape_is_refused_by_shape() -> None:
-    refused(lambda: MDP(sp.csr_matrix((3, 2)), MEANS), "(2, 2)", "(3, 2)")
-    refused(lambda: MDP([sp.csr_matrix((2, 2)), sp.csr_matrix((2, 2))], MEANS), "(2, 2)")
-    refused(lambda: MDP([sp.csr_matrix((2, 3))], MEANS), "(2, 3)")
+def test_a_sparse_matrix_of_a_wrong_shape_is_rejected_by_shape() -> None:
+    assert_rejected(lambda: MDP(sp.csr_matrix((3, 2)), MEANS), "(2, 2)", "(3, 2)")
+    assert_rejected(lambda: MDP([sp.csr_matrix((2, 2)), sp.csr_matrix((2, 2))], MEANS), "(2, 2)")
+    assert_rejected(lambda: MDP([sp.csr_matrix((2, 3))], MEANS), "(2, 3)")
 
 
 LISTS_OF_WRONG_SHAPE: dict[str, Any] = {
@@ -61,8 +61,8 @@ LISTS_OF_WRONG_SHAPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("fault", LISTS_OF_WRONG_SHAPE)
-def test_successor_lists_of_a_wrong_shape_are_refused(fault: str) -> None:
-    refused(lambda: MDP(LISTS_OF_WRONG_SHAPE[fault], MEANS))
+def test_successor_lists_of_a_wrong_shape_are_rejected(fault: str) -> None:
+    assert_rejected(lambda: MDP(LISTS_OF_WRONG_SHAPE[fault], MEANS))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_successor_lists_of_a_wrong_shape_are_refused(fault: str) -> None:
      (10**30, str(10**30))],
 )  # fmt: skip
 def test_a_next_state_that_does_not_exist_is_named_with_its_pair(target: Any, shown: str) -> None:
-    refused(
+    assert_rejected(
         lambda: MDP([[{1: 1.0}], [{target: 1.0}]], MEANS), f"state 1, action 0: next state {shown} "
     )
 
@@ -79,29 +79,29 @@ def test_a_next_state_that_does_not_exist_is_named_with_its_pair(target: Any, sh
 @pytest.mark.parametrize("value", ["x", 1j, HUGE, object()], ids=lambda v: type(v).__name__)
 def test_a_probability_of_the_wrong_type_is_named_with_its_pair(value: Any) -> None:
     for form in ([[{1: 1.0}], [{0: value}]], [[[(1, 1.0)]], [[(0, value)]]]):
-        refused(partial(MDP, form, MEANS), "state 1, action 0", repr(value)[:20])
+        assert_rejected(partial(MDP, form, MEANS), "state 1, action 0", repr(value)[:20])
 
 
 @pytest.mark.parametrize("value", [None, [1.0], {}, np.ones(1)], ids=lambda v: type(v).__name__)
-def test_a_probability_that_is_an_array_is_refused_with_its_pair(value: Any) -> None:
-    refused(lambda: MDP([[{1: 1.0}], [{0: value}]], MEANS), "state 1, action 0")
+def test_a_probability_that_is_an_array_is_rejected_with_its_pair(value: Any) -> None:
+    assert_rejected(lambda: MDP([[{1: 1.0}], [{0: value}]], MEANS), "state 1, action 0")
 
 
-def test_a_nan_is_not_lost_among_duplicates() -> None:
+def test_a_nan_among_duplicates_is_rejected() -> None:
     for row in ([(1, 1.0), (1, np.nan)], [(1, np.nan), (1, 1.0)]):
-        refused(partial(MDP, [[row], [[(0, 1.0)]]], MEANS), "state 0, action 0", "nan")
+        assert_rejected(partial(MDP, [[row], [[(0, 1.0)]]], MEANS), "state 0, action 0", "nan")
 
 
-def test_duplicates_elsewhere_do_not_hide_where_a_nan_is() -> None:
+def test_the_position_of_a_nan_is_named_in_spite_of_duplicates() -> None:
     lists = [[[(1, 0.5), (1, 0.5)]], [[(0, np.nan)]]]
-    refused(lambda: MDP(lists, MEANS), "state 1, action 0", "nan")
+    assert_rejected(lambda: MDP(lists, MEANS), "state 1, action 0", "nan")
 
 
-def test_a_negative_probability_is_refused_even_if_a_duplicate_compensates_it() -> None:
+def test_a_negative_probability_is_rejected_even_if_a_duplicate_compensates_it() -> None:
     lists = [[[(1, -0.5), (1, 1.5)]], [[(0, 1.0)]]]
-    refused(lambda: MDP(lists, MEANS), "state 0, action 0", "-0.5")
+    assert_rejected(lambda: MDP(lists, MEANS), "state 0, action 0", "-0.5")
     duplicates = sp.csr_matrix(([-0.5, 1.5, 1.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
-    refused(lambda: MDP(duplicates, MEANS), "state 0, action 0", "-0.5")
+    assert_rejected(lambda: MDP(duplicates, MEANS), "state 0, action 0", "-0.5")
 
 
 def nest(depth: int) -> Any:
@@ -115,7 +115,7 @@ def looped() -> Any:
 
 
 def altered(index: int) -> Any:
-    """A sparse matrix whose insides were overwritten."""
+    """A sparse matrix whose internal arrays were overwritten."""
     matrix = sp.csr_matrix(np.array([[0.0, 1.0], [1.0, 0.0]]))
     matrix.indices[0] = index
     return matrix
@@ -155,8 +155,8 @@ JUNK: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", JUNK)
-def test_junk_in_place_of_transitions_is_refused_with_a_typed_error(kind: str) -> None:
-    refused(lambda: MDP(JUNK[kind], MEANS))
+def test_junk_in_place_of_transitions_is_rejected_with_a_typed_error(kind: str) -> None:
+    assert_rejected(lambda: MDP(JUNK[kind], MEANS))
 
 
 JUNK_MEANS: dict[str, Any] = {
@@ -175,8 +175,8 @@ JUNK_MEANS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", JUNK_MEANS)
-def test_junk_in_place_of_rewards_is_refused_with_a_typed_error(kind: str) -> None:
-    refused(lambda: MDP(SWAP, JUNK_MEANS[kind]))
+def test_junk_in_place_of_rewards_is_rejected_with_a_typed_error(kind: str) -> None:
+    assert_rejected(lambda: MDP(SWAP, JUNK_MEANS[kind]))
 
 
 JUNK_MASKS: dict[str, Any] = {
@@ -189,12 +189,12 @@ JUNK_MASKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", JUNK_MASKS)
-def test_junk_in_place_of_the_mask_is_refused_with_a_typed_error(kind: str) -> None:
-    refused(lambda: MDP(SWAP, MEANS, available=JUNK_MASKS[kind]), "available")
+def test_junk_in_place_of_the_mask_is_rejected_with_a_typed_error(kind: str) -> None:
+    assert_rejected(lambda: MDP(SWAP, MEANS, available=JUNK_MASKS[kind]), "available")
 
 
-def test_a_state_without_an_action_is_refused_by_name() -> None:
-    refused(lambda: MDP(SWAP, MEANS, available=[[True], [False]]), "state 1")
+def test_a_state_without_an_action_is_rejected_by_name() -> None:
+    assert_rejected(lambda: MDP(SWAP, MEANS, available=[[True], [False]]), "state 1")
 
 
 JUNK_LABELS: dict[str, Any] = {
@@ -205,9 +205,11 @@ JUNK_LABELS: dict[str, Any] = {
 
 @pytest.mark.parametrize("field", ["state_labels", "action_labels"])
 @pytest.mark.parametrize("kind", JUNK_LABELS)
-def test_junk_in_place_of_labels_is_refused_by_field(kind: str, field: str) -> None:
+def test_junk_in_place_of_labels_is_rejected_by_field(kind: str, field: str) -> None:
     square = MDP(np.full((2, 2, 2), 0.5), np.zeros((2, 2)))
-    refused(lambda: MDP(square.transitions, square.rewards, **{field: JUNK_LABELS[kind]}), field)
+    assert_rejected(
+        lambda: MDP(square.transitions, square.rewards, **{field: JUNK_LABELS[kind]}), field
+    )
 
 
 @pytest.mark.parametrize("value", [1, np.float32(1), np.int64(1)], ids=repr)
