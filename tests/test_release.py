@@ -31,16 +31,14 @@ RAW = HOME.replace("github.com", "raw.githubusercontent.com")
 
 def strings(path: Path) -> Iterator[str]:
     """The string constants of a module; what f-strings insert is written as X."""
-    tree = ast.parse(path.read_text("utf-8"))
-    inside = {
-        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }  # fmt: skip
-    for node in ast.walk(tree):
+    inside: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield "" if id(node) in inside else node.value
+            inside.update(node.values)
+            parts = (p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and node not in inside:
+            yield str(node.value)
 
 
 def suggested_commands() -> Iterator[tuple[str, str]]:

@@ -243,7 +243,7 @@ def test_a_comparison_is_shown_as_a_table_and_in_a_notebook_also_as_a_figure() -
     name = "<script>alert(1)</script>"
     comparison = sm.compare(made(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
     assert repr(comparison) == str(comparison)
-    assert "problems: regret after 300 steps on 1 problem\n" in repr(comparison)
+    assert "Regret after 300 steps on 1 problem (lower is better)\n" in repr(comparison)
     assert name in repr(comparison)
     shown = comparison._repr_html_()
     assert "<script" not in shown
