@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 RIVALS_READY := $(RIVALS)/.ready
 
-.PHONY: help reproduce test check bench soak wheel lock clean
+.PHONY: help reproduce test check bench soak wheel dist lock clean
 
 help:
 	@echo "make reproduce   the paper's experiment: figures, claims judged, one page (results/figure-1)"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench       speed and memory, beside other packages"
 	@echo "make soak        the long campaigns"
 	@echo "make wheel       a wheel with prebuilt machine code for this platform (dist)"
+	@echo "make dist        what is published: source distribution and pure wheel, checked (dist)"
 	@echo "make lock        resolve the dependencies anew (requirements.lock)"
 	@echo "make clean       remove what the targets set up"
 
@@ -61,6 +62,12 @@ wheel: $(READY)
 	$(RUN) tools/prebuild.py build/prebuilt
 	SWITCHMDP_PREBUILT=build/prebuilt $(RUN) -m pip wheel -q --disable-pip-version-check --no-deps \
 	  --no-build-isolation --wheel-dir dist .
+
+dist: $(READY)
+	rm -rf dist
+	$(RUN) -m build --no-isolation --outdir dist
+	$(RUN) -m twine check --strict dist/*
+	$(VENV)/bin/check-wheel-contents dist/*.whl
 
 lock: $(READY)
 	$(RUN) -m pip install -q --disable-pip-version-check uv

@@ -28,6 +28,18 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
+# What these files test does not exist on Windows: forks, terminals, signals sent to a process, file
+# permissions, `bash`.
+if os.name == "nt":
+    collect_ignore = [
+        "agents/test_python_calls.py", "cli/test_database.py", "cli/test_output.py",
+        "cli/test_serve.py", "cli/test_signals.py", "compiled/test_cache.py",
+        "compiled/test_cache_folder.py", "compiled/test_locks.py", "deploy", "faults",
+        "online/test_database.py", "online/test_disk_faults.py", "online/test_server.py",
+        "online/test_service_limits.py", "simulation/test_interruptions.py", "soak",
+        "test_concurrency.py",
+    ]  # fmt: skip
+
 # A shell script starts background jobs with Ctrl-C ignored, and all processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -243,7 +243,7 @@ def test_a_comparison_is_shown_as_a_table_and_in_a_notebook_also_as_a_figure() -
     name = "<script>alert(1)</script>"
     comparison = sm.compare(new_problem(1), {name: sm.agents.UCRL2}, horizon=HORIZON)
     assert repr(comparison) == str(comparison)
-    assert "problems: regret after 300 steps on 1 problem\n" in repr(comparison)
+    assert "Regret after 300 steps on 1 problem (lower is better)\n" in repr(comparison)
     assert name in repr(comparison)
     shown = comparison._repr_html_()
     assert "<script" not in shown
@@ -265,3 +265,12 @@ def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
     assert page == tmp_path / "report" / "index.html"
     assert "UCRL2" in page.read_text("utf-8")
     assert len(comparison.figure.axes) == 1
+
+
+def test_the_table_says_what_its_numbers_are_and_the_figure_what_it_is_the_mean_of() -> None:
+    unnamed = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    assert str(unnamed).startswith("Regret after 300 steps on 2 problems (lower is better)\n")
+    assert unnamed.plot().axes[0].get_title() == "2 problems"
+    named = sm.compare({"easy": made}, UCRL2, horizon=HORIZON, n_problems=2)
+    assert str(named).startswith("easy: regret after 300 steps on 2 problems (lower is better)\n")
+    assert named.plot().axes[0].get_title() == "easy (2 problems)"

@@ -297,8 +297,8 @@ class Bar(Lines):
         self.bar = TerminalBar()
 
     def show(self, progress: Progress) -> None:
-        """Update the bar, once a run has ended: before that, agents are compiled."""
-        if progress.done > progress.before and progress.done < progress.runs:
+        """Update the bar."""
+        if progress.done < progress.runs:
             self.bar.show(progress.done, progress.runs, self.words(progress))
 
     def begin(self, part: str) -> None:

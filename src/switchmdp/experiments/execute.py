@@ -207,9 +207,9 @@ def run_chunks(
         progress = Progress(sum(chunk.n_runs for chunk in chunks))
     todo = _not_done(store, chunks, progress)
     left = len(todo)
-    watch(progress)
     if dask is None and executor != "processes" and todo:
         compile_agents(store, plan, jobs, stop)
+    watch(progress)
     keys = {chunk.id: _pairing(store, chunk) for chunk in todo}
     for execute, some in _assign(store, plan, todo, jobs, executor, dask):
         for report in execute(some, stop):

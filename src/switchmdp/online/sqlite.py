@@ -24,7 +24,7 @@ from switchmdp.online.database import FORMAT, SETTINGS, TABLES, Database, Row, S
 
 try:
     import fcntl
-except ImportError:  # on Windows only the primary key keeps a second process out
+except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]  # the module is missing
 
 NAME = "switchmdp.sqlite"  # in a folder
@@ -210,13 +210,23 @@ class SQLite(Database):
 @contextmanager
 def locked(file: Path, what: Path) -> Iterator[None]:
     """Hold a lock that only one process can have. It ends with the process."""
+    in_use = f"{what} is in use by another process"
+    if fcntl is None:
+        from filelock import FileLock, Timeout
+
+        with ExitStack() as held:
+            try:
+                held.enter_context(FileLock(file, timeout=0, mode=PRIVATE))
+            except Timeout:
+                raise ForeignFolder(in_use) from None
+            yield
+        return
     handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ForeignFolder(f"{what} is in use by another process") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ForeignFolder(in_use) from None
         yield
     finally:
         os.close(handle)
