@@ -54,7 +54,7 @@ def speeds(rivals: str | None) -> list[Row]:
     for name in AGENTS:
 
         def run(name: str = name) -> None:
-            sm.simulate(_made(name, problem), problem, HORIZON, seed=0)
+            sm.simulate(made(name, problem), problem, HORIZON, seed=0)
 
         rates[name] = HORIZON / median_seconds(run, repeats=31)
         least = 25e6 if name == "sw-ucrl" else 5e6
@@ -69,9 +69,12 @@ def speeds(rivals: str | None) -> list[Row]:
     return rows
 
 
-def _made(name: str, problem: Any) -> Any:
+def made(name: str, problem: Any) -> Any:
+    """A registered agent for a problem."""
     cls: Any = AGENTS[name]
-    return cls(problem) if name == "omniscient" else cls(5, 3, **PARAMETERS.get(name, {}))
+    if name == "omniscient":
+        return cls(problem)
+    return cls(problem.n_states, problem.n_actions, **PARAMETERS.get(name, {}))
 
 
 def _row(what: str, rate: float, least: float) -> Row:
@@ -88,7 +91,7 @@ def detectors() -> list[Row]:
         early: list[float] = []
         late: list[float] = []
         for seed in range(5):
-            agent = _made(name, problem)
+            agent = made(name, problem)
             for steps, times in ((10_000, None), (90_000, early), (800_000, None), (90_000, late)):
                 began = time.perf_counter()
                 sm.simulate(agent, problem, steps, seed=seed, experienced=True)

@@ -17,12 +17,14 @@ import numba
 import numpy as np
 
 import switchmdp as sm
+from agents import made
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.randomness import run_seeds, stream
-from timing import Row
+from timing import Row, best_in_turns, show
 
 U = np.uintp  # Numba checks a signed index for being negative
 MAX_SWEEPS = 1_000_000
+CALLED_AT_EVERY_STEP = {"random": 20e6, "omniscient": 20e6, "q-learning": 8e6}
 
 
 @numba.njit(forceinline=True)  # type: ignore[untyped-decorator]  # Numba ships no types
@@ -264,13 +266,50 @@ def ratio(n_states: int, n_actions: int, window: int | None, horizon: int, repea
 
 
 def ratios() -> list[Row]:
-    """SW-UCRL and UCRL2, short and long, small and larger."""
-    return [
+    """SW-UCRL and UCRL2, short and long, small and larger; and what is done at every step."""
+    rows = [
         ratio(n_states, n_actions, window, horizon, repeats)
         for n_states, n_actions in ((5, 3), (20, 5))
         for horizon, repeats in ((100_000, 41), (1_000_000, 11))
         for window in (20_000, None)
     ]
+    return rows + at_every_step()
+
+
+def at_every_step() -> list[Row]:
+    """Agents that are called at every step, and a point of the grid at every step.
+
+    The agents' targets are rates on a machine where the yardstick makes 45 M steps/s.
+    """
+    horizon, every = 100_000, 100
+    problem = sm.problems.random_switching(5, 3, changes=2, horizon=horizon, seed=0)
+    given = arguments(problem, 20_000, 0.1, horizon, every, 0)
+    swucrl = {
+        f"every={n}": lambda n=n: sm.simulate(made("sw-ucrl", problem), problem, horizon, every=n)
+        for n in (every, 1)
+    }
+    stepwise = {
+        name: lambda name=name: sm.simulate(made(name, problem), problem, horizon)
+        for name in CALLED_AT_EVERY_STEP
+    }
+    best = best_in_turns({"yardstick": lambda: sw_ucrl(*given), **swucrl, **stepwise}, 25)
+    slower = best["every=1"] / best[f"every={every}"]
+    rows = [
+        Row("SW-UCRL, every=1 by the default grid", f"{slower:.2f} x ({show(best['every=1'])})",
+            "<= 1.5 x", slower <= 1.5)
+    ]  # fmt: skip
+    for name, rate in CALLED_AT_EVERY_STEP.items():
+        share, least = best["yardstick"] / best[name], rate / 45e6
+        measured = f"{share:.2f} x ({horizon / best[name] / 1e6:.1f} M/s)"
+        rows.append(
+            Row(
+                f"{name}, its rate by the yardstick's",
+                measured,
+                f">= {least:.2f} x",
+                share >= least,
+            )
+        )
+    return rows
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 import switchmdp as sm
-from agents import PARAMETERS
+from agents import made
 from switchmdp.agents import AGENTS
 from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.gym import Changing, Every, PermuteActions, play
@@ -41,13 +41,13 @@ def calls() -> Iterator[Row]:
 def seconds_per_step(name: str, n_states: int) -> float:
     """The processor time of the better of two runs, once machine code is compiled or loaded."""
     problem = sm.problems.random_switching(n_states, 4, changes=2, horizon=STEPS, seed=0)
-    record = sm.simulate(_made(name, problem), problem, STEPS, seed=0, trajectory=True)
+    record = sm.simulate(made(name, problem), problem, STEPS, seed=0, trajectory=True)
     assert record.trajectory is not None
     states = [*record.trajectory.states.tolist(), record.final_state]
     rewards = record.trajectory.rewards.tolist()
     best = np.inf
     for _ in range(2):
-        agent = _made(name, problem)
+        agent = made(name, problem)
         if follows_policy(agent):
             agent.update_memory()
         if hasattr(agent, "reseed"):
@@ -58,13 +58,6 @@ def seconds_per_step(name: str, n_states: int) -> float:
             agent.observe(state, agent.act(state), rewards[t], states[t + 1])
         best = min(best, (time.process_time() - began) / STEPS)
     return float(best)
-
-
-def _made(name: str, problem: Any) -> Any:
-    cls: Any = AGENTS[name]
-    if name == "omniscient":
-        return cls(problem)
-    return cls(problem.n_states, problem.n_actions, **PARAMETERS.get(name, {}))
 
 
 class TextbookQLearning:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import switchmdp as sm
-from timing import Row, at_most, show
+from timing import Row, at_most, best_in_turns, show
 
 HORIZON = 100_000
 AGENTS: dict[str, Callable[[], Any]] = {
@@ -36,10 +36,11 @@ def seconds_of(agent: Any, problem: Any, horizon: int) -> float:
 def beside_sw_ucrl() -> list[Row]:
     """The three agents at S=5, A=3, T = 100,000, by SW-UCRL's time in the same run."""
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=0)
-    best = dict.fromkeys(AGENTS, float("inf"))
-    for _ in range(30):
-        for name, make in AGENTS.items():
-            best[name] = min(best[name], seconds_of(make(), problem, HORIZON))
+    calls = {
+        name: lambda make=make: sm.simulate(make(), problem, HORIZON, seed=0)
+        for name, make in AGENTS.items()
+    }
+    best = best_in_turns(calls, 30)
     rows = []
     for name, seconds in best.items():
         ratio, rate = seconds / best["SWUCRL"], HORIZON / seconds / 1e6

@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,9 @@ class Row:
 
 
 def at_most(what: str, seconds: float, limit: float, note: str = "") -> Row:
-    """A time that must not exceed a limit."""
-    return Row(what, show(seconds) + note, f"<= {show(limit)}", seconds <= limit)
+    """A time that must not exceed a limit, also as a share of that limit."""
+    share = f" ({seconds / limit:.2f} x limit)"
+    return Row(what, show(seconds) + note + share, f"<= {show(limit)}", seconds <= limit)
 
 
 def show(seconds: float) -> str:
@@ -52,6 +53,17 @@ def median_seconds(
         call()
         times.append(clock() - began)
     return statistics.median(times)
+
+
+def best_in_turns(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The least processor time of each call, made in turns, so that all see the same machine."""
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            began = time.thread_time()
+            call()
+            best[name] = min(best[name], time.thread_time() - began)
+    return best
 
 
 def run_rival(python: str | None, *arguments: str) -> list[dict[str, Any]]:
