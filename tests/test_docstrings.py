@@ -34,6 +34,7 @@ DOCUMENTED_BY_INTERFACES = {
     name for interface in INTERFACES for name in vars(interface) if not name.startswith("_")
 }
 COMPILED = set(classes_of("switchmdp").values())
+NOTHING = ("None", "NoReturn", "Iterator[None]")  # of functions, and of context managers
 TYPED = {name for name in vars(errors) if isinstance(getattr(errors, name), type)}
 
 
@@ -159,7 +160,7 @@ def returns_something(thing: Any) -> bool:
     if isinstance(thing, property) or inspect.isclass(thing):
         return False
     result = inspect.signature(_plain(thing)).return_annotation
-    return result not in (None, "None", "NoReturn", inspect.Signature.empty)
+    return result not in (None, *NOTHING, inspect.Signature.empty)
 
 
 def raised(thing: Any) -> set[str]:
