@@ -22,7 +22,7 @@ from switchmdp.agents.protocol import PUBLIC
 from switchmdp.compiled import classes_of
 
 PACKAGES = (
-    "agents", "agents.components", "client", "compiled", "concurrency", "contract", "display",
+    "", "agents", "agents.components", "client", "compiled", "concurrency", "contract", "display",
     "errors", "experiments", "gym", "mdp", "memory", "online",
     "planning", "plausible", "problems", "randomness", "reports", "restarts", "simulation",
     "storage", "theory", "validation",

@@ -107,7 +107,7 @@ class DirectedProbes:
     share
         How much probes may cost, relative to the regret of learning; 0 for no probes.
     delta
-        The probability that the tests until a restart find a change that is none.
+        The probability of a false find, over all tests until a restart.
 
     Examples
     --------

@@ -45,8 +45,8 @@ not exceed the 3S + 3 of the paper.
 *The maximum for rewards.* The code uses the maximum, as printed. Since it is at least β/2, the
 variance can only widen the interval. One would expect the minimum of the two terms, which is
 narrower where rewards have little noise. But the minimum needs both bounds to hold, 3S + 5 events,
-and the paper proves the second bound only for a fixed n (7/3 is the constant of Maurer and Pontil
-2009). The maximum is valid because its first term is.
+and the paper does not prove the second one for all n at once (7/3 is the constant of Maurer and
+Pontil 2009 for one n). The maximum is valid because its first term is.
 
 *One visit.* For n = 1, log(n) = 0 and ℓ is undefined, because the slices of the peeling start at
 n = η. Then only the Laplace bound applies to the row, and the optimistic reward is 1.

@@ -72,7 +72,7 @@ class BOCPD(Splits):
     Parameters
     ----------
     delta
-        The bound on false alarms, averaged over laws (see the module).
+        δ of the default weight, which bounds false alarms (see the module).
     weight
         w of the prior w/n; by default delta divided by the number of streams.
     rewards
