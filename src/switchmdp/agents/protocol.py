@@ -26,8 +26,8 @@ from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, Inv
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
 from switchmdp.validation import check_index, check_integer
 
-# What `dir(agent)` lists, as far as an agent has it. All other members are for the simulation loop,
-# the decision service and machine code.
+# The members that `dir(agent)` lists, if the agent has them. All others are for the simulation
+# loop, the decision service and machine code.
 PUBLIC = (
     "act", "episode", "exploration", "episodes", "gain", "grow", "memory", "n_actions", "n_states",
     "observe", "pairs", "plausible", "plot", "policy", "reseed", "restarts", "reward_estimates",
