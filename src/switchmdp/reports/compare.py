@@ -125,12 +125,46 @@ def compare(
 ) -> Comparison:
     """Run every agent on every problem with the same randomness.
 
-    `problems`: a problem (used `n_problems` times, by default once), a list of problems, or a
-    function of a seed that makes one (`n_problems` are drawn, by default 20); or several of these
-    by name. `agents`, by name: functions that make a new agent for a problem, or classes that take
-    `n_states` and `n_actions`. `progress(done, runs)` is called as runs are done. Failed runs are
-    left out, with a warning.
+    If runs fail, they are left out, with a warning.
 
+    Parameters
+    ----------
+    problems
+        A problem; a list of problems; a function of a seed that makes one; or several of these by
+        name, as a mapping.
+    agents
+        By name: classes that take `n_states` and `n_actions`, or functions that make a new agent
+        for a problem.
+    horizon
+        The number of steps of a run.
+    seed
+        The seed of all problems and runs.
+    n_problems
+        How many problems to draw from a function (by default 20), or how often to use a single
+        problem (by default once).
+    every
+        The number of steps between two recorded points; by default 1/200 of the horizon.
+    epsilon
+        The loss per step up to which an agent counts as adapted after a change.
+    jobs
+        The number of threads; by default one per core.
+    progress
+        Called as `progress(done, runs)` when runs are done.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table; `plot()` draws regret over time.
+
+    Raises
+    ------
+    InvalidParameter
+        If problems or agents are none of the above.
+    InvalidExperiment
+        If a number has the wrong type or is out of range.
+
+    Examples
+    --------
     >>> import switchmdp as sm
     >>> comparison = compare(
     ...     lambda seed: sm.problems.random_switching(5, 3, changes=1, horizon=1000, seed=seed),
