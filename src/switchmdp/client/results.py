@@ -288,7 +288,7 @@ class ActionExplanation(Result):
         The value of taking the action once and then following the policy, relative to the best
         action.
     last_seen
-        When the action was last taken in this state.
+        The time at which the action was last taken in this state, in seconds since 1970.
     last_change
         The last detected change of this state-action pair.
     successors
@@ -323,7 +323,7 @@ class Explanation(Result):
     name
         The name of the state; None if it has none.
     source
-        What chose the action.
+        Where the estimates come from: the memory of the agent, or recent feedback.
     gain
         The gain that the plan of the agent promises.
     """

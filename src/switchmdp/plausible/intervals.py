@@ -188,6 +188,11 @@ class Bernstein(Intervals):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
@@ -303,6 +308,11 @@ class BernsteinLaplace(Intervals):
         Share delta among all steps at which a window may start.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

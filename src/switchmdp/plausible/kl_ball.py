@@ -42,6 +42,11 @@ class KLBall(Optimistic):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and

@@ -214,6 +214,11 @@ class L1Ball(L1Set):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
@@ -256,6 +261,11 @@ class Widened(L1Set):
         c, the factor in the radii: 8 in SWUCRL2-CW, 64 in MASTER-UCRL.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -315,6 +325,11 @@ class SpanBall(Widened):
     scale
         c, the factor in the radii.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     C.-Y. Wei and H. Luo (2021). Non-stationary reinforcement learning without prior knowledge: an
@@ -371,6 +386,11 @@ class Varied(L1Set):
         V_p, the variation of the rows within a phase.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
