@@ -12,8 +12,10 @@ A method that implements an interface, or overrides a documented method, needs o
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
+import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator
@@ -28,7 +30,8 @@ from switchmdp import errors
 from switchmdp.agents import Agent, AgentLike
 from switchmdp.agents.components import EpisodeRule, Exploration, Memory, PlausibleSet, RestartRule
 from switchmdp.agents.protocol import PUBLIC
-from switchmdp.compiled import classes_of
+from switchmdp.compiled import JIT, classes_of
+from switchmdp.compiled.compiler import InnerFunction
 from switchmdp.errors import Mismatch
 
 PACKAGES = (
@@ -248,3 +251,29 @@ def test_the_check_finds_what_a_docstring_lacks() -> None:
         "incomplete: Returns is missing",
         "incomplete: Raises lacks Mismatch",
     ]
+
+
+def compiled_functions() -> Iterator[tuple[str, Any]]:
+    """The compiled functions that show an example; pytest does not find these by itself."""
+    for found in pkgutil.walk_packages(sm.__path__, "switchmdp."):
+        if found.name.split(".")[1] in ("cli", "client"):
+            continue
+        for name, content in vars(importlib.import_module(found.name)).items():
+            ours = isinstance(content, InnerFunction) and content.__module__ == found.name
+            if ours and ">>>" in (content.py_func.__doc__ or ""):
+                yield f"{found.name}.{name}", content
+
+
+@pytest.mark.skipif(not JIT, reason="functions are not compiled, and pytest finds their examples")
+def test_the_examples_of_compiled_functions_are_correct() -> None:
+    output: list[str] = []
+    for name, function in compiled_functions():
+        names = dict(function.py_func.__globals__)
+        for other, content in names.items():
+            if isinstance(content, InnerFunction):  # compiling would take minutes
+                names[other] = lambda *arguments, of=content: of._call_interpreted(arguments)
+        example = doctest.DocTestParser().get_doctest(
+            inspect.getdoc(function.py_func) or "", names, name, None, None
+        )
+        doctest.DocTestRunner().run(example, out=output.append)
+    assert not output, "".join(output)
