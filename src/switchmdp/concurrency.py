@@ -47,11 +47,6 @@ def delayed_signals(*, until_repeated: bool = False) -> Iterator[None]:
     until_repeated
         Handle the second signal of a kind at once.
 
-    Yields
-    ------
-    None
-        Nothing.
-
     Examples
     --------
     >>> heard = []

@@ -143,30 +143,30 @@ class Exp3P(Schedule):
         return t + self.block
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Add up the rewards of a log that were not seen yet."""
+        """Add up the rewards of the new steps of a log."""
         for i in range(self.seen, n):
             self.earned += rewards[i]
         self.seen = n
 
     def log_emptied(self) -> None:
-        """The log starts again at 0."""
+        """Note that the log was emptied."""
         self.seen = 0
 
     def start_over(self, suspects: Any) -> None:
-        """A block begins: learn from the one before, and draw an arm."""
+        """Learn from the block that has ended, and draw an arm for the next one."""
         if self.arm >= 0:
             self.update(self.earned / self.block)
         self.draw()
         self.earned = 0.0
 
     def update(self, gain: float) -> None:
-        """q_j += (β + 1{j was drawn} gain) / p_j."""
+        """Update the scores: q_j += (β + 1{j was drawn} gain) / p_j."""
         for j in range(self.scores.size):
             self.scores[j] += self.beta / self.chances[j]
         self.scores[self.arm] += gain / self.chances[self.arm]
 
     def draw(self) -> None:
-        """p = (1 - γ) softmax(α q) + γ/n, and an arm from it."""
+        """Draw an arm from p = (1 - γ) softmax(α q) + γ/n."""
         scores, chances, n = self.scores, self.chances, self.scores.size
         best, total = -np.inf, 0.0
         for j in range(n):
@@ -221,6 +221,11 @@ class BORL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov
@@ -264,7 +269,7 @@ class BORL(Episodic):
     forget = Episodic.start_over  # the overridden method: machine code has no super()
 
     def start_over(self) -> None:
-        """A block begins: a new base with the arm that is drawn."""
+        """Start a block: restart the base agent with the arm that is drawn."""
         self.forget()
         arm = self.restarts.arm
         self.memory.reopen(self.windows[arm])
@@ -297,6 +302,11 @@ class PaperBORL(BORL):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

@@ -177,7 +177,7 @@ class RestartRule(Protocol):
         """
 
     def log_emptied(self) -> None:
-        """The log was emptied: the next step is its first."""
+        """Note that the log was emptied: the next step will be its first."""
 
     def alarmed(self) -> bool:
         """Whether the data show a change."""
@@ -197,7 +197,7 @@ class RestartRule(Protocol):
         """
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets the suspects.
+        """Start over for the suspects, which the agent forgets now.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class Exploration(Protocol):
         """
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets the suspects.
+        """Start over for the suspects, which the agent forgets now.
 
         Parameters
         ----------

@@ -112,24 +112,24 @@ class ForcedExploration(Episodic):
         self.turn = np.zeros(self.n_states, np.int64)
 
     def restart_if_due(self) -> bool:
-        """As in any episode, once the step of the last probe is over."""
+        """Restart as `Episodic` does, but not between a probe and its step."""
         if self.probed == self.clock:
             return False
         self.settle()
         return self.restart_if_due_episodic()
 
     def plan_is_due(self, state: int) -> bool:
-        """As in any episode, but not between a probe and its step."""
+        """Whether a plan is due, as for `Episodic`, but not between a probe and its step."""
         probing = self.probed == self.clock and self.place == state
         return not probing and self.plan_is_due_episodic(state)
 
     def start_episode(self) -> None:
-        """As in any episode; a probe is over."""
+        """End the probe, and start an episode as `Episodic` does."""
         self.settle()
         self.start_episode_episodic()
 
     def probe_if_due(self, state: int) -> None:
-        """Every `interval` steps put a probe in the policy's place."""
+        """Replace the action of the policy by a probe, every `interval` steps."""
         if self.clock % self.interval != 0 or (self.probed == self.clock and self.place == state):
             return
         self.settle()
@@ -207,6 +207,11 @@ class GLRUCRL(ForcedExploration):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     L. Besson, E. Kaufmann, O.-A. Maillard and J. Seznec (2022). Efficient change-point detection
@@ -246,6 +251,11 @@ class GLRUCRL3(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -293,6 +303,11 @@ class RBOCPDUCRL2(Episodic):
         Watch rewards too, which the paper does not.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

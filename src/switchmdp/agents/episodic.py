@@ -48,7 +48,7 @@ PARTS = {
 
 
 def _checked(name: str, component: Any) -> Any:
-    """A component must have its methods, and must not belong to another agent."""
+    """Check that a component has its methods and belongs to no other agent."""
     verbs = [verb for verb in PARTS[name] if verb != "counts"]  # set by `allocate`
     if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
         raise InvalidParameter(name, component, f"an object that offers {', '.join(verbs)}")
@@ -194,7 +194,7 @@ class Episodic(PolicyAgent):
         return True
 
     def no_suspects(self) -> NDArray[np.uint8]:
-        """A mask of pairs with none marked; codes of `memory.counts` say what to forget of one."""
+        """An array of codes, one for each pair, that marks none of them."""
         return np.zeros(self.memory.counts.visits.size, np.uint8)
 
     def patience(self) -> int:
@@ -254,7 +254,7 @@ class Episodic(PolicyAgent):
         self.forget_suspects(suspects, mark_all(suspects))
 
     def forget_suspects(self, suspects: Any, steps: int) -> None:
-        """Forget all but the last steps of the suspected pairs; time restarts before those."""
+        """Forget all but the last steps of the suspects; time restarts before those steps."""
         self.exploration.start_over(suspects)
         self.restarts.start_over(suspects)
         self.since = self.clock - self.memory.keep(steps, suspects)
@@ -263,7 +263,7 @@ class Episodic(PolicyAgent):
             self.quota[s] = 0
 
     def start_episode(self) -> None:
-        """Steps 1 to 5, and the quotas of step 6."""
+        """Plan, and set the quotas: steps 1 to 5 of the algorithm, and the condition of step 6."""
         self.absorb()
         self.started = self.clock
         self.episode_count += 1

@@ -91,7 +91,7 @@ class AsPlanned:
         return 0
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets these pairs."""
+        """Nothing: there is no state."""
 
     def destination(self) -> int:
         """NO_STATE: there are no probes."""
@@ -107,7 +107,7 @@ class DirectedProbes:
     share
         How much probes may cost, relative to the regret of learning; 0 for no probes.
     delta
-        The probability that the tests until a restart find a change that is none.
+        The probability of a false find, over all tests until a restart.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class DirectedProbes:
             quota[self.goal] = 1
 
     def choose(self, starts: Any, counts: Any, t: int) -> None:
-        """Choose a pair whose test is affordable, and plan the way; or say when to look again."""
+        """Choose a pair whose test is affordable, and plan the route; or set when to look again."""
         visits, gaps, means, cost = counts.visits, self.gaps, self.means, self.cost
         self.look = t + max(FEWEST, t // SHARE_OF_TIME)
         total = 0.0
@@ -295,7 +295,7 @@ class DirectedProbes:
             now[index(2 + np.int64(counts.target[k]))] += counts.count[k]
 
     def judge(self, counts: Any) -> None:
-        """Wald's test of the target."""
+        """Decide by Wald's test whether the target has changed."""
         self.read(counts, self.target)
         now, before = self.now, self.before
         for j in range(now.size):
@@ -328,7 +328,7 @@ class DirectedProbes:
             self.funds -= self.price  # once more
 
     def alarmed(self) -> bool:
-        """Whether a pair has been found changed."""
+        """Whether a test has found a change."""
         return self.found != NO_PAIR
 
     def suspect(self, suspects: Any, t: int) -> int:
@@ -338,7 +338,10 @@ class DirectedProbes:
         return max(0, t - self.opened)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets these pairs."""
+        """End the test that is under way.
+
+        If all pairs are forgotten, the record of what was spent starts again, too.
+        """
         everything = True
         for pair in range(suspects.size):
             everything = everything and suspects[pair]

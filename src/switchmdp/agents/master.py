@@ -349,6 +349,11 @@ class MASTER(PolicyAgent):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     C.-Y. Wei and H. Luo (2021). Non-stationary reinforcement learning without prior knowledge: an

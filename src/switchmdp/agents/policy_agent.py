@@ -56,7 +56,7 @@ LOG_SIZE = 2048
 
 
 class Choice(NamedTuple):
-    """An action, and what the caller has to know about the plan behind it."""
+    """An action, and what the caller must know about the plan behind it."""
 
     action: int
     plan_due: bool  # a new plan is due; the action is from the old one

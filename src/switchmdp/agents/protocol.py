@@ -26,8 +26,8 @@ from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, Inv
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
 from switchmdp.validation import check_index, check_integer
 
-# What `dir(agent)` lists, as far as an agent has it. All other members are for the simulation loop,
-# the decision service and machine code.
+# The members that `dir(agent)` lists, if the agent has them. All others are for the simulation
+# loop, the decision service and machine code.
 PUBLIC = (
     "act", "episode", "exploration", "episodes", "gain", "grow", "memory", "n_actions", "n_states",
     "observe", "pairs", "plausible", "plot", "policy", "reseed", "restarts", "reward_estimates",
@@ -99,14 +99,14 @@ def check_observe(
 
 
 def as_given(agent: Any, *arguments: Any) -> tuple[Any, ...]:
-    """For methods that check their arguments themselves."""
+    """Pass the arguments on to methods that check them themselves."""
     return arguments
 
 
 def grow_as_given(
     agent: Any, n_states: Any, n_actions: Any, available: Any = None
 ) -> tuple[Any, Any, Any]:
-    """For `grow`, which checks its arguments itself."""
+    """Pass the arguments on to `grow`, which checks them itself."""
     return n_states, n_actions, available
 
 
@@ -192,7 +192,7 @@ class Agent:
         return Pairs(self.n_states, self.n_actions, self.starts, self.actions)
 
     def __dir__(self) -> list[str]:
-        """What a user needs: the members in `PUBLIC`, and all that a user's own class adds."""
+        """The members in `PUBLIC`, and all that a user's own class adds."""
         listed = {name for name in object.__dir__(self) if name.startswith("_") or name in PUBLIC}
         for cls in type(self).__mro__:
             if cls.__module__.partition(".")[0] != "switchmdp":

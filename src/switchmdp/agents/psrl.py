@@ -39,6 +39,11 @@ class PSRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
@@ -76,6 +81,11 @@ class SWPSRL(PSRL):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     Y. Ouyang, M. Gagrani, A. Nayyar and R. Jain (2017). Learning unknown Markov decision processes:
@@ -109,6 +119,11 @@ class FadingPSRL(Episodic):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -147,6 +162,11 @@ class GLRPSRL(Episodic):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

@@ -83,7 +83,7 @@ def is_calm(agent: Any) -> bool:
 
 
 def end_calm(agent: Any) -> None:
-    """The agent was changed by other means."""
+    """Forget that nothing is due, because the agent was changed by other means."""
     _states.pop(id(agent), None)
 
 

@@ -92,7 +92,7 @@ class Recall(Apart):
         self.open_library(pairs)
 
     def open_library(self, pairs: Pairs) -> None:
-        """An empty library."""
+        """Empty the library."""
         n, width = pairs.n_pairs, pairs.n_states if self.counts.full else 1
         self.places = min(PLACES, ENTRIES // (n * width)) if self.counts.full else 0
         self.stored_count, self.active, self.began, self.check_at = 0, NONE, 0, 0
@@ -129,7 +129,7 @@ class Recall(Apart):
             self.recognise()
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Forget all but the last steps of what is marked, and look for it in the library."""
+        """Forget all but the last steps of the suspects, and look for them in the library."""
         if self.places == 0:
             return self.keep_apart(steps, suspects)
         counts, n, width = self.counts, suspects.size, self.past_count.shape[2]
@@ -159,7 +159,7 @@ class Recall(Apart):
         return kept
 
     def evidence(self, place: int, rewarded: Any, means: Any, visits: Any, count: Any) -> float:
-        """The log Bayes factor of "this configuration again" of some data, where they are open.
+        """The log Bayes factor of "this configuration again", given the data that are open.
 
         It is -inf if one stream contradicts.
         """

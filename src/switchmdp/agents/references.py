@@ -39,6 +39,11 @@ class Omniscient(Agent):
     problem
         The problem, with all its configurations and change points.
 
+    Raises
+    ------
+    NotCommunicating
+        Some states of a configuration cannot reach each other.
+
     Examples
     --------
     >>> from switchmdp.mdp import MDP
@@ -103,6 +108,11 @@ class Random(Agent):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     Examples
     --------
@@ -175,6 +185,11 @@ class OracleUCRL2(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
@@ -212,6 +227,11 @@ class OracleUCRL2B(Episodic):
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -251,6 +271,11 @@ class OracleUCRL3(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
@@ -289,6 +314,11 @@ class OracleKLUCRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
@@ -324,6 +354,11 @@ class OraclePSRL(Episodic):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -367,6 +402,11 @@ class OraclePairsPSRL(Episodic):
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

@@ -30,7 +30,7 @@ FAR = 1e6  # J where no route is known
 
 @jit
 def expected(offset: Any, used: Any, target: Any, count: Any, pair: int, values: Any) -> Any:
-    """(Σ P_j v_j over the counted successors, N)."""
+    """The sum Σ P_j v_j over the counted successors of a pair, and its visits N."""
     total, n = 0.0, 0.0
     for k in range(offset[index(pair)], offset[index(pair)] + used[index(pair)]):
         seen = float(count[index(k)])
@@ -44,7 +44,7 @@ def solve_means(
     starts: Any, offset: Any, used: Any, target: Any, count: Any, means: Any, bias: Any,
     change: Any, gaps: Any,
 ) -> float:  # fmt: skip
-    """The optimal gain of the MDP of observed means; `bias` and the `gaps` are brought up to date.
+    """The optimal gain of the empirical MDP; updates `bias` and `gaps`.
 
     Relative value iteration from the given bias, up to `PRECISE`. The gap of a pair without visits
     is -1.
@@ -84,9 +84,10 @@ def better_way(
     starts: Any, offset: Any, used: Any, successors: Any, count: Any, gaps: Any, goal: int,
     cost: Any, s: int, way: int,
 ) -> Any:  # fmt: skip
-    """(J, the best pair, its probability of `goal`) of a state, given J of the others.
+    """The cost J of a state, its best pair, and the probability of moving to `goal`.
 
-    Successors from which no way is known yet are left out, as if the try were repeated.
+    J of the other states is given. Successors from which no route is known yet are left out, as if
+    the step were repeated.
     """
     best, arrives = FAR, 0.0
     for pair in range(starts[index(s)], starts[index(s + 1)]):

@@ -57,6 +57,11 @@ class SWUCRL(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     P. Gajane, R. Ortner and P. Auer (2018). A sliding-window algorithm for Markov decision

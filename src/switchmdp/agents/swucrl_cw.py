@@ -57,6 +57,11 @@ class SWUCRL2CW(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     W. C. Cheung, D. Simchi-Levi and R. Zhu (2020). Reinforcement learning for non-stationary Markov

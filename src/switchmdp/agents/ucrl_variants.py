@@ -66,6 +66,11 @@ class UCRL2B(Episodic):
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
@@ -104,6 +109,11 @@ class UCRL3(Episodic):
         Remember this many latest steps; by default all.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -144,6 +154,11 @@ class KLUCRL(Episodic):
         Remember this many latest steps; by default all.
     available
         Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------

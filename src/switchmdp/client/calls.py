@@ -118,22 +118,81 @@ def models(
 
 
 def model(name: str) -> Call[Model]:
-    """One model. Raises NotFound if there is none."""
+    """One model.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("GET", _path(name), Model.read)
 
 
 def delete_model(name: str) -> Call[None]:
-    """Delete a model with all its data. This cannot be undone."""
+    """Delete a model with all its data. This cannot be undone.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("DELETE", _path(name), _nothing, repeatable=False)
 
 
 def archive_model(name: str) -> Call[Model]:
-    """Archive a model: it is no longer listed and makes no decisions, but keeps its data."""
+    """Archive a model: it is no longer listed and makes no decisions, but keeps its data.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Returns
+    -------
+    Model
+        The model, as it is now.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("POST", f"{_path(name)}/archive", Model.read)
 
 
 def unarchive_model(name: str) -> Call[Model]:
-    """Make an archived model active again."""
+    """Make an archived model active again.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Returns
+    -------
+    Model
+        The model, as it is now.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("POST", f"{_path(name)}/unarchive", Model.read)
 
 
@@ -188,16 +247,42 @@ def add_actions(
 
 
 def set_mode(name: str, mode: str, policy: Iterable[Name] | None = None) -> Call[None]:
-    """Set who decides: "agent", or a policy with an action for each state ("fixed", "shadow").
+    """Set who chooses the actions.
 
-    In shadow mode the agent plans, too, and its own choice is returned with each decision.
+    Parameters
+    ----------
+    name
+        The model.
+    mode
+        `"agent"`; `"fixed"`, a policy; or `"shadow"`, a policy, while the agent's own choice is
+        returned with each decision.
+    policy
+        The action for each state, for `"fixed"` and `"shadow"`.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    Invalid
+        The mode or the policy is not allowed.
     """
     body = {"mode": mode, "policy": _listed(policy)}
     return Call("POST", f"{_path(name)}/mode", _nothing, _without_none(body))
 
 
 def restart(name: str) -> Call[None]:
-    """Forget everything that the model has learned, after a known change."""
+    """Forget everything that the model has learned, after a known change.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("POST", f"{_path(name)}/restart", _nothing, repeatable=False)
 
 
@@ -321,7 +406,27 @@ def feedback_batch(
 
 
 def explain(name: str, state: Name) -> Call[Explanation]:
-    """What a model knows about each action in a state, and what it would choose."""
+    """What a model knows about each action in a state, and what it would choose.
+
+    Parameters
+    ----------
+    name
+        The model.
+    state
+        The state, a number or a name.
+
+    Returns
+    -------
+    Explanation
+        What it knows.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    Invalid
+        The state is unknown.
+    """
     return Call("GET", f"{_path(name)}/explain", Explanation.read, query={"state": state})
 
 
@@ -345,19 +450,64 @@ def set_arms(name: str, arms: Sequence[Mapping[str, Any]]) -> Call[tuple[Arm, ..
 
 
 def arms(name: str) -> Call[tuple[Arm, ...]]:
-    """The arms of a split test with their decisions and mean rewards; the first one is `main`."""
+    """The arms of a split test with their decisions and mean rewards; the first one is `main`.
+
+    Parameters
+    ----------
+    name
+        The model.
+
+    Returns
+    -------
+    tuple of Arm
+        The arms.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call("GET", f"{_path(name)}/arms", _arms)
 
 
 def history(name: str, *, buckets: int | None = None) -> Call[History]:
-    """Rewards over time in at most that many buckets, and detected changes."""
+    """Rewards over time, and detected changes.
+
+    Parameters
+    ----------
+    name
+        The model.
+    buckets
+        The largest number of buckets.
+
+    Returns
+    -------
+    History
+        The rewards and the changes.
+
+    Raises
+    ------
+    NotFound
+        There is no such model.
+    """
     return Call(
         "GET", f"{_path(name)}/history", History.read, query=_without_none({"buckets": buckets})
     )
 
 
 def is_ready() -> Call[bool]:
-    """Whether the service is ready for decisions. Raises Unavailable if it stays unready."""
+    """Whether the service is ready for decisions.
+
+    Returns
+    -------
+    bool
+        True.
+
+    Raises
+    ------
+    Unavailable
+        The service stays unready, after all retries.
+    """
     return Call("GET", "/readyz", lambda _: True)
 
 

@@ -182,7 +182,20 @@ class Client:
     def all_models(
         self, *, search: str | None = None, archived: bool | None = None
     ) -> Iterator[Model]:
-        """All models, ordered by name; they are requested page by page."""
+        """All models, ordered by name; they are requested page by page.
+
+        Parameters
+        ----------
+        search
+            Only models whose name contains this text.
+        archived
+            Whether to list archived models instead of active ones.
+
+        Yields
+        ------
+        Model
+            A model.
+        """
         page = self.models(search=search, archived=archived)
         yield from page.models
         while page.next is not None:
@@ -190,7 +203,23 @@ class Client:
             yield from page.models
 
     def send(self, call: Call[T]) -> T:
-        """Send a call, and retry it if necessary."""
+        """Send a call, and retry it if necessary.
+
+        Parameters
+        ----------
+        call
+            The call, as the functions of `calls` make it.
+
+        Returns
+        -------
+        T
+            The result of the call.
+
+        Raises
+        ------
+        ServiceError
+            If the call fails; one of its subclasses.
+        """
         tries, request = Tries(call, self._retries), self._address.request(self._http, call)
         while True:
             try:
@@ -217,8 +246,21 @@ class Client:
 class AsyncClient:
     """A client for asyncio: `Client` with awaitable methods. The arguments are the same.
 
-    async with AsyncClient("http://localhost:8000") as client:
-        decision = await client.decide("shop", state="new")
+        async with AsyncClient("http://localhost:8000") as client:
+            decision = await client.decide("shop", state="new")
+
+    Parameters
+    ----------
+    url
+        The address of the service, such as `http://localhost:8000`.
+    token
+        The bearer token; by default the environment variable `SWITCHMDP_TOKEN`, if it is set.
+    timeout
+        Seconds that one try may take; creating a model may take longer.
+    retries
+        How often calls are retried, and how long the pauses are.
+    http
+        The httpx.AsyncClient to use. You close it; `timeout` is not applied to it.
     """
 
     def __init__(
@@ -252,7 +294,20 @@ class AsyncClient:
     async def all_models(
         self, *, search: str | None = None, archived: bool | None = None
     ) -> AsyncIterator[Model]:
-        """All models, ordered by name; they are requested page by page."""
+        """All models, ordered by name; they are requested page by page.
+
+        Parameters
+        ----------
+        search
+            Only models whose name contains this text.
+        archived
+            Whether to list archived models instead of active ones.
+
+        Yields
+        ------
+        Model
+            A model.
+        """
         page = await self.models(search=search, archived=archived)
         for model in page.models:
             yield model
@@ -262,7 +317,23 @@ class AsyncClient:
                 yield model
 
     async def send(self, call: Call[T]) -> T:
-        """Send a call, and retry it if necessary."""
+        """Send a call, and retry it if necessary.
+
+        Parameters
+        ----------
+        call
+            The call, as the functions of `calls` make it.
+
+        Returns
+        -------
+        T
+            The result of the call.
+
+        Raises
+        ------
+        ServiceError
+            If the call fails; one of its subclasses.
+        """
         tries, request = Tries(call, self._retries), self._address.request(self._http, call)
         while True:
             try:

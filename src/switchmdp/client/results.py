@@ -30,7 +30,23 @@ class Result:
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """The result in a JSON object."""
+        """The result in a JSON object.
+
+        Parameters
+        ----------
+        content
+            The JSON object, as plain data.
+
+        Returns
+        -------
+        Result
+            The result.
+
+        Raises
+        ------
+        UnexpectedAnswer
+            If the content does not describe one.
+        """
         if not isinstance(content, Mapping):
             raise UnexpectedAnswer(f"expected a JSON object for {cls.__name__}, got {content!r}")
         known = {member.name for member in fields(cls)} & content.keys()
@@ -54,10 +70,26 @@ R = TypeVar("R", bound=Result)
 class Decision(Result):
     """An action to take. Report its outcome with `feedback`.
 
-    `state` and `action` are numbers; their names are None if they have none. `arm` is the arm of
-    the split test that the session belongs to (`main`: the model's own agent), and `probability`
-    the share of the sessions that belong to it. `would` is the agent's own choice if something else
-    chose the action.
+    Parameters
+    ----------
+    id
+        The id of the decision.
+    action
+        The number of the action.
+    state
+        The number of the state.
+    session
+        The session.
+    action_name
+        The name of the action; None if it has none.
+    state_name
+        The name of the state; None if it has none.
+    arm
+        The arm of the split test that the session belongs to; `main` is the model's own agent.
+    probability
+        The share of the sessions that belong to the arm.
+    would
+        The agent's own choice, if something else chose the action.
     """
 
     id: str
@@ -73,7 +105,19 @@ class Decision(Result):
 
 @dataclass(frozen=True)
 class Bucket(Result):
-    """The mean of `n` consecutive rewards. Times are seconds since 1970."""
+    """The mean of consecutive rewards. Times are seconds since 1970.
+
+    Parameters
+    ----------
+    start
+        The time of the first reward.
+    end
+        The time of the last reward.
+    n
+        The number of rewards.
+    mean
+        Their mean.
+    """
 
     start: float
     end: float
@@ -82,7 +126,18 @@ class Bucket(Result):
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """The result in a JSON object, where `start` and `end` are called `from` and `to`."""
+        """The result in a JSON object, in which `start` and `end` are named `from` and `to`.
+
+        Parameters
+        ----------
+        content
+            The JSON object, as plain data.
+
+        Returns
+        -------
+        Bucket
+            The result.
+        """
         if isinstance(content, Mapping) and {"from", "to"} <= content.keys():
             content = {**content, "start": content["from"], "end": content["to"]}
         return super().read(content)
@@ -92,9 +147,46 @@ class Bucket(Result):
 class Model(Result):
     """A model of the service. Times are seconds since 1970.
 
-    `states`, `actions`, `decisions`, `feedback`, `pending` and `changes` are counts; None if they
-    are not known yet. `archived` is the time since when it is archived, or None. Lists of models
-    omit the names and the mode.
+    Counts are None if they are not known yet. Lists of models omit the names and the mode.
+
+    Parameters
+    ----------
+    name
+        The name.
+    agent
+        The agent, as `switchmdp agents` lists it.
+    parameters
+        The parameters of the agent.
+    labels
+        Texts of your own.
+    created
+        The time at which it was created.
+    archived
+        The time since when it is archived, or None.
+    states
+        The number of states.
+    actions
+        The number of actions.
+    decisions
+        The number of decisions.
+    feedback
+        The number of decisions with feedback.
+    pending
+        The number of decisions that wait for feedback.
+    mean_reward
+        The mean reward.
+    last_event
+        The time of the last event.
+    changes
+        The number of detected changes.
+    rewards
+        The rewards over time.
+    state_names
+        The names of the states; None for a state without a name.
+    action_names
+        The names of the actions; None for an action without a name.
+    mode
+        Who decides: `"agent"`, `"fixed"` or `"shadow"`.
     """
 
     name: str
@@ -120,7 +212,15 @@ class Model(Result):
 
 @dataclass(frozen=True)
 class ModelPage(Result):
-    """Some models in the order of their names. Pass `next` as `after` to get the next ones."""
+    """Some models, ordered by name.
+
+    Parameters
+    ----------
+    models
+        The models.
+    next
+        Pass it as `after` to get the next models; None if there are no more.
+    """
 
     models: tuple[Model, ...]
     next: str | None = None
@@ -129,7 +229,15 @@ class ModelPage(Result):
 
 @dataclass(frozen=True)
 class Added(Result):
-    """States or actions that were added: the number of the first one, and how many exist now."""
+    """States or actions that were added.
+
+    Parameters
+    ----------
+    first
+        The number of the first new one.
+    total
+        How many exist now.
+    """
 
     first: int
     total: int
@@ -137,7 +245,17 @@ class Added(Result):
 
 @dataclass(frozen=True)
 class Successor(Result):
-    """A likely next state, with its estimated probability."""
+    """A likely next state, with its estimated probability.
+
+    Parameters
+    ----------
+    state
+        The number of the state.
+    probability
+        Its estimated probability.
+    name
+        The name of the state; None if it has none.
+    """
 
     state: int
     probability: float
@@ -146,11 +264,35 @@ class Successor(Result):
 
 @dataclass(frozen=True)
 class ActionExplanation(Result):
-    """What a model knows about an action in a state. None: it does not know.
+    """What a model knows about an action in a state. None means unknown.
 
-    `estimate` is the mean reward, from `low` to `high` with high probability (`interval`: a
-    confidence or a credible interval). `value` is that of taking the action once and then following
-    the policy, relative to the best action.
+    Parameters
+    ----------
+    action
+        The number of the action.
+    chosen
+        Whether the model would choose it.
+    visits
+        The number of remembered visits.
+    low
+        The lower end of the interval for the mean reward.
+    high
+        The upper end of the interval for the mean reward.
+    name
+        The name of the action; None if it has none.
+    estimate
+        The estimated mean reward.
+    interval
+        The kind of interval: confidence or credible.
+    value
+        The value of taking the action once and then following the policy, relative to the best
+        action.
+    last_seen
+        The time at which the action was last taken in this state, in seconds since 1970.
+    last_change
+        The last detected change of this state-action pair.
+    successors
+        The likely next states.
     """
 
     action: int
@@ -170,7 +312,21 @@ class ActionExplanation(Result):
 
 @dataclass(frozen=True)
 class Explanation(Result):
-    """Why a model acts as it does in a state: its actions, in the order of their numbers."""
+    """Why a model acts as it does in a state.
+
+    Parameters
+    ----------
+    state
+        The number of the state.
+    actions
+        The actions, in the order of their numbers.
+    name
+        The name of the state; None if it has none.
+    source
+        Where the estimates come from: the memory of the agent, or recent feedback.
+    gain
+        The gain that the plan of the agent promises.
+    """
 
     state: int
     actions: tuple[ActionExplanation, ...]
@@ -184,7 +340,26 @@ class Explanation(Result):
 class Arm(Result):
     """An arm of a split test: a policy, an agent, or (`main`) the model's own agent.
 
-    `low` and `high` bound the mean reward at all times at once, so you may look whenever you like.
+    Parameters
+    ----------
+    name
+        The name.
+    share
+        The share of the sessions.
+    low
+        The lower bound of the mean reward, which holds at all times at once.
+    high
+        The upper bound of the mean reward, which holds at all times at once.
+    decisions
+        The number of decisions.
+    feedback
+        The number of decisions with feedback.
+    mean_reward
+        The mean reward.
+    policy
+        The policy of the arm, if it has one.
+    agent
+        The agent of the arm, if it has one.
     """
 
     name: str
@@ -200,7 +375,31 @@ class Arm(Result):
 
 @dataclass(frozen=True)
 class Change(Result):
-    """A change that was detected: of a reward or, with a `next_state`, of the moves to it."""
+    """A change that was detected: of a mean reward, or of the probability of a next state.
+
+    Parameters
+    ----------
+    step
+        The number of feedback events before it was detected.
+    state
+        The number of the state.
+    action
+        The number of the action.
+    before
+        The mean before the change.
+    now
+        The mean after the change.
+    strength
+        The difference, relative to the threshold of detection.
+    next_state
+        The next state whose probability has changed; None for the reward.
+    time
+        The time of detection, in seconds since 1970.
+    state_name
+        The name of the state; None if it has none.
+    action_name
+        The name of the action; None if it has none.
+    """
 
     step: int
     state: int
@@ -216,7 +415,15 @@ class Change(Result):
 
 @dataclass(frozen=True)
 class History(Result):
-    """Rewards over time, oldest first, and detected changes."""
+    """Rewards over time, oldest first, and detected changes.
+
+    Parameters
+    ----------
+    rewards
+        The mean rewards, oldest first.
+    changes
+        The detected changes.
+    """
 
     rewards: tuple[Bucket, ...]
     changes: tuple[Change, ...]

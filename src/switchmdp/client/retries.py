@@ -28,14 +28,16 @@ UNCERTAIN = frozenset({502, 504})  # of a proxy: the service may have executed t
 
 @dataclass(frozen=True)
 class Retries:
-    """How often, and how patiently, calls are retried.
+    """How often calls are retried, and how long the pauses are.
 
     Parameters
     ----------
-    most : int
+    most
         The number of retries after the first try.
-    first, longest : float
-        The pauses, in seconds: the upper limit of the first one, and of all.
+    first, longest
+        The upper limits of the first pause and of all pauses, in seconds.
+    draw
+        A function that draws a number between two limits.
     """
 
     most: int = 5
@@ -44,8 +46,22 @@ class Retries:
     draw: Callable[[float, float], float] = random.uniform
 
     def pause(self, tries: int, retry_after: float | None = None) -> float | None:
-        """Seconds to wait after that many tries; None to give up.
+        """The seconds to wait before the next try.
 
+        Parameters
+        ----------
+        tries
+            The number of tries so far.
+        retry_after
+            The seconds that the service has asked to wait.
+
+        Returns
+        -------
+        float | None
+            The seconds; None to give up.
+
+        Examples
+        --------
         >>> patient = Retries(most=2, draw=max)
         >>> [patient.pause(tries) for tries in (1, 2, 3)]
         [0.1, 0.2, None]

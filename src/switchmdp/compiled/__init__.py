@@ -113,7 +113,7 @@ def jit(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Like `jit`, and compiled into each caller with the constants given there.
+    """Compile a function like `jit`, and inline it into each caller with its constant arguments.
 
     Parameters
     ----------
@@ -317,9 +317,10 @@ def machine(function: F, instance: Any) -> F:
 
 
 def _sources(plain: Callable[..., Any], instance: Any = None) -> str | None:
-    """The digest of what a function, or its code for an instance, depends on; None: don't cache.
+    """The digest of what a function, or its code for an instance, depends on.
 
-    Classes and functions defined inside a function may differ although they share a name.
+    None if it cannot be cached: classes and functions defined inside a function may differ although
+    they have the same name.
     """
     parts: list[Any] = [plain] if instance is None else [plain, *classes_in(instance)]
     local = any("<locals>" in part.__qualname__ for part in parts)

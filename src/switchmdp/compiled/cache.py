@@ -73,8 +73,10 @@ _warned = False
 
 @cache
 def digest_of_sources(folder: Path) -> str:
-    """One digest over the names and contents of all files in a folder that machine code is made of.
+    """A digest of the names and contents of all source files in a folder that may be compiled.
 
+    Examples
+    --------
     >>> len(digest_of_sources(PACKAGE))
     64
     """
@@ -93,7 +95,8 @@ def versions() -> tuple[str, ...]:
     """What machine code depends on besides the sources and the processor.
 
     The interface between Python and machine code, which the suffix of extension modules names, is
-    the same for all releases of a minor version. Of NumPy's version Numba looks at two numbers.
+    the same for all releases of a minor version. Numba depends on the first two numbers of NumPy's
+    version.
     """
     numpy = ".".join(np.__version__.split(".")[:2])
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -101,11 +104,11 @@ def versions() -> tuple[str, ...]:
 
 
 def digest_for(modules: Iterable[str]) -> str | None:
-    """What the code of these modules depends on, or None where that can't be told.
+    """A digest of what the code of these modules depends on; None if it is unknown.
 
-    A user's module may call anything that it has imported, so all modules count that are loaded
-    and not installed. A script, a notebook, or a file edited since this process began is not what
-    another process would find under its name: it is not cached.
+    The module of a user may call anything that it has imported, so all loaded modules that are not
+    installed are included. A script, a notebook, or a file edited since this process began differs
+    from what another process would find under its name, so it is not cached.
     """
     parts = [digest_of_sources(PACKAGE), *versions()]
     foreign = {name for name in modules if name.partition(".")[0] != "switchmdp"}
@@ -134,7 +137,7 @@ def _users_files() -> set[Path]:
 
 
 def cache_folder() -> Path:
-    """Where the machine code of this version lies."""
+    """The folder for the machine code of this version."""
     return _root() / digest_of_sources(PACKAGE)[:16]
 
 
@@ -180,7 +183,7 @@ def _remove_old_versions(folder: Path) -> None:
 
 
 class NotOurs(PermissionError):
-    """Others own the cache, or may write to it."""
+    """The cache belongs to another user, or others may write to it."""
 
 
 @contextlib.contextmanager
@@ -306,11 +309,11 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
         return None
 
     def is_on_disk(self) -> bool:
-        """Whether there is machine code of this function, for whatever types."""
+        """Whether there is machine code of this function, for any types."""
         return any(any(folder.glob(f"{self._label}.*")) for folder in folders())
 
     def unlock(self) -> None:
-        """Let other processes go on that wait for this code."""
+        """Allow other processes to continue that wait for this code."""
         self._held.close()
 
     def _find(self, sig: Any, target_context: Any) -> Any:

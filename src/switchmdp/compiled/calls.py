@@ -95,11 +95,6 @@ _here = threading.local()
 def interpreting() -> Iterator[None]:
     """In the block, this thread runs agents interpreted, even if there is machine code.
 
-    Yields
-    ------
-    None
-        Nothing.
-
     Examples
     --------
     >>> with interpreting():

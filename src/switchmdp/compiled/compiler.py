@@ -52,7 +52,7 @@ _preparations: list[Callable[[], None]] = []
 
 
 def before_compiling(prepare: Callable[[], None]) -> Callable[[], None]:
-    """Call a function each time that a function is going to be compiled, and not just loaded."""
+    """Register a function that is called before each compilation (not when code is only loaded)."""
     _preparations.append(prepare)
     return prepare
 
@@ -137,7 +137,7 @@ def _size(argument: Any) -> int:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Compiling makes millions of objects that stay alive; looking for garbage costs a tenth."""
+    """Switch off garbage collection: compiling makes millions of objects that stay alive."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -66,7 +66,7 @@ class Shape:
 
 
 class Rule:
-    """A rule for the values of a field."""
+    """Base class of the rules for the values of a field."""
 
     def holds(self, value: Any, names: Names) -> bool:
         """Whether all values follow the rule.
@@ -175,7 +175,7 @@ class Permutation(Rule):
 
 
 class NotAllZero(Rule):
-    """At least one value is not 0, as a random generator needs."""
+    """The rule that at least one value is not 0, as a random generator needs."""
 
     def holds(self, value: Any, names: Names) -> bool:
         """Whether any value is not 0."""

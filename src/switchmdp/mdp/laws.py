@@ -27,7 +27,7 @@ SMALLEST = 1e-300  # variance or share: below it ν overflows, and drawing a rew
 
 @dataclass(frozen=True)
 class RewardLaw:
-    """The distribution of rewards around their mean. Use one of the laws below.
+    """The distribution of rewards around their mean: one of the laws below.
 
     Parameters
     ----------

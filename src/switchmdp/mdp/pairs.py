@@ -214,10 +214,12 @@ class OverPairs:
 
     @property
     def n_states(self) -> int:
+        """The number of states."""
         return self.pairs.n_states
 
     @property
     def n_actions(self) -> int:
+        """The number of actions."""
         return self.pairs.n_actions
 
     @property

@@ -6,7 +6,7 @@ so that about 1/(1-γ) steps are remembered (Garivier and Moulines 2011 for band
 a heuristic: no guarantee is known in this setting).
 
 **When weights decay.** A decay at every step would cost a pass over all pairs. So weights decay
-every b = ⌈1/(32 (1-γ))⌉ steps by γᵇ, which changes a weight by at most 1/32. When they decay
+every b = ⌈1/(32 (1-γ))⌉ steps by γᵇ, so the error of a weight is at most 1/32. When they decay
 depends only on the number of steps, and a step is one addition, so the result has the same bits
 however the log is split. Up to γ = 31/32 weights decay at every step.
 

@@ -113,7 +113,7 @@ class Since:
         self.counts.add(pairs, nexts, rewards, 0, n)
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Forget all but the last stored steps of these pairs; returns how many steps are kept."""
+        """Forget all but the last stored steps of the suspects; returns how many steps are kept."""
         kept = min(steps, self.size)
         oldest = self.choose(kept, suspects, self.first)
         self.counts.forget_pairs(suspects)
@@ -309,7 +309,7 @@ class Apart(Since):
         self.first_reward = np.zeros(pairs.n_pairs, np.int64)
 
     def keep(self, steps: int, suspects: Any) -> int:
-        """Forget all but the last stored steps of what is marked; returns how many are kept."""
+        """Forget all but the last stored steps of the suspects; returns how many steps are kept."""
         kept = min(steps, self.size)
         counts = self.counts
         marked = np.zeros(suspects.size, np.bool_)

@@ -87,9 +87,24 @@ def compute_plan(agent: PolicyAgent) -> None:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision. `would` is the agent's own choice if the action was not chosen by it.
+    """A decision of the service.
 
-    `arm` is the arm of a split test, and `probability` the share of sessions that it has.
+    Parameters
+    ----------
+    id
+        The id, with which the outcome is reported.
+    action
+        The action to take.
+    state
+        The state.
+    session
+        The session.
+    would
+        The agent's own choice, if something else chose the action; else None.
+    arm
+        The arm of the split test.
+    probability
+        The share of sessions that are in this arm.
     """
 
     id: str
@@ -115,6 +130,54 @@ class Decisions:
     Settings that are None keep their stored value. A new model has the defaults of `Settings`, and
     the window of the change signal is that of the agent.
 
+    Parameters
+    ----------
+    agent
+        The agent of a new model, or the one that the model was created with. It may be None if the
+        model exists.
+    place
+        The file of the database (`.sqlite` or `.db`), or its folder. Several models share an open
+        database: pass its `Writer`, which the caller closes.
+    model
+        The name of the model.
+    expiry
+        The seconds that a decision waits for feedback.
+    most_pending
+        The largest number of decisions that wait for feedback.
+    most_sessions
+        The largest number of sessions.
+    replan
+        `"inline"`, or `"background"`: then decisions do not wait while the agent plans.
+    signal_window
+        The number of steps that the change signal compares with as many before them.
+    signal_delta
+        The confidence of the change signal.
+    snapshot_every
+        The number of events between two snapshots.
+    sync
+        Wait for the disk. Otherwise acknowledged events survive a crash of the process, but not of
+        the machine.
+    on_alert
+        A function that is called when the change signal fires.
+    classes
+        The user's classes that the stored agent consists of. They are not needed if the agent is
+        passed.
+    clock
+        The wall clock, which is only shown.
+    timer
+        The clock that measures how long a decision has waited. It must not jump.
+
+    Raises
+    ------
+    InvalidParameter
+        A setting has the wrong type or is out of range, or a new model has no agent.
+    Mismatch
+        The model was created with another agent.
+    DamagedFile
+        The database is damaged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
     >>> with tempfile.TemporaryDirectory() as place:
@@ -134,18 +197,6 @@ class Decisions:
         on_alert: Callable[[Signal], None] | None = None, classes: Iterable[type] = (),
         clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`place` is the file of the database (`.sqlite` or `.db`), or its folder.
-
-        Several models share a database that is open already: pass its `Writer`, which the caller
-        closes. `agent` may be None if the model exists.
-
-        `clock` is the wall clock, which is only shown. `timer` measures how long a decision has
-        waited: it must not jump.
-
-        `classes` are the user's classes that the stored agent consists of. They are not needed if
-        the agent is passed. With `sync=False`, acknowledged events survive a crash of the process,
-        but not of the machine.
-        """
         settings: dict[str, Any] = {
             "expiry": expiry, "most_pending": most_pending, "most_sessions": most_sessions,
             "replan": replan, "signal_window": signal_window, "signal_delta": signal_delta,
@@ -207,14 +258,38 @@ class Decisions:
         available: Collection[int | str] | None = None, taken: int | str | None = None,
         key: str | None = None,
     ) -> Decision:  # fmt: skip
-        """Choose an action for a state, by default for the current state of the session.
+        """Choose an action.
 
-        States and actions are numbers or names.
+        Parameters
+        ----------
+        state
+            The state, a number or a name; by default the current state of the session.
+        session
+            The session.
+        available
+            The actions that can be taken now; by default all. If the agent's choice is not among
+            them, the best available action is taken.
+        taken
+            An action that was chosen elsewhere; the agent only learns from it.
+        key
+            An idempotency key: a call with the same key and the same arguments returns the same
+            decision.
 
-        `available`: the actions that can be taken now. If the agent's choice is not among them, the
-        best available action is taken. `taken`: an action that was chosen elsewhere; the agent only
-        learns from it. `key`: an idempotency key; a call with the same key and the same arguments
-        returns the same decision.
+        Returns
+        -------
+        Decision
+            The decision.
+
+        Raises
+        ------
+        InvalidState
+            If the state is unknown, or there is neither a state nor a session with one.
+        InvalidAction
+            If an action is unknown or not available.
+        RepeatedKey
+            If the key was used before with other arguments.
+        LogFailed
+            If the decision could not be stored.
         """
         decision, ticket = self.enter_decision(
             state, session=session, available=available, taken=taken, key=key
@@ -223,9 +298,32 @@ class Decisions:
         return decision
 
     def feedback(self, decision: str, reward: float, next_state: int | str = SAME_STATE) -> bool:
-        """Report the outcome of a decision. False if the same feedback was reported before.
+        """Report the outcome of a decision.
 
-        By default the next state is the state of the decision.
+        Parameters
+        ----------
+        decision
+            The id of the decision.
+        reward
+            The reward, in [0, 1].
+        next_state
+            The next state, a number or a name; by default the state of the decision.
+
+        Returns
+        -------
+        bool
+            Whether it counts; False if the same feedback was reported before.
+
+        Raises
+        ------
+        UnknownDecision
+            If there is no such decision.
+        ForgottenDecision
+            If the decision has expired.
+        ConflictingFeedback
+            If other feedback was reported before.
+        LogFailed
+            If the feedback could not be stored.
         """
         counted, ticket = self.enter_feedback(decision, reward, next_state)
         self.commit(ticket)
@@ -235,7 +333,18 @@ class Decisions:
         self, state: Any = None, *, session: Any = "", available: Any = None, taken: Any = None,
         key: str | None = None,
     ) -> tuple[Decision, int]:  # fmt: skip
-        """`decide` without the commit. Acknowledge the decision only after `commit`."""
+        """`decide` without the commit. Acknowledge the decision only after `commit`.
+
+        Parameters
+        ----------
+        state, session, available, taken, key
+            As in `decide`.
+
+        Returns
+        -------
+        tuple[Decision, int]
+            The decision, and the ticket for `commit`.
+        """
         event: Event = {"event": "decide", "session": session}
         actions = self.learner.actions
         if state is not None:
@@ -258,7 +367,18 @@ class Decisions:
     def enter_feedback(
         self, decision: Any, reward: Any, next_state: Any = SAME_STATE
     ) -> tuple[bool, int]:
-        """`feedback` without the commit."""
+        """`feedback` without the commit. Acknowledge the feedback only after `commit`.
+
+        Parameters
+        ----------
+        decision, reward, next_state
+            As in `feedback`.
+
+        Returns
+        -------
+        tuple[bool, int]
+            Whether the feedback counts, and the ticket for `commit`.
+        """
         number = self._number(decision)
         if next_state is SAME_STATE:
             next_state = self.learner.state_of(number)
@@ -285,10 +405,25 @@ class Decisions:
         raise UnknownDecision(f"malformed decision id {decision!r}")
 
     def learn_from(self, rows: Iterable[Step]) -> int:
-        """Learn from steps (state, action, reward, next state), oldest first: a warm start.
+        """Learn from steps of the past, oldest first: a warm start.
 
         Steps are processed in batches of 1000. If a row is invalid, its batch is rejected; the
         batches before it have been learned from.
+
+        Parameters
+        ----------
+        rows
+            The steps (state, action, reward, next state).
+
+        Returns
+        -------
+        int
+            The number of steps.
+
+        Raises
+        ------
+        InvalidParameter
+            If a row is not a step.
         """
         if not isinstance(rows, Iterable):
             raise InvalidParameter("rows", rows, "rows of (state, action, reward, next state)")
@@ -302,12 +437,26 @@ class Decisions:
         return total + (self._happen({"event": "history", "rows": batch}) if batch else 0)
 
     def set_mode(self, mode: str, policy: Any = None) -> None:
-        """Set who chooses: "agent"; "fixed", a policy, while the agent learns and does not plan; or
-        "shadow", a policy, while the agent's own choices are recorded."""
+        """Set who chooses the actions.
+
+        Parameters
+        ----------
+        mode
+            `"agent"`; `"fixed"`, a policy, while the agent learns and does not plan; or `"shadow"`,
+            a policy, while the agent's own choices are recorded.
+        policy
+            The action for each state, for `"fixed"` and `"shadow"`.
+        """
         self._happen({"event": "mode", "mode": mode, "policy": self._policy(policy)})
 
     def set_arms(self, arms: Any) -> None:
-        """Set the arms of a split test: [{"name", "share", "policy" or "agent"}, ...]."""
+        """Set the arms of a split test: [{"name", "share", "policy" or "agent"}, ...].
+
+        Parameters
+        ----------
+        arms
+            For each arm a mapping with its `name`, its `share`, and a `policy` or an `agent`.
+        """
         arms = [
             {**arm, "policy": self._policy(arm["policy"])} if "policy" in arm else arm
             for arm in arms
@@ -325,14 +474,48 @@ class Decisions:
         self, available: Collection[int] | None = None, *, count: int = 1,
         names: list[str] | None = None, key: str | None = None,
     ) -> int:  # fmt: skip
-        """Add states with these actions (None: all), and return the number of the first."""
+        """Add states.
+
+        Parameters
+        ----------
+        available
+            The actions of the new states; by default all.
+        count
+            The number of new states.
+        names
+            Their names.
+        key
+            An idempotency key, as in `decide`.
+
+        Returns
+        -------
+        int
+            The number of the first new state.
+        """
         return self._add("add_state", {"available": as_plain(available)}, count, names, key)
 
     def add_action(
         self, states: Collection[int] | None = None, *, count: int = 1,
         names: list[str] | None = None, key: str | None = None,
     ) -> int:  # fmt: skip
-        """Add actions in these states (None: all), and return the number of the first."""
+        """Add actions.
+
+        Parameters
+        ----------
+        states
+            The states in which the new actions are available; by default all.
+        count
+            The number of new actions.
+        names
+            Their names.
+        key
+            An idempotency key, as in `decide`.
+
+        Returns
+        -------
+        int
+            The number of the first new action.
+        """
         return self._add("add_action", {"states": as_plain(states)}, count, names, key)
 
     def _add(
@@ -365,12 +548,34 @@ class Decisions:
         return self.database.parent
 
     def look(self, at: Callable[[Learner], Any]) -> Any:
-        """Return `at(learner)`, called while no event is being applied."""
+        """Read from the learner while no event is being applied.
+
+        Parameters
+        ----------
+        at
+            A function of the learner.
+
+        Returns
+        -------
+        Any
+            What the function returns.
+        """
         with self._turn:
             return at(self.learner)
 
     def commit(self, ticket: int | None = None) -> None:
-        """Wait until all events up to this ticket (None: all) are on disk."""
+        """Wait until events are on disk.
+
+        Parameters
+        ----------
+        ticket
+            The last event to wait for; by default all events.
+
+        Raises
+        ------
+        LogFailed
+            If they could not be written.
+        """
         self._writer.commit(ticket)
         self.check_owned()
 
@@ -380,7 +585,13 @@ class Decisions:
             raise lost(self.model)
 
     def overtaken(self, model: str = "") -> None:
-        """Accept no further event: another worker continues the model's history."""
+        """Accept no further event, because another worker continues the history of the model.
+
+        Parameters
+        ----------
+        model
+            The model; it is not used.
+        """
         self._over = OVERTAKEN
 
     def _happen(self, event: Event) -> Any:

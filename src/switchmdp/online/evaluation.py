@@ -52,6 +52,35 @@ class Evaluation:
     """The prediction scores of an agent's memory, and the agent's final estimates.
 
     For an agent that does not expose its memory, errors and estimates are NaN and visits are 0.
+
+    Parameters
+    ----------
+    steps
+        The number of steps.
+    reward_error
+        The mean of (r - r̂)².
+    move_loss
+        The mean of -log p̂(s'), in nats.
+    calibration
+        |mean of r - r̂| among predictions in the same tenth, weighted by their number.
+    covered
+        The share of blocks of visits whose mean reward lies in the interval before them.
+    unseen
+        The share of steps whose pair had no remembered visit.
+    agreement
+        The share of steps in which the policy chose the logged action.
+    episodes
+        The number of episodes.
+    policy
+        The policy after the last step; -1 if there is none.
+    visits
+        The visits remembered after the last step, an (S, A) array.
+    reward_estimates
+        The estimated mean rewards, an (S, A) array.
+    squared_errors
+        (r - r̂)² of each step.
+    log_losses
+        -log p̂(s') of each step.
     """
 
     steps: int
@@ -97,11 +126,33 @@ def evaluate(
     history: Iterable[Step], agent: Any, *,
     plan: bool = True, tell: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:  # fmt: skip
-    """Evaluate a copy of the agent on logged steps. `tell` is called with the steps done so far.
+    """Evaluate a copy of an agent on logged steps.
 
-    With `plan`, the agent chooses an action at every step: episodes end as usual, and a step whose
-    action is not the policy's uses up no quota. Without it there is no policy, and no agreement.
+    Parameters
+    ----------
+    history
+        The steps (state, action, reward, next state).
+    agent
+        The agent.
+    plan
+        Let the agent choose an action at every step: episodes end as usual, and a step with another
+        action than that of the policy uses up no quota. Without it there is no policy, and no
+        agreement.
+    tell
+        A function that is called with the number of steps done so far.
 
+    Returns
+    -------
+    Evaluation
+        The scores and the final estimates.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no step, or `agent` is not an agent.
+
+    Examples
+    --------
     >>> from switchmdp.agents import SWUCRL
     >>> steps = [(0, 0, 1.0, 1), (1, 0, 0.0, 0)] * 50
     >>> result = evaluate(steps, SWUCRL(2, 2, window=10))

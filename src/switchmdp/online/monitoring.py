@@ -36,7 +36,25 @@ DENSE = 2**20  # up to so many keys, counting all is faster than sorting
 
 @dataclass(frozen=True)
 class Signal:
-    """The strongest sign of a change: the pair, and its mean before and now."""
+    """The strongest sign of a change.
+
+    Parameters
+    ----------
+    strength
+        The difference of the means, relative to the threshold.
+    step
+        The number of feedback events when it was computed.
+    state
+        The state of the pair.
+    action
+        The action of the pair.
+    next_state
+        The successor whose frequency differs; None for the reward.
+    before
+        The mean in the earlier window.
+    now
+        The mean in the later window.
+    """
 
     strength: float
     step: int  # number of feedback events when it was computed
@@ -48,10 +66,24 @@ class Signal:
 
 
 class ChangeSignal:
-    """Stores the last 2 W steps, and compares the two halves every W/20 steps."""
+    """Stores the last 2 W steps, and compares the two halves every W/20 steps.
+
+    Parameters
+    ----------
+    window
+        W, the number of steps in each half.
+    delta
+        The probability that a comparison fires without a change.
+    since
+        The number of feedback events before the first step.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+    """
 
     def __init__(self, window: int, delta: float = 0.01, *, since: int = 0) -> None:
-        """`since`: the number of feedback events before the first step."""
         self.since = since
         self.window, self.delta = (
             check_integer("window", window, 1, 10**7),
@@ -63,7 +95,24 @@ class ChangeSignal:
         self.rewards = np.zeros(0)
 
     def add(self, state: int, action: int, reward: float, next_state: int) -> bool:
-        """Add a step. True if it is time to compare."""
+        """Add a step.
+
+        Parameters
+        ----------
+        state
+            The state before the step.
+        action
+            The action.
+        reward
+            The reward.
+        next_state
+            The state after the step.
+
+        Returns
+        -------
+        bool
+            Whether it is time to compare.
+        """
         size = self.rewards.size
         if self.steps == size < 2 * self.window:
             grown = min(2 * self.window, max(1024, 2 * size))
@@ -77,7 +126,20 @@ class ChangeSignal:
         return self.steps % max(1, self.window // PARTS) == 0
 
     def compare(self, n_states: int, n_actions: int, n_pairs: int) -> Signal | None:
-        """The strongest sign now; None if no pair was visited in both halves."""
+        """The strongest sign of a change now.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+        n_pairs
+            The number of state-action pairs.
+
+        Returns
+        -------
+        Signal | None
+            The sign; None if no pair was visited in both halves.
+        """
         half = min(self.steps, self.rewards.size) // 2
         where = np.arange(self.steps - 2 * half, self.steps) % max(1, self.rewards.size)
         states, actions, nexts = self.ring[:, where].astype(np.int64)
@@ -116,7 +178,20 @@ class ChangeSignal:
 
     @classmethod
     def from_state(cls, fields: dict[str, Any], arrays: Arrays) -> ChangeSignal:
-        """Restore from `state`."""
+        """Restore from the result of `state`.
+
+        Parameters
+        ----------
+        fields
+            The plain fields.
+        arrays
+            The arrays.
+
+        Returns
+        -------
+        ChangeSignal
+            The same signal.
+        """
         signal = cls(fields["window"], fields["delta"], since=fields["since"])
         signal.steps, latest = fields["steps"], fields["latest"]
         signal.latest = None if latest is None else Signal(**latest)
@@ -124,7 +199,18 @@ class ChangeSignal:
         return signal
 
     def validate(self, n_states: int, n_actions: int) -> None:
-        """Raise a ValueError unless the state is consistent."""
+        """Raise a ValueError unless the state is consistent.
+
+        Parameters
+        ----------
+        n_states, n_actions
+            The numbers of states and actions.
+
+        Raises
+        ------
+        ValueError
+            If the state is inconsistent.
+        """
         counters, size = (self.steps, self.since), self.rewards.size
         good = all(type(number) is int and 0 <= number < 2**53 for number in counters)
         good = good and self.ring.dtype == np.uint32 and self.ring.shape == (3, size)

@@ -120,6 +120,18 @@ def replay(learner: Learner, events: Iterable[tuple[int, Event]]) -> Iterator[tu
 def is_url(place: Place) -> bool:
     """Whether a place is a PostgreSQL database, not a file or folder.
 
+    Parameters
+    ----------
+    place
+        The place.
+
+    Returns
+    -------
+    bool
+        Whether it is an address.
+
+    Examples
+    --------
     >>> is_url("postgresql://localhost/shop"), is_url("shop.sqlite")
     (True, False)
     """
@@ -127,7 +139,22 @@ def is_url(place: Place) -> bool:
 
 
 def open_database(place: Place, *, sync: bool = True, read_only: bool = False) -> Database:
-    """The database at a place: a file, its folder, or postgresql://..."""
+    """Open the database at a place: a file, its folder, or postgresql://…
+
+    Parameters
+    ----------
+    place
+        The place.
+    sync
+        Wait for the disk at each commit.
+    read_only
+        Open it only for reading.
+
+    Returns
+    -------
+    Database
+        The database.
+    """
     if is_url(place):
         from switchmdp.online.postgres import PostgreSQL
 
@@ -140,9 +167,28 @@ def _open(place: Place) -> closing[Database]:
 
 
 def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> Learner:
-    """The learner that all events give, from the initial agent.
+    """The learner that results from all events, applied to the initial agent.
 
-    The result is the learner of the live process, bit for bit.
+    It equals the learner of the live process, bit for bit.
+
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    classes
+        The user's classes that the agent consists of.
+    model
+        The name of the model.
+
+    Returns
+    -------
+    Learner
+        The learner.
+
+    Raises
+    ------
+    DamagedFile
+        If replayed actions differ from the stored ones, or an event cannot be applied.
     """
     verified = verify(place, classes, model=model)
     if verified.differing:
@@ -151,7 +197,25 @@ def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> L
 
 
 def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
-    """The numbered events of a model."""
+    """The events of a model, with their numbers.
+
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    model
+        The name of the model.
+
+    Yields
+    ------
+    tuple[int, Event]
+        The number and the event.
+
+    Raises
+    ------
+    UnknownModel
+        If there is no such model.
+    """
     with _open(place) as store:
         if store.key_of(model) is None:
             raise UnknownModel(f"{store.name} has no model {model!r}")
@@ -162,6 +226,23 @@ def history(place: Place, model: str = MODEL) -> Iterator[Step]:
     """The steps (state, action, reward, next state) that were learned from, in order.
 
     Only the events are read; the agent is not needed.
+
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    model
+        The name of the model.
+
+    Yields
+    ------
+    Step
+        A step.
+
+    Raises
+    ------
+    UnknownModel
+        If there is no such model.
     """
     decided: dict[int, tuple[int, int]] = {}
     for _, event in events_of(place, model):
@@ -197,6 +278,25 @@ def decision_blocks(
     Decisions are in the order of their feedback; those without feedback are at the end, with the
     reward NaN and the next state -1. `time` is that of the decision. What UTF-8 cannot store in a
     session (half of a surrogate pair) is replaced by U+FFFD.
+
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    model
+        The name of the model.
+    size
+        The number of decisions in a block.
+
+    Yields
+    ------
+    Iterator[tuple[list[Any], ...]]
+        The columns of a block.
+
+    Raises
+    ------
+    UnknownModel
+        If there is no such model.
     """
     with _open(place) as store:
         key, epoch = bytes.fromhex(store.key_of(model) or ""), ""
@@ -224,10 +324,28 @@ def decision_blocks(
 
 
 def read_steps(source: Place, agent: Any) -> Iterator[Step]:
-    """Steps for a warm start of the agent, from a CSV file or from a database or its folder.
+    """Steps for a warm start of an agent, from a CSV file or from a database or its folder.
 
-    The first line of a CSV file is `state,action,reward,next_state`. Each step is checked: a value
-    that the agent cannot learn from raises `InvalidParameter`, any other line `DamagedFile`.
+    The first line of a CSV file is `state,action,reward,next_state`.
+
+    Parameters
+    ----------
+    source
+        The file, folder or address.
+    agent
+        The agent that is going to learn from the steps.
+
+    Yields
+    ------
+    Step
+        A step.
+
+    Raises
+    ------
+    InvalidParameter
+        If the agent cannot learn from a step.
+    DamagedFile
+        If a line is not a step.
     """
     path = Path(source)
     is_database = is_url(source) or path.is_dir() or path.suffix in SUFFIXES
@@ -261,7 +379,23 @@ def _step(cells: list[str], place: str) -> Step:
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """The result of replaying the events of a model."""
+    """The result of replaying the events of a model.
+
+    Parameters
+    ----------
+    records
+        The number of events.
+    snapshot
+        The number of the newest snapshot that was compared; 0 if there is none after the first.
+    same
+        Whether the replayed learner equals the snapshots.
+    differing
+        The number of decisions whose replayed action differs from the stored one.
+    learner
+        The replayed learner.
+    damage
+        The snapshots that differ or cannot be read.
+    """
 
     records: int
     snapshot: int  # the newest snapshot that was compared; 0 if there is no later snapshot
@@ -277,8 +411,31 @@ def verify(
 ) -> Verified:  # fmt: skip
     """Replay all events from the initial agent, and compare the learner with every snapshot.
 
-    `tell` is called with the number of events so far.
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    classes
+        The user's classes that the agent consists of.
+    tell
+        A function that is called with the number of events so far.
+    model
+        The name of the model.
 
+    Returns
+    -------
+    Verified
+        What was compared.
+
+    Raises
+    ------
+    UnknownModel
+        If there is no such model.
+    DamagedFile
+        If an event cannot be applied.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
     >>> from switchmdp.online import Decisions
@@ -324,6 +481,22 @@ Damage = dict[str, list[str]]  # what is damaged, by model, and in the database 
 def check(place: Place, classes: Iterable[type] = (), tell: Tell = lambda records: None) -> Damage:
     """Check a database: its file, its tables, every event and every snapshot of every model.
 
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+    classes
+        The user's classes that the agents consist of.
+    tell
+        A function that is called with the number of events so far.
+
+    Returns
+    -------
+    Damage
+        What is wrong with the database and with each model.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from switchmdp.agents import SWUCRL
     >>> from switchmdp.online import Decisions
@@ -373,6 +546,33 @@ def import_folder(
 
     The learner is replayed twice, from the folder and from the database. Both must be equal, and
     equal to the newest snapshot in the folder. Otherwise the database stays as it was.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    database
+        The file of the database, which may exist.
+    model
+        The name of the model.
+    classes
+        The user's classes that the agent consists of.
+    tell
+        A function that is called with the number of events so far.
+
+    Returns
+    -------
+    Verified
+        What was compared.
+
+    Raises
+    ------
+    ModelExists
+        If the database already has a model of this name.
+    DamagedFile
+        If the folder is damaged.
+    Mismatch
+        If the replayed learners differ.
     """
     old, classes = Path(folder), tuple(classes)
     key = _old_key(old)

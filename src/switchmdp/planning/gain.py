@@ -373,7 +373,7 @@ def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
 
 
 def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.float64]:
-    """ρ* of configurations 0..last (of all, if not given).
+    """The optimal gain ρ* of configurations 0..last; by default of all.
 
     Parameters
     ----------
@@ -409,9 +409,9 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
 def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     """The average reward of a stationary policy, from each state.
 
-    To a relative error of 1e-9 (or an absolute one of 1e-300). With more than 2000 states, to an
-    absolute error of 1e-9; raises `PrecisionNotReached` if that can't be ensured.
-    Where the policy's chain has one closed class, all entries are equal.
+    The relative error is at most 1e-9 (or the absolute error at most 1e-300). With more than 2000
+    states the absolute error is at most 1e-9; `PrecisionNotReached` is raised if that cannot be
+    ensured. If the policy has one closed class, all entries are equal.
 
     Parameters
     ----------
@@ -461,9 +461,10 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
 
 
 def clairvoyant_reward(problem: SwitchingMDP | MDP, horizon: int) -> NDArray[np.float64]:
-    """The best expected reward of the first `horizon` steps, for each initial state.
+    """The best expected reward of the first `horizon` steps, from each initial state.
 
-    Below, staying pays in state 0 up to step 5 and in state 1 from then on; to go takes a step.
+    In the example, staying in a state earns a reward in state 0 up to step 5, and in state 1 from
+    step 6 on. Moving to the other state takes a step.
 
     Parameters
     ----------

@@ -65,11 +65,11 @@ class Diameter(float):
 
 
 def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
-    """The diameter, to this relative tolerance; `inf` if some state can't be reached.
+    """The diameter, to a relative tolerance; `inf` if some state cannot be reached.
 
-    The result is a float that carries a bracket [lower, upper], which holds in exact arithmetic and
-    is no wider than `tolerance` times lower. Where that can't be certified, for example because the
-    diameter is beyond 1.8e308, raises `PrecisionNotReached` with the bracket that was reached.
+    The result is a float with a bracket [lower, upper], which holds in exact arithmetic and is at
+    most `tolerance` times lower wide. If that cannot be certified, for example because the diameter
+    exceeds 1.8e308, `PrecisionNotReached` is raised.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class Hardness:
 
     @property
     def diameter(self) -> float:
-        """The largest: the paper's D."""
+        """The largest diameter of the configurations, D in the paper."""
         return float(self.diameters.max())
 
     def __repr__(self) -> str:
@@ -320,7 +320,7 @@ def _action_values(model: Any, bias: Any) -> Any:
 
 
 def variations(problem: SwitchingMDP | MDP) -> tuple[float, float]:
-    """B_r and B_p.
+    """The variations B_r and B_p over all changes of a problem.
 
     Parameters
     ----------

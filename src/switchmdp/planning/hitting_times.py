@@ -183,9 +183,9 @@ def hitting_times_of_policy(model: Any, choice: Any, goal: int, times: Any) -> b
 
 @jit
 def detour(model: Any, pair: int, s: int, times: Any) -> Any:
-    """(1 + Σ p (h' - h(s)), its error): what an action costs more than h(s) says.
+    """The value 1 + Σ p (h' - h(s)) of an action, and a bound on its error.
 
-    The sum's rounding error is as in `iteration.certify`; that of h(s) itself adds u h(s).
+    The rounding error of the sum is as in `iteration.certify`; that of h(s) itself adds u h(s).
     """
     y = model.row[pair]
     value, size = 1.0, 1.0
@@ -198,7 +198,7 @@ def detour(model: Any, pair: int, s: int, times: Any) -> Any:
 
 @jit
 def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
-    """(switched, shortfall): switch to actions that are quicker beyond doubt.
+    """Switch to actions that are certainly quicker; returns (switched, shortfall).
 
     `shortfall` is the most by which another action might still be quicker.
     """
@@ -222,7 +222,7 @@ def improve(model: Any, goal: int, choice: Any, times: Any) -> Any:
 
 @jit
 def times_by_policies(model: Any, goal: int, choice: Any, times: Any, tolerance: float) -> bool:
-    """Least expected hitting times from a proper policy on; False where rounding hides them."""
+    """Least expected hitting times, from a proper policy on; False if rounding is too large."""
     for _ in range(MAX_ITERATIONS):
         if not hitting_times_of_policy(model, choice, goal, times):
             return False
@@ -275,7 +275,7 @@ def sweep_goal_policy(model: Any, goal: int, choice: Any, times: Any, change: An
 
 @jit
 def times_by_values(model: Any, goal: int, choice: Any, times: Any, tolerance: float) -> bool:
-    """Least expected hitting times by scaled value iteration; False where it stalls."""
+    """Least expected hitting times by scaled value iteration; False if it converges too slowly."""
     change = np.zeros(times.size)
     times[goal] = 0.0
     scaling, before = True, np.inf

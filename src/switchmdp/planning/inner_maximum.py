@@ -202,7 +202,10 @@ def optimistic_row(estimate: Any, radius: float, values: Any) -> NDArray[np.floa
 
 @jit
 def fill(ranked: Any, sums: Any, first: int, states: int, beyond: float, left: float) -> float:
-    """Σ p u over unvisited states, best first from place `first` on, with the mass `left`."""
+    """Σ p u over unobserved states, if the probability `left` goes to the best of them.
+
+    It starts at place `first` of the states, best first.
+    """
     if left >= states * beyond:
         return float(beyond * (sums[first + states] - sums[first]))
     whole = min(states - 1, int(left / beyond))
@@ -215,10 +218,10 @@ def pour(
     places: Any, rooms: Any, n: int, left: float, ranked: Any, sums: Any, beyond: float,
     skipped: int, allowed: int,
 ) -> float:  # fmt: skip
-    """What the mass `left` adds to Σ low u, assigned to the best states first.
+    """What assigning the probability `left` to the best states adds to Σ low u.
 
-    u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n visited states are
-    at these places of it, ascending, and have this much room above their lower bounds.
+    u is `ranked`, best first, and sums[i] = ranked[0] + … + ranked[i-1]. The n observed states are
+    at the given places of it, in ascending order, and have the given room above their lower bounds.
     """
     at, total = ZERO, 0.0
     for i in range(n + 1):
@@ -245,7 +248,7 @@ def pour(
 
 @compiled
 class Ranking:
-    """The states by their value, and the inner maximum over intervals."""
+    """The states sorted by value, and the inner maximum over intervals."""
 
     order: Annotated[NDArray[np.int64], Shape("states"), Permutation()]
     rank: Annotated[NDArray[np.int64], Shape("states"), Permutation()]

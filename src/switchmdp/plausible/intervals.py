@@ -45,8 +45,8 @@ not exceed the 3S + 3 of the paper.
 *The maximum for rewards.* The code uses the maximum, as printed. Since it is at least β/2, the
 variance can only widen the interval. One would expect the minimum of the two terms, which is
 narrower where rewards have little noise. But the minimum needs both bounds to hold, 3S + 5 events,
-and the paper proves the second bound only for a fixed n (7/3 is the constant of Maurer and Pontil
-2009). The maximum is valid because its first term is.
+and the paper does not prove the second one for all n at once (7/3 is the constant of Maurer and
+Pontil 2009 for one n). The maximum is valid because its first term is.
 
 *One visit.* For n = 1, log(n) = 0 and ℓ is undefined, because the slices of the peeling start at
 n = η. Then only the Laplace bound applies to the row, and the optimistic reward is 1.
@@ -114,7 +114,7 @@ class Intervals(Optimistic):
         self.ranking = Ranking(pairs.n_states)
 
     def terms(self, n: float, delta: float) -> tuple[float, float]:
-        """What the bounds of a pair with n visits have in common."""
+        """Two numbers that all bounds of a pair with n visits depend on."""
         raise NotImplementedError
 
     def upper(self, p: float, terms: tuple[float, float]) -> float:
@@ -130,11 +130,11 @@ class Intervals(Optimistic):
         raise NotImplementedError
 
     def begin(self, counts: Any, t: int) -> None:
-        """Pairs will be measured with these counts."""
+        """Prepare to measure pairs with these counts."""
         self.reserve(counts)
 
     def reserve(self, counts: Any) -> None:
-        """The counts may have taken more room."""
+        """Make room for as many slots as the counts have."""
         if self.low.size != counts.count.size:
             self.low, self.high = np.zeros(counts.count.size), np.zeros(counts.count.size)
 
@@ -144,7 +144,7 @@ class Intervals(Optimistic):
         return self.width * self.width * first, self.width * self.width * second
 
     def measure(self, counts: Any, t: int, pair: int) -> None:
-        """The bounds of a pair that was visited, and its optimistic reward."""
+        """Compute the bounds of a pair that was visited, and its optimistic reward."""
         low, high, count, n = self.low, self.high, counts.count, 1.0 * counts.visits[pair]
         rewarded, terms = 1.0 * counts.reward_visits(pair), self.widened_terms(n)
         if rewarded > 0.0:  # a memory may hold other numbers of rewards and of successors
@@ -161,17 +161,17 @@ class Intervals(Optimistic):
         self.left[pair] = max(0.0, left)
 
     def arrange(self) -> None:
-        """The values have changed."""
+        """Sort the states again, after the values have changed."""
         self.ranking.arrange(self.work.value)
 
     def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        """max Σ p u within the intervals."""
+        """The largest Σ p u within the intervals."""
         n, total = self.ranking.gather(counts, pair, self.low, self.high)
         allowed = self.allowed(pair, n, total)
         return total + self.ranking.inside(n, self.left[pair], self.beyond[pair], allowed)
 
     def allowed(self, pair: int, n: int, total: float) -> int:
-        """How many of the states never seen after a pair may be given any mass: all."""
+        """How many of the states never observed after a pair may get any probability: all."""
         return self.n_states
 
 
@@ -188,6 +188,11 @@ class Bernstein(Intervals):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
@@ -200,7 +205,7 @@ class Bernstein(Intervals):
     """
 
     def terms(self, n: float, delta: float) -> tuple[float, float]:
-        """(2 b / n, 3 b / n)."""
+        """The factors 2 b / n and 3 b / n of the radius."""
         among = 3.0 * self.n_states * self.n_actions * (self.n_states + 1.0)
         b = math.log(among * n * (n + 1.0) / delta)
         return 2.0 * b / n, 3.0 * b / n
@@ -267,7 +272,7 @@ def bernstein_end(p: float, x: float) -> float:
 
 @jit
 def interval_end(p: float, outside: float, scale: float) -> float:
-    """Where |x - p| = sqrt(scale g(x)) between p and `outside`, or `outside` if nowhere.
+    """The x between p and `outside` with |x - p| = sqrt(scale g(x)); `outside` if there is none.
 
     F(x) = |x - p| - sqrt(scale g(x)) is convex, so Newton's method from outside, where F > 0, never
     steps over the end: stopped at any time it gives a valid, wider interval.
@@ -304,6 +309,11 @@ class BernsteinLaplace(Intervals):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
@@ -319,7 +329,7 @@ class BernsteinLaplace(Intervals):
     loss: Annotated[float, Scratch(LOSS)]
 
     def begin(self, counts: Any, t: int) -> None:
-        """The counts may have taken more room; supports start anew."""
+        """Prepare to measure pairs with these counts, from the smallest supports on."""
         self.reserve(counts)
         most = 1.0
         for pair in range(self.extra.size):
@@ -328,7 +338,7 @@ class BernsteinLaplace(Intervals):
         self.loss = LOSS / math.exp(math.log(most) * 2.0 / 3.0)
 
     def terms(self, n: float, delta: float) -> tuple[float, float]:
-        """ℓ / n and β²."""
+        """The numbers ℓ / n and β²."""
         d = delta / (3.0 + 3.0 * self.n_states) / (self.n_states * self.n_actions)
         beta_squared = 2.0 * (1.0 + 1.0 / n) * math.log(math.sqrt(n + 1.0) / d) / n
         if n < ETA:  # the slices of the peeling start at n = η
@@ -352,7 +362,7 @@ class BernsteinLaplace(Intervals):
         return min(1.0, mean + max(math.sqrt(terms[1]) / 2.0, bernstein))
 
     def allowed(self, pair: int, n: int, total: float) -> int:
-        """m: the least from the last one on that loses no more than κ."""
+        """The smallest m, not below the last one, that costs at most κ."""
         few, many = int(self.extra[pair]), self.n_states - n
         left, beyond = self.left[pair], self.beyond[pair]
         kappa = self.loss * n * self.work.top

@@ -42,6 +42,11 @@ class KLBall(Optimistic):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
@@ -60,7 +65,7 @@ class KLBall(Optimistic):
     mean_scale: Annotated[float, Scratch()]
 
     def begin(self, counts: Any, t: int) -> None:
-        """C_p, and the same for rewards."""
+        """Compute C_p, and the factor for rewards."""
         n_states, log_t = 1.0 * self.n_states, math.log(max(2, t))
         share = n_states * self.n_actions * log_t / self.confidence
         square = self.width * self.width
@@ -70,13 +75,13 @@ class KLBall(Optimistic):
         self.mean_scale = square * (math.log(4.0 * share) / 1.99)
 
     def measure(self, counts: Any, t: int, pair: int) -> None:
-        """The bounds of a pair that was visited, and its optimistic reward."""
+        """Compute the bounds of a pair that was visited, and its optimistic reward."""
         n = counts.visits[pair]
         self.reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(self.mean_scale / n))
         self.budget[pair] = self.row_scale / n
 
     def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        """max Σ p u over the ball."""
+        """The largest Σ p u over the ball."""
         masses, gaps, value, top = self.masses, self.gaps, self.work.value, self.work.top
         count, target, visits = counts.count, counts.target, counts.visits[pair]
         n, mean, best = ZERO, 0.0, 0.0

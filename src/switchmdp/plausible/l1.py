@@ -96,19 +96,19 @@ class L1Set:
         make_scratch(self, pairs)
 
     def reward_scale(self, t: int) -> float:
-        """c_r(t)."""
+        """c_r(t), the scale of the reward radii."""
         raise NotImplementedError
 
     def transition_scale(self, t: int) -> float:
-        """c_p(t)."""
+        """c_p(t), the scale of the transition radii."""
         raise NotImplementedError
 
     def reward_widening(self) -> float:
-        """w_r."""
+        """w_r, the widening of the reward radii."""
         return 0.0
 
     def transition_widening(self) -> float:
-        """w_p."""
+        """w_p, the widening of the transition radii."""
         return 0.0
 
     def reward_radius(self, visits: int, t: int) -> float:
@@ -124,7 +124,7 @@ class L1Set:
         self.plan_rows(starts, counts, 0, t, choice)
 
     def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
-        """Plan where pair x has the counts of row first + x."""
+        """Plan with the counts of row first + x for pair x."""
         # With many states most pairs are hardly known for long, and this is most of the time.
         if not counts.full and self.all_states_may_earn_one(starts, counts, first, t, choice):
             self.optimism.stop_at_once()
@@ -137,7 +137,7 @@ class L1Set:
     ) -> bool:
         """Whether each state has an action with r̃ = 1; the lowest of them goes into `choice`.
 
-        Then one sweep suffices, all values are equal after it, and this is its policy.
+        Then one sweep suffices: all values are equal after it, and this is its policy.
         """
         visits = counts.visits
         w_r, c_r = self.reward_widening(), self.reward_scale(t)
@@ -155,7 +155,7 @@ class L1Set:
         return True
 
     def bound(self, counts: Any, first: int, t: int) -> None:
-        """r̃ and the radii of all pairs."""
+        """Compute r̃ and the radii of all pairs."""
         visits, reward, radius = counts.visits, self.reward, self.radius
         w_r, w_p = self.reward_widening(), self.transition_widening()
         c_r, c_p = self.reward_scale(t), self.transition_scale(t)
@@ -171,7 +171,7 @@ class L1Set:
                 radius[pair] = w_p + math.sqrt(c_p / n)
 
     def solve(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
-        """Extended value iteration over these balls, to 1/√t."""
+        """Run extended value iteration over these balls, up to 1/√t."""
         last = first + self.reward.size
         self.optimism.estimate(counts, first, self.radius)
         # All rows give the best state at least d/2 > 0, so this converges long before it gives up.
@@ -214,6 +214,11 @@ class L1Ball(L1Set):
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
 
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
     References
     ----------
     T. Jaksch, R. Ortner and P. Auer (2010). Near-optimal regret bounds for reinforcement learning.
@@ -226,12 +231,12 @@ class L1Ball(L1Set):
     """
 
     def reward_scale(self, t: int) -> float:
-        """Eq. 1."""
+        """c_r(t) of Eq. 1."""
         log = math.log(2.0 * self.n_states * self.n_actions * t / self.delta)
         return self.width * self.width * (3.5 * log)
 
     def transition_scale(self, t: int) -> float:
-        """Eq. 2."""
+        """c_p(t) of Eq. 2."""
         log = math.log(2.0 * self.n_actions * t / self.delta)
         return self.width * self.width * (14.0 * self.n_states * log)
 
@@ -256,6 +261,11 @@ class Widened(L1Set):
         c, the factor in the radii: 8 in SWUCRL2-CW, 64 in MASTER-UCRL.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -288,15 +298,15 @@ class Widened(L1Set):
         self.log = math.log(float(self.n_states) * self.n_actions * self.horizon / self.delta)
 
     def reward_scale(self, t: int) -> float:
-        """c L."""
+        """c L, the scale of the reward radii."""
         return self.width * self.width * (self.scale * self.log)
 
     def transition_scale(self, t: int) -> float:
-        """c S L."""
+        """c S L, the scale of the transition radii."""
         return self.n_states * self.reward_scale(t)
 
     def transition_widening(self) -> float:
-        """η."""
+        """η, the widening of the transition radii."""
         return self.widening
 
 
@@ -314,6 +324,11 @@ class SpanBall(Widened):
         The largest span of the bias that a plan may have, 2D.
     scale
         c, the factor in the radii.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -335,7 +350,7 @@ class SpanBall(Widened):
         self.widening = 1.0 / self.horizon
 
     def plan_rows(self, starts: Any, counts: Any, first: int, t: int, choice: Any) -> None:
-        """Plan where pair x has the counts of row first + x."""
+        """Plan with the counts of row first + x for pair x, and find η."""
         self.widening = 1.0 / self.horizon
         self.bound(counts, first, t)
         self.solve(starts, counts, first, t, choice)
@@ -346,7 +361,7 @@ class SpanBall(Widened):
             self.solve(starts, counts, first, t, choice)
 
     def follow(self, gain: float, widening: float) -> None:
-        """Go back to an earlier plan: its gain and its η."""
+        """Return to an earlier plan with this gain and η."""
         self.optimism.lower, self.optimism.upper, self.widening = gain, gain, widening
 
     def bias_span(self) -> float:
@@ -371,6 +386,11 @@ class Varied(L1Set):
         V_p, the variation of the rows within a phase.
     width
         A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
 
     References
     ----------
@@ -397,7 +417,7 @@ class Varied(L1Set):
         self.phase = 1
 
     def start_phase(self, t: int) -> None:
-        """A phase starts at step t."""
+        """Start a phase at step t."""
         self.phase = t
 
     def reward_scale(self, t: int) -> float:
@@ -412,9 +432,9 @@ class Varied(L1Set):
         return self.n_states * self.reward_scale(t)
 
     def reward_widening(self) -> float:
-        """V_r."""
+        """V_r, the widening of the reward radii."""
         return self.reward_variation
 
     def transition_widening(self) -> float:
-        """V_p."""
+        """V_p, the widening of the transition radii."""
         return self.transition_variation

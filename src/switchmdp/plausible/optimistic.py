@@ -82,21 +82,24 @@ class Optimistic:
         make_scratch(self, pairs)
 
     def begin(self, counts: Any, t: int) -> None:
-        """Pairs will be measured with these counts, at this step."""
+        """Prepare to measure pairs with these counts, at this step."""
 
     def measure(self, counts: Any, t: int, pair: int) -> None:
-        """The bounds of a pair that was visited, and its optimistic reward."""
+        """Compute the bounds of a pair that was visited, and its optimistic reward."""
         raise NotImplementedError
 
     def arrange(self) -> None:
-        """The values have changed."""
+        """Called after the values have changed."""
 
     def highest(self, counts: Any, pair: int, wanted: float) -> float:
-        """max Σ p u over the rows that are plausible for the pair; see `planning.optimism`."""
+        """The largest Σ p u over the plausible rows of the pair; see `planning.optimism`."""
         raise NotImplementedError
 
     def share_delta(self, counts: Any, t: int) -> None:
-        """Set δ/(τ(τ+1)) for the step τ at which the window starts, or δ without a window."""
+        """Set the confidence of this plan.
+
+        It is δ/(τ(τ+1)) if the window starts at step τ, and δ without a window.
+        """
         start = 1.0 * t
         for pair in range(counts.visits.size):
             start -= counts.visits[pair]
@@ -113,7 +116,7 @@ class Optimistic:
         self.work.iterate(self, starts, counts, self.reward, self.free, precision, choice)
 
     def consider(self, counts: Any, t: int, pair: int) -> None:
-        """The bounds of a pair; everything is plausible for a pair that was never visited."""
+        """Compute the bounds of a pair; everything is plausible if it was never visited."""
         self.free[pair] = counts.visits[pair] == 0
         self.reward[pair] = 1.0
         if counts.visits[pair] > 0:

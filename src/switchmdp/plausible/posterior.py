@@ -238,7 +238,7 @@ class Posterior(Draws):
         self.lower, self.upper, _ = iterate_policies(model, choice, self.bias, PRECISION)
 
     def draw(self, counts: Any) -> None:
-        """One MDP from the posterior."""
+        """Draw an MDP from the posterior."""
         self.sum_rewards(counts)
         draw_full_rows(
             self.words, counts.visits, counts.offset, counts.used, counts.target, counts.count,
@@ -256,5 +256,5 @@ class Posterior(Draws):
         return (self.lower + self.upper) / 2.0
 
     def sweeps(self) -> int:
-        """Policy iteration has none."""
+        """0: policy iteration has no sweeps."""
         return 0

@@ -36,7 +36,7 @@ LEAST_TOTAL = 0.1  # of S α
 
 @jit
 def log_evidence(offset: Any, used: Any, count: Any, n_states: int, alpha: float) -> float:
-    """log L(α), up to what does not depend on α."""
+    """log L(α), up to a constant that does not depend on α."""
     total, of_alpha, of_all = 0.0, log_gamma(alpha), log_gamma(n_states * alpha)
     for pair in range(offset.size):
         n = 0.0
@@ -52,7 +52,7 @@ def log_evidence(offset: Any, used: Any, count: Any, n_states: int, alpha: float
 
 @jit
 def learn_concentration(offset: Any, used: Any, count: Any, n_states: int) -> float:
-    """The α on the grid that climbing from 1 finds."""
+    """The α on the grid that hill climbing from 1 finds."""
     best = AT_ONE
     top = log_evidence(offset, used, count, n_states, GRID[AT_ONE])
     for step in (-1, 1):

@@ -183,7 +183,7 @@ class SparsePosterior(Draws):
             self.successors, self.excess = np.zeros(entries, np.uint32), np.zeros(entries)
 
     def draw(self, counts: Any) -> None:
-        """One MDP from the posterior."""
+        """Draw an MDP from the posterior."""
         self.reserve(counts.used)
         self.sum_rewards(counts)
         draw_sparse_rows(

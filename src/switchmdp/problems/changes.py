@@ -583,7 +583,7 @@ def garnet(
     changes: int = 2, horizon: int = 100_000, cycle: int | None = None,
     change_points: When = even_change_points, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """Garnet(S, A, b); by default each change draws another one.
+    """Garnet(S, A, b) problems; by default each change draws another one.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ Path = Callable[[float], float]
 
 
 def linear(share: float) -> float:
-    """A linear path.
+    """The path of a drift with constant speed.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def linear(share: float) -> float:
 
 @dataclass(frozen=True)
 class Sinusoidal:
-    """A path that returns to its start `cycles` times: (1 - cos 2π·cycles·x)/2.
+    """A path of a drift that returns to its start `cycles` times: (1 - cos 2π·cycles·x)/2.
 
     Parameters
     ----------

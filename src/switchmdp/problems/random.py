@@ -35,7 +35,7 @@ When = Callable[[int, int], list[int]] | list[int]
 
 
 def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
-    """Rows uniform on the simplex.
+    """Transition rows that are uniform on the simplex.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def dirichlet_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray
 
 
 def uniform_rows(rng: np.random.Generator, n_rows: int, width: int) -> NDArray[np.float64]:
-    """Rows of uniform numbers, normalised: nearer to the simplex's centre.
+    """Transition rows of normalised uniform numbers, which are nearer to the centre of the simplex.
 
     Parameters
     ----------
@@ -285,7 +285,9 @@ def random_sparse_mdp(
     n_states: int = 100, n_actions: int = 4, successors: int = 5, *,
     seed: int = 0, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """Each pair has this many random successors, one of them on a ring, so that all connect.
+    """An MDP whose pairs have a few random successors each.
+
+    One of them is the next state on a ring, so every state can be reached.
 
     Parameters
     ----------
@@ -328,7 +330,7 @@ def garnet_mdp(
     n_states: int = 20, n_actions: int = 3, successors: int = 3, *,
     seed: int | SeedSequence = 0, law: RewardLaw | None = None,
 ) -> MDP:  # fmt: skip
-    """One communicating Garnet(S, A, b).
+    """A random communicating Garnet(S, A, b) MDP.
 
     Parameters
     ----------

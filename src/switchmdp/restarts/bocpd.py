@@ -72,7 +72,7 @@ class BOCPD(Splits):
     Parameters
     ----------
     delta
-        The bound on false alarms, averaged over laws (see the module).
+        δ of the default weight, which bounds false alarms (see the module).
     weight
         w of the prior w/n; by default delta divided by the number of streams.
     rewards
@@ -121,11 +121,11 @@ class BOCPD(Splits):
         return MORE
 
     def threshold(self, n: int) -> float:
-        """log(1 / η)."""
+        """The threshold log(1 / η)."""
         return math.log(n) - self.log_weight
 
     def note(self, now: Any, here: int, n: int) -> None:
-        """The losses of "no change" so far."""
+        """Compute the losses of "no change" so far."""
         at = here + FIRST + self.width
         loss = log_factorial(self.width + n - 1) - self.log_start
         for column in range(here + FIRST, at):
@@ -139,7 +139,7 @@ class BOCPD(Splits):
         self, now: Any, past: Any, here: int, block: int, n: int, shift: int,
         first: int, last: int, limit: float,
     ) -> bool:  # fmt: skip
-        """Whether to have started anew one of the ages ago would have been better."""
+        """Whether a change at one of these ages explains the data better than no change."""
         at, tick = here + FIRST + self.width, n >> shift
         for age in range(first, last + 1):
             there = kept_at(block, tick - age, self.columns)

@@ -204,7 +204,7 @@ class Calibrated(Snapshots):
         self.seen = n
 
     def log_emptied(self) -> None:
-        """The log starts again at 0."""
+        """Note that the log was emptied."""
         self.seen = 0
 
     def alarmed(self) -> bool:
@@ -218,7 +218,7 @@ class Calibrated(Snapshots):
         return max(0, self.keeps)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets these pairs: start anew for them, and without snapshots."""
+        """Start again for the suspects, and without snapshots."""
         for pair in range(suspects.size):
             rewards = suspects[pair] == BOTH or suspects[pair] == REWARDS
             row = suspects[pair] == BOTH or suspects[pair] == ROWS
@@ -308,10 +308,10 @@ class Calibrated(Snapshots):
         return False
 
     def weigh(self, age: int, at: int) -> float:
-        """Λ by proved e-values.
+        """Compute Λ by proved e-values.
 
-        Leaves in `factors` the largest log E of each pair, also by conditional e-values, and in
-        the last two of `sums` what follows from these for rewards and for rows.
+        Leaves in `factors` the largest log E of each pair, also by conditional e-values, and in the
+        last two of `sums` what follows from these for rewards and for rows.
         """
         counts, logs, factors = self.counts, self.logs, self.factors
         old, old_logs, halves = self.old_counts[age, at], self.old_logs[age, at], self.halves
@@ -389,7 +389,7 @@ class Calibrated(Snapshots):
         return self.n_states - self.width + 1 if self.width < self.n_states else 0
 
     def clear_sums(self) -> None:
-        """Start a combination over pairs."""
+        """Reset the sums for a new combination over pairs."""
         for i in range(LAMBDAS):
             for j in range(len(SHARES)):
                 self.sums[i, j] = 0.0

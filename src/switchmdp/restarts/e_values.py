@@ -152,8 +152,10 @@ def log_dirichlet(now: Any, old: Any, n: float, alpha: float, n_states: int, res
 
 @jit
 def log_mixture(counts: Any, none: Any, n: float, n_states: int, rest: int) -> float:
-    """log m(a): the mean of the priors Dirichlet(1), for dense rows, and Dirichlet(1/S), for sparse
-    ones."""
+    """log m(a): the mean over the priors Dirichlet(1) and Dirichlet(1/S).
+
+    The first is for dense rows, the second for sparse ones.
+    """
     dense = log_dirichlet(counts, none, n, 1.0, n_states, rest)
     sparse = log_dirichlet(counts, none, n, 1.0 / n_states, n_states, rest)
     return log_half_sum(dense, sparse)

@@ -98,7 +98,7 @@ class GLR(Splits):
         self.log_share = math.log(3.0 * pairs.n_pairs * (self.width + 1) / self.delta)
 
     def threshold(self, n: int) -> float:
-        """log(3 n^{3/2} / δ')."""
+        """The threshold log(3 n^{3/2} / δ')."""
         return self.log_share + 1.5 * math.log(n)
 
     def note(self, now: Any, here: int, n: int) -> None:

@@ -33,17 +33,17 @@ class Schedule:
     """Base class of the restart rules that do not look at the data."""
 
     def look_at(self) -> int:
-        """The step at which the rule should look at the log again."""
+        """NEVER: a schedule does not look at the log."""
         return NEVER
 
     def watch(self, pairs: Any, nexts: Any, rewards: Any, n: int) -> None:
-        """Read the n steps of the log."""
+        """Nothing: a schedule does not look at the log."""
 
     def log_emptied(self) -> None:
-        """The log starts again at 0."""
+        """Nothing: a schedule does not look at the log."""
 
     def alarmed(self) -> bool:
-        """Whether to restart now."""
+        """Whether to restart now: a schedule raises no alarms."""
         return False
 
     def suspect(self, suspects: Any) -> int:
@@ -51,7 +51,7 @@ class Schedule:
         return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets these pairs."""
+        """Nothing: a schedule has no data."""
 
 
 @compiled

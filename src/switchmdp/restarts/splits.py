@@ -71,7 +71,7 @@ class Splits:
         return 0
 
     def make_room(self, pairs: Pairs) -> None:
-        """Room for these pairs."""
+        """Make room for these pairs."""
         n, more = pairs.n_pairs, self.more()
         if n > MOST_PAIRS:
             raise InvalidParameter("n_states * n_actions", n, f"at most {MOST_PAIRS} pairs")
@@ -157,7 +157,7 @@ class Splits:
         return found
 
     def log_emptied(self) -> None:
-        """The log starts again at 0."""
+        """Note that the log was emptied."""
         self.seen = 0
 
     def alarmed(self) -> bool:
@@ -169,7 +169,7 @@ class Splits:
         return mark_all(suspects)
 
     def start_over(self, suspects: Any) -> None:
-        """The agent forgets pairs: the detector restarts for all pairs."""
+        """Restart the detector for all pairs."""
         visits, now, past = self.visits, self.now, self.past
         for pair in range(visits.size):
             visits[pair] = 0

@@ -334,7 +334,7 @@ def _complete(
 ) -> bool:
     """Complete the runs; returns whether Ctrl-C stopped one between two steps.
 
-    So many of the total steps were done before.
+    `before` is the number of steps, of `total`, that were done before.
     """
     reported = time.monotonic()
     with pulse() as due:

@@ -97,7 +97,7 @@ class Batch:
 
     @property
     def can_hang(self) -> bool:
-        """Whether a call may never end: code of the user may do anything."""
+        """Whether a call may never end, because it runs code of the user."""
         return None in self._code
 
     def prepare(self, due: Flag) -> None:
@@ -116,7 +116,7 @@ class Batch:
                 code.compile(agent, *self._arguments(due))
 
     def advance(self, due: Flag) -> None:
-        """Go on with the runs until all have ended or `due` is set; with signals delayed."""
+        """Continue the runs until all have ended or `due` is set. Call it with signals delayed."""
         n = len(self)
         while self.current < n:
             began, i = time.perf_counter(), self.current
@@ -160,7 +160,7 @@ class Batch:
         )  # fmt: skip
 
     def _make_way(self, i: int) -> None:
-        """Remove what keeps a run from going on: a log that is full, or a bad action."""
+        """Remove what stops a run: a full log, or an invalid action."""
         state, pool = int(self.runs.numbers[i, 1]), self.pool
         if state < 0:
             known = self.problems[i].pairs.at(-1 - state)
@@ -268,7 +268,7 @@ def _pool_of_one(problem: SwitchingMDP, horizon: int) -> Problems:
 
 
 def machine_code_for(agent: Any) -> BatchFunction | None:
-    """The loop with this agent as machine code, not compiled yet; None if that can't be."""
+    """The loop with this agent as machine code, not compiled yet; None if that is impossible."""
     return batch_function(loop.run, agent, ARGUMENTS) if JIT else None
 
 

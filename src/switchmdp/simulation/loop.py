@@ -154,7 +154,7 @@ class PolicyRows(NamedTuple):
 
 
 class EpisodeLog(NamedTuple):
-    """What is recorded of each episode; arrays without room where it is not wanted."""
+    """The arrays for what is recorded of each episode, without room if nothing is recorded."""
 
     start: NDArray[np.int64]
     gain: NDArray[np.float64]
@@ -182,7 +182,7 @@ SETTLE_EVERY = 2**12
 
 @jit
 def next_settling(t: int) -> int:
-    """The last step, from t on, of those that are settled together."""
+    """The last of the steps that are settled together, from step t on."""
     return max(FIRST_SETTLING, -(-t // SETTLE_EVERY) * SETTLE_EVERY)
 
 
@@ -273,7 +273,10 @@ def stretch(
     agent: Any, world: Any, log: Any, trace: Any, rows: Any, account: Any, t: int, state: int,
     stop: int, first: int, point: int, rewards: float, means: float, due: Any,
 ) -> Any:  # fmt: skip
-    """Steps t..stop, asking the agent at every one. A last state of -1 - s: a bad action in s."""
+    """Simulate the steps t..stop, calling the agent at every one.
+
+    A last state of -1 - s reports an invalid action in state s.
+    """
     model, actions, law, parameter = world.model, world.actions, world.law, world.parameter
     starts, row, start, end, mean = model.starts, model.row, model.start, model.stop, model.mean
     successors, cumulative = model.successors, model.cumulative

@@ -390,7 +390,9 @@ def e1_bound(*, horizon: int, diameter: float, delta: float) -> float:
 def e2(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
-    """E₂ as printed: D · Lemma 1 + (2D √(14 S log(2AT/δ)) + 2) · Lemma 2. Lemma 1's conditions.
+    """E₂ as printed: D · Lemma 1 + (2D √(14 S log(2AT/δ)) + 2) · Lemma 2.
+
+    The conditions are those of Lemma 1.
 
     Parameters
     ----------
@@ -489,7 +491,9 @@ def e2_bound(
 def repaired_e2(
     *, horizon: int, diameter: float, n_states: int, n_actions: int, window: int, delta: float
 ) -> float:
-    """E₂ with the repaired Lemma 2. Lemma 1's conditions.
+    """E₂ with the repaired Lemma 2.
+
+    The conditions are those of Lemma 1.
 
     Parameters
     ----------
@@ -595,7 +599,7 @@ def _integers(field: str, values: Any) -> list[int]:
 
 
 def _e2(T: int, D: float, S: int, A: int, W: int, delta: float, visits: float) -> float:
-    """E₂ for a given bound on Lemma 2's sum."""
+    """E₂ for a given bound of the sum in Lemma 2."""
     episodes = episodes_bound(horizon=T, n_states=S, n_actions=A, window=W)
     spread = 14 * S * log_ratio(2 * A * T, delta)
     return D * episodes + (2 * D * math.sqrt(spread) + 2) * visits

@@ -78,7 +78,7 @@ def reward_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: 
 
 @checked
 def transition_radius(*, visits: int, t: int, n_states: int, n_actions: int, delta: float) -> float:
-    """Eq. 2: ‖p̃ - p̂‖₁ ≤ √(14 S log(2At/δ)/max(1, N)); from 2 on, it excludes nothing.
+    """Eq. 2: ‖p̃ - p̂‖₁ ≤ √(14 S log(2At/δ)/max(1, N)). A radius of 2 or more excludes nothing.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def restart_regret_bound(
 
 @checked
 def raw_diameter_lower_bound(*, n_states: int, n_actions: int) -> float:
-    """D ≥ log_A S - 3 as printed, for A ≥ 2. Negative for S < A³, and below 1 for S < A⁴.
+    """D ≥ log_A S - 3 as printed, for A ≥ 2. It is negative for S < A³, and below 1 for S < A⁴.
 
     Parameters
     ----------
