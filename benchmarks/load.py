@@ -2,9 +2,11 @@
 
 Each client asks for a decision, reports its outcome, and repeats; the disk is synced before every
 answer. At the end the server is killed under load. Everything that it had acknowledged must be in
-its database, once. For comparison, as many threads insert the same rows into a plain table: each
-row in a transaction of its own, and with the group commit of the service. The same load runs on
-PostgreSQL, in batches, and on one of 10,000 models.
+its database, once. The processor time of the service per pair of requests says what it could do on
+a machine where nothing else runs. For comparison, as many threads insert the same rows into a plain
+table: each row in a transaction of its own, and with the group commit of the service. The same load
+runs on PostgreSQL, in batches, and on one of 10,000 models. Decisions of EvidencePSRL are timed
+without HTTP and without the disk, those that plan apart from the others.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ from typing import Any
 import numpy as np
 import uvloop
 
+import switchmdp as sm
 from switchmdp.online import Decisions, events_of
 from switchmdp.online.database import ModelRow, Writer
-from switchmdp.online.models import Models
+from switchmdp.online.models import Models, compile_agent
 from switchmdp.online.sqlite import SQLite
 from timing import Row, at_most, median_seconds, show
 
@@ -43,6 +46,7 @@ BATCH, IN_BATCHES, IN_BATCHES_SECONDS, LEAST_BATCHED = 100, 4, 5.0, 20_000
 LEAST_ON_POSTGRES = 1200
 MODELS, MANY_AGENT, SLOWEST_COLD = 10_000, "evidence-psrl", 0.05
 STATES = ACTIONS = 20
+TIMED, SLOWEST_PLAN, SLOWEST_DECISION = 20_000, 0.005, 40e-6
 SERVE = (
     "serve", "--agent", "sw-ucrl", "--states", str(STATES), "--actions", str(ACTIONS),
     "--window", "50000", "--rate", "1e6", "--port", "0",
@@ -134,6 +138,12 @@ def start(*options: str | Path) -> tuple[subprocess.Popen[str], int]:
     return process, int(process.stdout.readline().rpartition(":")[2])
 
 
+def _processor_seconds(process: int) -> float:
+    """The processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def lost(folder: Path, acknowledged: list[Acknowledged]) -> tuple[int, int]:
     """How many acknowledged calls are missing, and how many are stored twice."""
     with Decisions(None, folder) as decisions:
@@ -206,8 +216,12 @@ def service() -> list[Row]:
         folder = Path(place) / "decisions"
         process, port = start("--data", folder)
         try:
-            acknowledged = [visited(port, WARM_UP), visited(port, SECONDS)]
+            acknowledged = [visited(port, WARM_UP)]
+            used = [_processor_seconds(process.pid)]
+            acknowledged.append(visited(port, SECONDS))
+            used.append(_processor_seconds(process.pid))
             batches = visited(port, IN_BATCHES_SECONDS, batches=True)
+            used.append(_processor_seconds(process.pid))
             threading.Timer(UNTIL_KILLED / 2, process.kill).start()
             acknowledged.append(visited(port, UNTIL_KILLED))
         finally:
@@ -222,6 +236,8 @@ def service() -> list[Row]:
     return [
         Row(f"decide + feedback, synced, {CONNECTIONS} connections", f"{pairs:.0f} pairs/s",
             f">= {LEAST_PAIRS} pairs/s", pairs >= LEAST_PAIRS),
+        Row("  processor time of the service per pair",
+            show((used[1] - used[0]) / max(1, len(acknowledged[1].answered)))),
         Row("  half of the answers within", show(p50)),
         at_most("  all but a hundredth within", p99, SLOWEST),
         Row("  one sync of this disk", show(sync)),
@@ -231,6 +247,8 @@ def service() -> list[Row]:
             f"{len(batches.decided) / IN_BATCHES_SECONDS:.0f} decisions/s",
             f">= {LEAST_BATCHED} decisions/s",
             len(batches.decided) / IN_BATCHES_SECONDS >= LEAST_BATCHED),
+        Row("  processor time of the service per decision",
+            show((used[2] - used[1]) / max(1, len(batches.decided)))),
         Row(f"killed under load: {calls} acknowledged", f"{missing} lost, {twice} twice",
             "none", missing == twice == 0),
     ]  # fmt: skip
@@ -285,6 +303,36 @@ def many_models(count: int = MODELS) -> list[Row]:
     ]  # fmt: skip
 
 
+def evidence_psrl() -> list[Row]:
+    """The processor time of decisions of EvidencePSRL, those that plan and the others."""
+    problem = sm.problems.random_sparse_mdp(STATES, ACTIONS, 5, seed=0)
+    rows, rng = problem.transitions.cumsum(axis=2), np.random.default_rng(0)
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    with (
+        tempfile.TemporaryDirectory() as place,
+        Decisions(sm.agents.EvidencePSRL(STATES, ACTIONS), place, sync=False) as decisions,
+    ):
+        compile_agent(decisions)
+        learned, state = decisions.learner.agent, 0
+        for _ in range(TIMED):
+            episode, began = learned.episode, time.thread_time()
+            asked, ticket = decisions.enter_decision(state)
+            seconds[learned.episode != episode].append(time.thread_time() - began)
+            following = int(np.searchsorted(rows[state, asked.action], rng.random()))
+            reward = float(rng.random() < problem.rewards[state, asked.action])
+            decisions.enter_feedback(asked.id, reward, following)
+            decisions.commit(ticket)
+            state = following
+    plans, others = (float(np.quantile(seconds[kind][1:], 0.99)) for kind in (True, False))
+    return [
+        at_most(f"EvidencePSRL, S={STATES} A={ACTIONS}: a decision that plans, all but a hundredth",
+                plans, SLOWEST_PLAN),
+        Row("  how many of these decisions plan", f"{len(seconds[True])} of {TIMED}"),
+        at_most("  any other decision, all but a hundredth", others, SLOWEST_DECISION),
+        Row("  half of the others", show(float(np.median(seconds[False])))),
+    ]  # fmt: skip
+
+
 async def _cold(port: int, count: int) -> list[float]:
     """The seconds of the first answer of each model."""
     acknowledged = Acknowledged()
@@ -305,4 +353,4 @@ def _resident(process: int) -> int:
 
 
 if __name__ == "__main__":
-    print(*service(), *on_postgres(), *many_models(), sep="\n")
+    print(*service(), *on_postgres(), *many_models(), *evidence_psrl(), sep="\n")

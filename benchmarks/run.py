@@ -55,6 +55,7 @@ def main() -> int:
         "the service": load.service,
         "the service on PostgreSQL": load.on_postgres,
         "many models": load.many_models,
+        "decisions of EvidencePSRL": load.evidence_psrl,
     }
     print(
         f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "

@@ -23,8 +23,12 @@ NAME = "shop"
 STATES, ACTIONS = ["home", "basket"], ["a", "b"]
 
 
-def requests_from_the_document(folder: Path, each: int) -> str:
-    """Send `each` requests to every operation. Returns a summary."""
+def requests_from_the_document(
+    folder: Path, each: int, part: int = 0, parts: int = 1
+) -> tuple[int, str]:
+    """Send `each` requests to every operation, twice if they can be invalid. `part` of `parts`:
+    only to a share of the operations. Returns how many were sent, and a summary.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the packages it imports
         import schemathesis
@@ -44,16 +48,22 @@ def requests_from_the_document(folder: Path, each: int) -> str:
             for found in schema.get_all_operations():
                 operations.append(found.ok())  # type: ignore[union-attr]  # the document is valid
 
+            def create_models() -> None:
+                made = {"agent": "random", "states": STATES, "actions": ACTIONS}
+                for name in (NAME, "main"):
+                    client.ask("POST", "/models", {**made, "name": name})
+
             def send(operation: Any, mode: GenerationMode) -> None:
+                create_models()
+
                 @settings(
                     max_examples=each, database=None, derandomize=True, deadline=None,
                     phases=[Phase.generate], suppress_health_check=list(HealthCheck),
                 )  # fmt: skip
                 @given(case=operation.as_strategy(generation_mode=mode))
                 def one(case: Any) -> None:
-                    made = {"name": NAME, "agent": "random", "states": STATES, "actions": ACTIONS}
-                    for name in (NAME, "main"):
-                        client.ask("POST", "/models", {**made, "name": name})
+                    if operation.method == "delete":
+                        create_models()
                     if "name" in (case.path_parameters or {}):
                         case.path_parameters["name"] = NAME
                     if operation.path.endswith("feedback"):
@@ -67,7 +77,7 @@ def requests_from_the_document(folder: Path, each: int) -> str:
 
                 one()
 
-            for operation in operations:
+            for operation in operations[part::parts]:
                 send(operation, GenerationMode.POSITIVE)
                 if operation.body or operation.query:
                     send(operation, GenerationMode.NEGATIVE)
@@ -75,4 +85,5 @@ def requests_from_the_document(folder: Path, each: int) -> str:
         live = {name: found.learner.decided for name, found in models.loaded().items()}
     assert {name: rebuild(place, model=name).decided for name in live} == live
     shown = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
-    return f"{sum(statuses.values())} generated requests to {len(operations)} operations ({shown})"
+    sent = sum(statuses.values())
+    return sent, f"{sent} generated requests to {len(operations[part::parts])} operations ({shown})"

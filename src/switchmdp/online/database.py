@@ -58,6 +58,8 @@ COLUMNS = (
     "reward", "next_state", "details", "checksum",
 )  # fmt: skip
 FIELDS = COLUMNS[2:-2]  # the fields of an event that have a column
+HAVE_COLUMNS = frozenset(FIELDS)
+ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 SETTINGS = "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 # {integer}, {real} and {blob} differ between databases.
 TABLES = (
@@ -113,13 +115,13 @@ def row_of(model: str, number: int, event: Event) -> Row:
     >>> row_of("main", 1, {"event": "restart", "time": 5.0, "elapsed": 0.5})[:5]
     ('main', 1, 5.0, 0.5, 'restart')
     """
-    rest = {k: v for k, v in event.items() if k not in FIELDS and v is not None}
+    rest = {k: v for k, v in event.items() if k not in HAVE_COLUMNS and v is not None}
     session = event.get("session")
     if session is not None and not session.isprintable():  # not all of Unicode is stored as text
         event, rest = {**event, "session": None}, {**rest, "session": session}
     if "reward" in event:
         event = {**event, "reward": float(event["reward"])}  # as it is read back
-    details = json.dumps(rest, separators=(",", ":"), allow_nan=False) if rest else None
+    details = ENCODE(rest) if rest else None
     row = (model, number, *map(event.get, FIELDS), details)
     return (*row, checksum(row))
 

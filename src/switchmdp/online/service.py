@@ -46,6 +46,7 @@ try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route as StarletteRoute
+    from starlette.types import Receive, Scope, Send
 except ImportError as error:
     raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
 
@@ -83,6 +84,8 @@ MAX_BODY = 64 * 1024
 LARGE = 32  # how many times larger a batch may be
 LONGEST_MESSAGE = 500
 INLINE = 20  # decisions of a batch that are made without a thread
+ENCODE = json.JSONEncoder(allow_nan=False).encode
+FREQUENT = ("decide", "feedback")
 TRIES = 3  # if a model is evicted or taken over meanwhile
 FORWARDED = "x-switchmdp-forwarded"  # the header of requests from other workers
 FORWARD_SECONDS = 30.0
@@ -128,12 +131,14 @@ def starlette_app(service: Service, *, single: str = MODEL, max_body: int = MAX_
 
     `single`: the model of the routes without /models/{name}.
     """
+    # Starlette tries one route after the other: the frequent ones come first.
+    routes = sorted(all_routes(), key=lambda route: route.name not in FREQUENT)
     app = Starlette(
         routes=[
             StarletteRoute(
                 route.path, _endpoint(service, route, single, max_body), methods=[route.method]
             )
-            for route in all_routes()
+            for route in routes
         ],
         exception_handlers={
             SwitchmdpError: _typed_error, HTTPException: _http_error,
@@ -144,9 +149,19 @@ def starlette_app(service: Service, *, single: str = MODEL, max_body: int = MAX_
     return app
 
 
-def _endpoint(
-    service: Service, route: Route, single: str, max_body: int
-) -> Callable[[Request], Awaitable[Response]]:
+class Endpoint:
+    """Answers requests. As an ASGI application it is called without Starlette's own wrapper."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; the application turns errors into responses."""
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def _endpoint(service: Service, route: Route, single: str, max_body: int) -> Endpoint:
     answer = getattr(service, route.name)
     most = max_body * (LARGE if route.large else 1)
     of_model = route.single or "{name}" in route.path
@@ -173,9 +188,9 @@ def _endpoint(
             ) from None
         if isinstance(result, Response):
             return result
-        return Response(json.dumps(result, allow_nan=False), route.status, None, JSON)
+        return Response(ENCODE(result), route.status, None, JSON)
 
-    return endpoint
+    return Endpoint(endpoint)
 
 
 async def _bytes(request: Request, most: int) -> bytes:
