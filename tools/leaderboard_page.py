@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.experiments.leaderboard import CLOSED, OPEN, Standing, Suite, shipped_suite
@@ -26,10 +27,9 @@ from switchmdp.reports.ranking import Overall, Place
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 TABLE = "<!-- results -->"  # where the page gets the table
-SUMMARY = re.compile(r"(?<=<!-- summary -->\n).*?(?=<!-- end of the summary -->)", re.S)
-BEST = 8  # agents in the summary
+BLOCK = re.compile(r"<!-- (?P<name>summary|heat maps) -->\n.*?<!-- end -->", re.S)
+BEST = 6  # agents in the summary
 LOWEST_BAR, HIGHEST_BAR = 0.5, 200.0  # relative regret where bars begin and end
-LABEL = "regret relative to the yardstick"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def published_boards() -> list[Board]:
 
 def summary(boards: Sequence[Board]) -> str:
     """The summary of all suites as Markdown."""
-    return "\n\n".join(part for board in boards for part in _summary_of(board)) + "\n"
+    return "\n\n".join(part for board in boards for part in _summary_of(board))
 
 
 def _summary_of(board: Board) -> Iterator[str]:
@@ -85,13 +85,11 @@ def _summary_of(board: Board) -> Iterator[str]:
     columns = {
         "agent": lambda one: one.contender.name,
         "mean rank": lambda one: number(one.mean_rank),
-        "first in": lambda one: f"{one.firsts} of {len(one.relative)} rows",
+        "first in": lambda one: f"{one.firsts} of {len(one.relative)}",
         "relative regret": lambda one: number(one.geometric_mean),
     }
     table = Table.of(f"The {BEST} best agents", ranked[:BEST], columns, "")
     yield _markdown(table)
-    picture = f"figures/{heat_map_name(board)}.svg"
-    yield f"![Regret relative to the yardstick, by agent and row, {board.name} suite]({picture})"
     for name in board.suite.ours:
         if losses := _losses(board, name):
             yield f"Where {name} is not first:"
@@ -114,9 +112,32 @@ def _markdown(table: Table) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def heat_map_name(board: Board) -> str:
-    """The file name of the heat map, without its suffix."""
-    return "leaderboard-heat-map" if board.name == OPEN else f"leaderboard-heat-map-{board.name}"
+# The heat maps -----------------------------------------------------------------------------------
+
+
+def heat_maps(boards: Sequence[Board]) -> str:
+    """The heat maps of all suites as Markdown."""
+    return "\n\n".join(
+        f"![Regret relative to the yardstick, by agent and row, {board.name} suite]"
+        f"(figures/{_heat_map_name(board)})"
+        for board in boards
+    )
+
+
+def _heat_map_name(board: Board) -> str:
+    suffix = "" if board.name == OPEN else f"-{board.name}"
+    return f"leaderboard-heat-map{suffix}.svg"
+
+
+def draw_heat_map(board: Board) -> Any:
+    """The figure with the relative regret of every agent that learns, in every row."""
+    rows = list(board.places)
+    relative = {
+        one.contender.name: [one.relative.get(row, math.nan) for row in rows]
+        for one in board.totals
+        if one.contender.yardstick
+    }
+    return figures.heat_map(rows, relative, label="regret relative to the yardstick")
 
 
 # The table ---------------------------------------------------------------------------------------
@@ -224,20 +245,20 @@ def _bar(relative: float) -> float:
     return min(share, 1.0)
 
 
+def updated(page: str, boards: Sequence[Board]) -> str:
+    """The page with the present summary and heat maps."""
+    blocks = {"summary": summary(boards), "heat maps": heat_maps(boards)}
+    return BLOCK.sub(lambda m: f"<!-- {m['name']} -->\n\n{blocks[m['name']]}\n\n<!-- end -->", page)
+
+
 def main() -> None:
     """Write the summary and the heat maps."""
     boards = published_boards()
     page = DOCS / "leaderboard.md"
-    text = page.read_text(encoding="utf-8")
-    page.write_text(SUMMARY.sub(lambda _: summary(boards), text), encoding="utf-8")
+    text = updated(page.read_text(encoding="utf-8"), boards)
+    page.write_text(text, encoding="utf-8")
     for board in boards:
-        rows = list(board.places)
-        relative = {
-            one.contender.name: [one.relative.get(row, math.nan) for row in rows]
-            for one in board.totals
-        }
-        figure = figures.heat_map(rows, relative, label=LABEL)
-        figures.save_figure(figure, DOCS / "figures" / f"{heat_map_name(board)}.svg")
+        figures.save_figure(draw_heat_map(board), DOCS / "figures" / _heat_map_name(board))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 - The pages of the API reference are made from the package. A public function or class without
   complete documentation is a warning, and in strict mode warnings fail.
 - Files of the repository to which pages link, such as SECURITY.md, become part of the site.
-- The leaderboard gets its table of results.
+- The leaderboard gets its table of results, and the gallery the code of its figures.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import posixpath
 import re
@@ -16,12 +17,15 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
 from tools import api_reference, leaderboard_page
+
+from examples import gallery
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY_PAGES = ("SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(?=[)#])")
+
+CODE = re.compile(r"<!-- code: ([\w ]+) -->")  # of these functions of the gallery
 
 log = logging.getLogger("mkdocs.hooks.switchmdp")
 
@@ -58,7 +62,7 @@ def _is_outside(path: str, files: Files) -> bool:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make links between pages and files of the repository links within the site."""
+    """Show the code of figures, and make links to files of the repository links within the site."""
     uri = page.file.src_uri
     path = f"docs/{uri}" if (ROOT / "docs" / uri).exists() else uri
 
@@ -69,7 +73,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return found[1]
         return posixpath.relpath(target, posixpath.dirname(uri) or ".")
 
-    return LINK.sub(in_site, markdown)
+    return LINK.sub(in_site, CODE.sub(_code, markdown))
+
+
+def _code(found: re.Match[str]) -> str:
+    sources = [inspect.getsource(getattr(gallery, name)) for name in found[1].split()]
+    lines = ["```python", *"\n\n".join(sources).splitlines(), "```"]
+    return "\n    ".join(['??? example "Code"\n', *lines])
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
