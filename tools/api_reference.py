@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, get_origin
 
@@ -40,6 +41,12 @@ def public_names(package: str) -> list[str]:
         return list(module.__all__)
     ours = [(k, v) for k, v in vars(module).items() if not k.startswith("_")]
     return [k for k, v in ours if getattr(v, "__module__", "") == module.__name__]
+
+
+def identifier(package: str, name: str) -> str:
+    """The full name of an object; of a function with the name of its module, that in the module."""
+    path = f"{TOP}.{package}.{name}"
+    return f"{path}.{name}" if path in sys.modules else path
 
 
 def undocumented() -> list[str]:
@@ -76,10 +83,11 @@ def _has_section(text: str, *names: str) -> bool:
 
 
 def _takes_parameters(thing: Any) -> bool:
-    """Whether callers pass parameters; they make no errors, protocols or named tuples."""
+    """Whether callers pass parameters; they make no errors, named tuples or protocols."""
     if inspect.isclass(thing):
-        made_by_us = issubclass(thing, (BaseException, tuple)) or hasattr(thing, "_is_protocol")
-        if made_by_us or thing.__init__ is object.__init__:
+        is_record = issubclass(thing, (BaseException, tuple))
+        is_protocol = getattr(thing, "_is_protocol", False)
+        if is_record or is_protocol or thing.__init__ is object.__init__:
             return False
     return bool(inspect.signature(thing).parameters)
 
@@ -107,8 +115,8 @@ def _package_page(package: str) -> str:
         if members:
             parts.append(f"## {title}")
             if title != "Constants and types":
-                parts.append(_overview(f"{TOP}.{package}", module, members))
-            parts += [f"::: {TOP}.{package}.{name}" for name in members]
+                parts.append(_overview(package, members))
+            parts += [f"::: {identifier(package, name)}" for name in members]
     return "\n\n".join(parts) + "\n"
 
 
@@ -116,10 +124,11 @@ def _is_function(thing: Any) -> bool:
     return _is_documented_kind(thing) and not inspect.isclass(thing)
 
 
-def _overview(prefix: str, module: Any, names: list[str]) -> str:
+def _overview(package: str, names: list[str]) -> str:
     """A table of names, with the first sentence about each."""
+    module = importlib.import_module(f"{TOP}.{package}")
     rows = [
-        f"| [`{name}`][{prefix}.{name}] | {_first_sentence(getattr(module, name))} |"
+        f"| [`{name}`][{identifier(package, name)}] | {_first_sentence(getattr(module, name))} |"
         for name in names
     ]
     return "\n".join(["| name | |", "| --- | --- |", *rows])
@@ -142,7 +151,7 @@ def _top_page() -> str:
         if inspect.ismodule(thing):
             rows.append(f"| [`sm.{name}`]({name}.md) | {_first_sentence(thing)} |")
         elif _is_documented_kind(thing):
-            target = f"{TOP}.{homes[name]}.{name}" if name in homes else f"{TOP}.{name}"
+            target = identifier(homes[name], name) if name in homes else f"{TOP}.{name}"
             here += [] if name in homes else [f"::: {target}"]
             rows.append(f"| [`sm.{name}`][{target}] | {_first_sentence(thing)} |")
     table = "\n".join(["| name | |", "| --- | --- |", *rows])

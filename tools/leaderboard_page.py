@@ -22,7 +22,7 @@ from switchmdp.experiments.leaderboard import CLOSED, OPEN, Standing, Suite, shi
 from switchmdp.experiments.published import load_published, published_rows
 from switchmdp.experiments.results import Results, as_setting
 from switchmdp.reports import figures, measures, ranking
-from switchmdp.reports.page import UNKNOWN, Table, number, value, with_interval
+from switchmdp.reports.page import Table, number, value, with_interval
 from switchmdp.reports.ranking import Overall, Place
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -150,6 +150,7 @@ class Line:
     row: str
     agent: str
     rank: float  # NaN if it has none
+    shown_rank: str
     relative: float
     shown_relative: str
     regret: float
@@ -199,14 +200,15 @@ def _choice_of_rows(boards: Sequence[Board]) -> str:
 def _lines(board: Board) -> Iterator[Line]:
     for one in board.totals:
         yield Line(
-            _all_rows(board), one.contender.name, one.mean_rank, one.geometric_mean,
-            number(one.geometric_mean), math.nan, "",
+            _all_rows(board), one.contender.name, one.mean_rank, number(one.mean_rank),
+            one.geometric_mean, number(one.geometric_mean), math.nan, "",
         )  # fmt: skip
     for standing in board.standings:
         for place in board.places[standing.row.name]:
             chosen = standing.choices.get(place.name, {})
+            rank = math.nan if place.rank is None else place.rank
             yield Line(
-                standing.row.name, place.name, math.nan if place.rank is None else place.rank,
+                standing.row.name, place.name, rank, number(rank),
                 place.relative.middle, with_interval(place.relative), place.regret.middle,
                 ", ".join(f"{name} {value(each)}" for name, each in chosen.items()),
             )  # fmt: skip
@@ -216,7 +218,7 @@ def _line_as_html(line: Line) -> str:
     told = ' class="told"' if math.isnan(line.rank) else ""
     cells = [
         _cell("row", line.row),
-        _cell("rank", number(line.rank) if line.rank % 1 else f"{line.rank:g}", line.rank),
+        _cell("rank", line.shown_rank, line.rank),
         _cell("agent", line.agent),
         _cell("relative", line.shown_relative, line.relative, bar=_bar(line.relative)),
         _cell("regret", number(line.regret), line.regret),
@@ -233,8 +235,7 @@ def _cell(key: str, text: str, sort_by: float | None = None, bar: float | None =
         attributes += f' data-value="{known}"'
     if bar is not None:
         attributes += f' style="--bar: {bar:.1%}"'
-    shown = UNKNOWN if text == "nan" else text
-    return f"<td{attributes}>{html.escape(shown)}</td>"
+    return f"<td{attributes}>{html.escape(text)}</td>"
 
 
 def _bar(relative: float) -> float:

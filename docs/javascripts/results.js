@@ -18,6 +18,7 @@ function enliven(results) {
       line.hidden = !(chosen && agent.toLowerCase().includes(wanted));
     }
     results.classList.toggle("one-row", choice.value !== "");
+    results.classList.toggle("overall", choice.value.startsWith("all rows"));
     const shown = lines.filter((line) => !line.hidden).length;
     count.textContent = shown === 1 ? "1 line" : `${shown} lines`;
   }

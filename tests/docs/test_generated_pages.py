@@ -22,7 +22,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"^::: switchmdp\.(\S+)$", "\n".join(pages.values()), re.M))
     for package in api_reference.PACKAGES:
         for name in api_reference.public_names(package):
-            assert f"{package}.{name}" in listed
+            assert api_reference.identifier(package, name).removeprefix("switchmdp.") in listed
     for name in sm.__all__:
         assert name == "__version__" or f"`sm.{name}`" in pages["switchmdp"]
 

@@ -96,6 +96,11 @@ def test_the_site_loads_nothing_from_other_sites(site: Path) -> None:
             assert attribute not in text, (page, attribute)
 
 
+def test_the_reference_documents_functions_and_not_modules_of_their_name(site: Path) -> None:
+    for page in (site / "reference").glob("*.html"):
+        assert "doc-symbol-module" not in page.read_text(encoding="utf-8"), page
+
+
 def test_a_broken_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     index = tmp_path / "docs" / "index.md"
