@@ -49,9 +49,10 @@ check: $(READY)
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
 
-# Broken links and undocumented public names are errors.
+# Broken links and undocumented public names are errors. The tutorials are executed as notebooks.
 docs: $(READY)
 	$(RUN) -m mkdocs build
+	$(RUN) -m tools.notebooks site/notebooks
 
 # The comparison is worth having, but its absence must not hide our own numbers.
 bench: $(READY)

@@ -96,7 +96,8 @@ def _returns_something(thing: Any) -> bool:
     if inspect.isclass(thing):
         return False
     result = inspect.signature(thing).return_annotation
-    return result not in (None, "None", "NoReturn", inspect.Signature.empty)
+    nothing = (None, "None", "NoReturn", "Iterator[None]", inspect.Signature.empty)
+    return result not in nothing
 
 
 # The pages ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 - The pages of the API reference are made from the package. A public function or class without
   complete documentation is a warning, and in strict mode warnings fail.
 - Files of the repository to which pages link, such as SECURITY.md, become part of the site.
+- Every tutorial links to its notebook, which `make docs` writes.
 - The leaderboard gets its table of results, and the gallery the code of its figures.
 """
 
@@ -83,7 +84,11 @@ def _code(found: re.Match[str]) -> str:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the results into the page about the leaderboard."""
-    if leaderboard_page.TABLE not in html:
-        return html
-    return html.replace(leaderboard_page.TABLE, leaderboard_page.results_table())
+    """Put the results into the page about the leaderboard, and a link into every tutorial."""
+    folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    if folder == "tutorials":
+        notebook = f'<a href="../notebooks/{name}.ipynb" download>Download as a notebook</a>'
+        return html.replace("</h1>", f"</h1>\n<p>{notebook}</p>", 1)
+    if leaderboard_page.TABLE in html:
+        return html.replace(leaderboard_page.TABLE, leaderboard_page.results_table())
+    return html
