@@ -74,27 +74,26 @@ def published_boards() -> list[Board]:
 
 def summary(boards: Sequence[Board]) -> str:
     """The summary of all suites as Markdown."""
-    return "\n\n".join(part for board in boards for part in _summary_of(board))
+    return "\n\n".join(table.markdown() for board in boards for table in _summary_of(board))
 
 
-def _summary_of(board: Board) -> Iterator[str]:
-    rows = len(board.suite.rows)
-    measured = len(board.standings)
-    yield f"**The {board.name} suite** ({measured} of {rows} rows are measured)"
+def _summary_of(board: Board) -> Iterator[Table]:
     ranked = [one for one in board.totals if not one.contender.told]
-    columns = {
-        "agent": lambda one: one.contender.name,
-        "mean rank": lambda one: number(one.mean_rank),
-        "first in": lambda one: f"{one.firsts} of {len(one.relative)}",
-        "relative regret": lambda one: number(one.geometric_mean),
-    }
-    table = Table.of(f"The {BEST} best agents", ranked[:BEST], columns, "")
-    yield _markdown(table)
+    measured, rows = len(board.standings), len(board.suite.rows)
+    yield Table.of(
+        f"The {BEST} best agents in the {board.name} suite ({measured} of {rows} rows are measured)",
+        ranked[:BEST],
+        {
+            "agent": lambda one: one.contender.name,
+            "mean rank": lambda one: number(one.mean_rank),
+            "first in": lambda one: f"{one.firsts} of {len(one.relative)}",
+            "relative regret": lambda one: number(one.geometric_mean),
+        },
+    )
     for name in board.suite.ours:
-        if losses := _losses(board, name):
-            yield f"Where {name} is not first:"
-            columns_of_losses = ("row", "its rank", "best agent", "its regret / the best agent's")
-            yield _markdown(Table("", columns_of_losses, tuple(losses), ""))
+        if losses := tuple(_losses(board, name)):
+            columns = ("row", "its rank", "best agent", "its regret / the best agent's")
+            yield Table(f"Where {name} is not first", columns, losses, "")
 
 
 def _losses(board: Board, name: str) -> Iterator[tuple[str, ...]]:
@@ -105,11 +104,6 @@ def _losses(board: Board, name: str) -> Iterator[tuple[str, ...]]:
             best = places[0].name
             ratio = measures.ratio(ranking.setting_of(standing), name, best)
             yield standing.row.name, str(mine.rank), best, with_interval(ratio)
-
-
-def _markdown(table: Table) -> str:
-    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 # The heat maps -----------------------------------------------------------------------------------
