@@ -81,7 +81,7 @@ def _summary_of(board: Board) -> Iterator[Table]:
     ranked = [one for one in board.totals if not one.contender.told]
     measured, rows = len(board.standings), len(board.suite.rows)
     yield Table.of(
-        f"The {BEST} best agents in the {board.name} suite ({measured} of {rows} rows are measured)",
+        f"The {BEST} best agents in the {board.name} suite ({measured} of {rows} rows measured)",
         ranked[:BEST],
         {
             "agent": lambda one: one.contender.name,
@@ -93,7 +93,7 @@ def _summary_of(board: Board) -> Iterator[Table]:
     for name in board.suite.ours:
         if losses := tuple(_losses(board, name)):
             columns = ("row", "its rank", "best agent", "its regret / the best agent's")
-            yield Table(f"Where {name} is not first", columns, losses, "")
+            yield Table(f"Where {name} is not first in the {board.name} suite", columns, losses, "")
 
 
 def _losses(board: Board, name: str) -> Iterator[tuple[str, ...]]:
