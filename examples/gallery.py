@@ -110,7 +110,7 @@ def comparison() -> Any:
     """Mean regret over time, with bands over problems."""
 
     def make_problem(seed: int) -> sm.SwitchingMDP:
-        return sm.problems.random_switching(5, 3, changes=4, horizon=HORIZON, seed=seed)
+        return sm.problems.random_changes(changes=3, horizon=HORIZON, seed=seed)
 
     agents: dict[str, Any] = {
         "EvidencePSRL": sm.agents.EvidencePSRL,
@@ -118,7 +118,7 @@ def comparison() -> Any:
         "UCRL2": partial(sm.agents.UCRL2, width=0.1),
         "PSRL": sm.agents.PSRL,
     }
-    problems = {"four changes": make_problem}
+    problems = {"three changes": make_problem}
     figure = sm.compare(problems, agents, horizon=HORIZON, n_problems=N_PROBLEMS).plot()
     make_logarithmic(figure, lowest=10)
     return figure
