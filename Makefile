@@ -8,12 +8,13 @@ READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 RIVALS_READY := $(RIVALS)/.ready
 
-.PHONY: help reproduce test check bench soak wheel dist lock clean
+.PHONY: help reproduce test check docs bench soak wheel dist lock clean
 
 help:
 	@echo "make reproduce   the paper's experiment: figures, claims judged, one page (results/figure-1)"
 	@echo "make test        the tests"
 	@echo "make check       style, types and the direction of imports"
+	@echo "make docs        the documentation site (site/index.html)"
 	@echo "make bench       speed and memory, beside other packages"
 	@echo "make soak        the long campaigns"
 	@echo "make wheel       a wheel with prebuilt machine code for this platform (dist)"
@@ -49,6 +50,11 @@ check: $(READY)
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
 
+# Broken links and undocumented public names are errors. The tutorials are executed as notebooks.
+docs: $(READY)
+	$(RUN) -m mkdocs build
+	$(RUN) -m tools.notebooks site/notebooks
+
 # The comparison is worth having, but its absence must not hide our own numbers.
 bench: $(READY)
 	-@$(MAKE) --no-print-directory $(RIVALS_READY)
@@ -76,4 +82,4 @@ lock: $(READY)
 	  -o requirements.lock
 
 clean:
-	rm -rf $(VENV) $(RIVALS) build dist results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RIVALS) build dist results site .pytest_cache .mypy_cache .ruff_cache

@@ -133,6 +133,8 @@ class Progress:
         Agents differ in speed, so each is estimated from its own runs; one without any from the
         mean of all.
 
+        Examples
+        --------
         >>> Progress(
         ...     runs=30, done=20, left={"fast": 5, "slow": 5},
         ...     measured={"fast": (10, 1.0), "slow": (10, 100.0)},

@@ -59,6 +59,8 @@ class RewardLaw:
 class Bernoulli(RewardLaw):
     """Rewards 0 and 1.
 
+    Examples
+    --------
     >>> Bernoulli()
     Bernoulli()
     """
@@ -73,6 +75,8 @@ class Bernoulli(RewardLaw):
 class Deterministic(RewardLaw):
     """Every reward is the mean.
 
+    Examples
+    --------
     >>> Deterministic()
     Deterministic()
     """
