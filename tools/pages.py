@@ -8,6 +8,7 @@ Blocks of a page:
   one program.
 - A block with a title, such as ```` ```python title="my_agent.py" ````, is a file.
 - ```` ```text ```` directly after a block that is run shows its output. `...` stands for any text.
+  With `title="your numbers will differ"` only the first words of the lines are compared.
 - Blocks without a language are only shown.
 - The page shows a figure that its code wrote as `![text](../figures/tutorials/NAME.svg)`.
 """
@@ -15,10 +16,12 @@ Blocks of a page:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import doctest
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +32,7 @@ from pathlib import Path
 
 BLOCK = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```\n'
-    r"(?:\n```text\n(?P<shown>.*?)^```\n)?",
+    r'(?:\n```text(?P<varies> title="your numbers will differ")?\n(?P<shown>.*?)^```\n)?',
     re.M | re.S,
 )
 FIGURE = re.compile(r"!\[[^\]]*\]\((?P<path>\.\./figures/[^)]+/(?P<name>[^/)]+))\)")
@@ -60,6 +63,7 @@ class Block:
     title: str | None
     code: str
     shown: str  # the output in the page
+    varies: bool = False  # whether only the first words of its lines are compared
 
     @property
     def statements(self) -> str:
@@ -81,7 +85,13 @@ def blocks(page: str) -> list[Block]:
     ['1\\n']
     """
     return [
-        Block(match["language"], match["title"], match["code"], match["shown"] or "")
+        Block(
+            match["language"],
+            match["title"],
+            match["code"],
+            match["shown"] or "",
+            bool(match["varies"]),
+        )
         for match in BLOCK.finditer(page)
         if is_run(match)
     ]
@@ -110,12 +120,20 @@ def printed(run: Sequence[Block], folder: Path) -> list[str]:
     script = folder / "page.py"
     script.write_text(program.replace(PORT, port), encoding="utf-8")
     command = [sys.executable, "-W", "error", script.name]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
-    )
-    sys.stderr.write(done.stderr)
-    done.check_returncode()
-    return done.stdout.replace(port, PORT).split(MARK)[:-1]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=pipe, stderr=pipe, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, errors = process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what a block has started in the background
+    sys.stderr.write(errors)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, output, errors)
+    return output.replace(port, PORT).split(MARK)[:-1]
 
 
 def without_trailing_spaces(text: str) -> str:
@@ -124,15 +142,24 @@ def without_trailing_spaces(text: str) -> str:
     return lines + "\n" if lines else ""
 
 
-def agrees(shown: str, output: str) -> bool:
-    """Whether a page shows this output; `...` in the page stands for any text.
+def agrees(shown: str, output: str, varies: bool = False) -> bool:
+    """Whether a page shows this output.
 
     >>> agrees("done in ... s\\n", "done in 1.2 s\\n"), agrees("2\\n", "3\\n")
     (True, False)
+    >>> agrees("mean 2\\n", "mean 3\\n", varies=True), agrees("a 1\\n", "b 1\\n", varies=True)
+    (True, False)
     """
-    return doctest.OutputChecker().check_output(
-        shown, without_trailing_spaces(output), doctest.ELLIPSIS
-    )
+    output = without_trailing_spaces(output)
+    if varies:
+        return first_words(shown) == first_words(output)
+    return doctest.OutputChecker().check_output(shown, output, doctest.ELLIPSIS)
+
+
+def first_words(text: str) -> list[str]:
+    """The first word of each line, or a number sign in place of one with digits."""
+    words = [line.split()[0] if line else "" for line in text.splitlines()]
+    return ["#" if any(map(str.isdigit, word)) else word for word in words]
 
 
 def update(page: Path, folder: Path) -> list[str]:
@@ -145,15 +172,13 @@ def update(page: Path, folder: Path) -> list[str]:
         if not is_run(match):
             return match[0]
         output = next(outputs)
-        if agrees(match["shown"] or "", output):
+        if agrees(match["shown"] or "", output, bool(match["varies"])):
             return match[0]
         changed.append(match["code"])
-        code = (
-            match[0] if match["shown"] is None else match[0][: match.start("shown") - match.start()]
-        )
-        code = code.removesuffix("\n```text\n")
+        note = match["varies"] or ""
+        code = match[0].removesuffix(f"\n```text{note}\n{match['shown']}```\n")
         shown = without_trailing_spaces(output)
-        return f"{code}\n```text\n{shown}```\n" if shown else code
+        return f"{code}\n```text{note}\n{shown}```\n" if shown else code
 
     page.write_text(BLOCK.sub(with_output, text), encoding="utf-8")
     for figure in FIGURE.finditer(text):
