@@ -2,7 +2,7 @@
 
     python tools/notebooks.py site/notebooks
 
-Shell blocks become `%%bash` cells and files `%%writefile` cells. The outputs and figures of the page
+Shell blocks become `%%bash` cells and files `%%writefile` cells. Outputs and figures of the page
 are left out, because the notebook has its own.
 """
 
@@ -18,7 +18,6 @@ from typing import Any
 import jupytext
 import nbformat
 from nbclient import NotebookClient
-
 from tools.pages import BLOCK, FIGURE, PORT, environment, free_port, is_run
 
 TUTORIALS = Path(__file__).resolve().parent.parent / "docs" / "tutorials"
