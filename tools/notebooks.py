@@ -9,14 +9,12 @@ are left out, because the notebook has its own.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import jupytext
-import nbformat
 from nbclient import NotebookClient
 from tools.pages import BLOCK, FIGURE, PORT, environment, free_port, is_run
 
@@ -42,6 +40,7 @@ def notebook(page: str) -> Any:
     """A page as a notebook without outputs."""
     text = BLOCK.sub(as_cell, LINK.sub(r"\1", FIGURE.sub("", page)))
     content = jupytext.reads(text, fmt="md")
+    content.cells = [cell for cell in content.cells if cell.source]
     content.metadata["kernelspec"] = {
         "display_name": "Python 3", "language": "python", "name": "python3",
     }  # fmt: skip
@@ -74,7 +73,7 @@ def write_notebooks(target: Path) -> list[Path]:
         content = notebook(page.read_text(encoding="utf-8"))
         execute(content)
         written.append(target / f"{page.stem}.ipynb")
-        nbformat.write(content, os.fspath(written[-1]))
+        jupytext.write(content, written[-1])
     return written
 
 
