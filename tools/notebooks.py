@@ -40,7 +40,7 @@ def notebook(page: str) -> Any:
     """A page as a notebook without outputs."""
     text = BLOCK.sub(as_cell, LINK.sub(r"\1", FIGURE.sub("", page)))
     content = jupytext.reads(text, fmt="md")
-    content.cells = [cell for cell in content.cells if cell.source]
+    content.cells = [cell for cell in content.cells if cell.source.strip()]
     content.metadata["kernelspec"] = {
         "display_name": "Python 3", "language": "python", "name": "python3",
     }  # fmt: skip
@@ -57,10 +57,14 @@ def execute(content: Any) -> None:
         cell.source = cell.source.replace(PORT, port)
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
-        client = NotebookClient(content, timeout=SECONDS, resources=resources)
+        client = NotebookClient(
+            content, timeout=SECONDS, resources=resources, coalesce_streams=True
+        )
         client.execute(env=environment())
     for cell in content.cells:
         cell.source = cell.source.replace(port, PORT)
+        if cell.cell_type == "code":  # messages, such as that something is compiled
+            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
 
 
 def write_notebooks(target: Path) -> list[Path]:
