@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools import pages
 
 from switchmdp.errors import InvalidExperiment
 from switchmdp.experiments import check, loads
@@ -95,3 +96,67 @@ def test_the_page_about_problems_lists_every_problem_and_every_change_operator()
         assert f"`{name}`" in page
     for name in CHOICES["how"]:
         assert f'| `"{name}"` |' in page
+
+
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "page", [*TUTORIALS, *HOW_TO], ids=lambda page: f"{page.parent.name}/{page.stem}"
+)
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    run = pages.blocks(text)
+    for block, output in zip(run, pages.printed(run, tmp_path), strict=True):
+        assert pages.agrees(block.shown, output, block.varies), (
+            f"{block.code}\nprints\n{output}\nand not\n{block.shown}\n"
+            f"(python -m tools.pages {page.relative_to(ROOT)} rewrites the page)"
+        )
+    for figure in pages.FIGURE.finditer(text):
+        assert (tmp_path / figure["name"]).exists()
+        assert 0 < (page.parent / figure["path"]).stat().st_size < 100_000
+
+
+def test_a_compiled_agent_has_the_place_on_the_leaderboard_of_the_plain_one() -> None:
+    plain = read("docs/tutorials/compare-your-algorithm.md").splitlines()
+    (block,) = (
+        block
+        for block in pages.blocks(read("docs/tutorials/compiled-component.md"))
+        if "leaderboard" in block.code
+    )
+    assert len(block.shown.splitlines()) == 7
+    assert set(block.shown.splitlines()) <= set(plain)
+
+
+def test_a_wrong_output_in_a_page_is_rewritten_and_a_right_one_is_kept(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    wrong = "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n\n```sh\necho abc\n```\n"
+    page.write_text(f"# Title\n\n{wrong}\n```text\na...\n```\n", encoding="utf-8")
+    assert pages.update(page, tmp_path) == ["print(1 + 1)\n"]
+    right = wrong.replace("\n3\n", "\n2\n")
+    assert page.read_text(encoding="utf-8") == f"# Title\n\n{right}\n```text\na...\n```\n"
+
+
+def test_a_notebook_has_the_outputs_of_its_page() -> None:
+    notebooks = pytest.importorskip("tools.notebooks")
+    content = notebooks.notebook(
+        "# Title\n\nSee [the guide](../guide.md).\n\n"
+        '```python title="mine.py"\nx = 20\n```\n\n'
+        "```python\nfrom mine import x\nprint(x + 1)\n```\n\n```text\n21\n```\n\n"
+        "```sh\nls mine.py\n```\n\n```text\nmine.py\n```\n"
+    )
+    notebooks.execute(content)
+    assert [cell.cell_type for cell in content.cells] == ["markdown", "code", "code", "code"]
+    assert content.cells[0].source == "# Title\n\nSee the guide."
+    outputs = [cell.outputs[0].text for cell in content.cells[1:]]
+    assert outputs == ["Writing mine.py\n", "21\n", "mine.py\n"]
+
+
+def test_a_notebook_shows_the_figures_that_its_page_saves() -> None:
+    notebooks = pytest.importorskip("tools.notebooks")
+    (cell,) = notebooks.notebook(
+        '```python\nsm.reports.save_figure(figure, "a.svg")\n```\n\n![A](../figures/t/a.svg)\n'
+    ).cells
+    assert cell.source == 'sm.reports.save_figure(figure, "a.svg")\nfigure'

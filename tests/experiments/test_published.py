@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from switchmdp.errors import DamagedFile, InvalidParameter
-from switchmdp.experiments.leaderboard import Choices, Contender, Row, Standing, Suite
-from switchmdp.experiments.published import load_published, publish, with_published
+from switchmdp.experiments.leaderboard import (
+    Choices,
+    Contender,
+    Row,
+    Standing,
+    Suite,
+    shipped_suite,
+)
+from switchmdp.experiments.published import (
+    load_published,
+    publish,
+    published_rows,
+    with_published,
+)
 from switchmdp.experiments.results import Results, as_setting
 from switchmdp.storage import save_arrays
 
@@ -92,8 +104,21 @@ def test_rows_with_other_problems_are_left_out(tmp_path: Path) -> None:
 
 
 def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="no-such"):
+    with pytest.raises(InvalidParameter, match="suite must be open or quick .*, got 'no-such'"):
         load_published("no-such")
     save_arrays(tmp_path / "other.npz", "published leaderboard", {"rows": [{"name": "r"}]}, {})
     with pytest.raises(DamagedFile, match=r"other\.npz"):
         load_published(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("name", ["open", "quick"])
+def test_the_published_results_belong_to_the_suite_of_their_name(name: str) -> None:
+    suite, published = shipped_suite(name), load_published(name)
+    rows = published_rows(suite, published).rows
+    assert rows
+    for row in rows:
+        assert published.times[row.name].tolist() == [row.horizon]
+        assert {len(runs) for runs in published.regret[row.name].values()} == {
+            row.problems or suite.problems
+        }
+        assert set(published.regret[row.name]) == {one.name for one in suite.contenders_of(row)}

@@ -100,11 +100,13 @@ def load_published(suite: str | os.PathLike[str] = OPEN) -> Published:
     DamagedFile
         If the file is damaged or is not a file of published results.
     """
-    shipped = resources.files("switchmdp.experiments") / "published" / f"{suite}.npz"
-    with resources.as_file(shipped) as inside:
-        path = Path(inside) if inside.exists() else Path(suite)
+    with resources.as_file(resources.files("switchmdp.experiments") / "published") as folder:
+        inside = folder / f"{suite}.npz"
+        path = inside if inside.exists() else Path(suite)
         if not path.exists():
-            raise InvalidParameter("suite", str(suite), "the name of a published suite, or a file")
+            names = " or ".join(sorted(file.stem for file in folder.glob("*.npz")))
+            allowed = f"{names} (the suites with published results), or a file"
+            raise InvalidParameter("suite", str(suite), allowed)
         fields, arrays = load_arrays(path, KIND)
     try:
         rows = fields["rows"]
