@@ -60,7 +60,7 @@ def test_an_unknown_key_is_an_error_that_suggests_the_nearest_known_one(small: S
 
 
 def test_a_parameter_in_the_wrong_place_is_an_error_that_shows_the_right_one(small: Small) -> None:
-    errors = faults(small(agents={"A": {"agent": "sw-ucrl", "window": 100}}))
+    errors = errors_of(small(agents={"A": {"agent": "sw-ucrl", "window": 100}}))
     assert errors["agents.A.window"] == (
         "agents.A: unknown key 'window'; expected one of 'agent', 'parameters' "
         "(parameters are written as parameters = { window = ... })"

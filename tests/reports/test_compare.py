@@ -268,9 +268,9 @@ def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
 
 
 def test_the_table_says_what_its_numbers_are_and_the_figure_what_it_is_the_mean_of() -> None:
-    unnamed = sm.compare(made, UCRL2, horizon=HORIZON, n_problems=2)
+    unnamed = sm.compare(new_problem, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(unnamed).startswith("Regret after 300 steps on 2 problems (lower is better)\n")
     assert unnamed.plot().axes[0].get_title() == "2 problems"
-    named = sm.compare({"easy": made}, UCRL2, horizon=HORIZON, n_problems=2)
+    named = sm.compare({"easy": new_problem}, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(named).startswith("easy: regret after 300 steps on 2 problems (lower is better)\n")
     assert named.plot().axes[0].get_title() == "easy (2 problems)"
