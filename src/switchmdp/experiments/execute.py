@@ -193,12 +193,13 @@ def run_chunks(
 
     Examples
     --------
-    >>> from switchmdp.experiments import MemoryStore, check, loads, shipped
-    >>> experiment = loads(shipped()["figure-1"]).model_copy(
-    ...     update={"n_problems": 1, "horizon": 100, "claims": ()})
-    >>> plan = check(experiment)
+    >>> from switchmdp.experiments import AgentSpec, Experiment, MemoryStore, ProblemSpec, check
+    >>> plan = check(Experiment(
+    ...     horizon=100, n_problems=2, agents={"Random": AgentSpec(agent="random")},
+    ...     problems={"P": ProblemSpec(problem="random-switching")},
+    ... ))
     >>> run_chunks(MemoryStore(plan), plan, jobs=1).done
-    10
+    2
     """
     stop = stop or threading.Event()
     jobs = cores() if jobs is None else check_integer("jobs", jobs, 1, 1024)
