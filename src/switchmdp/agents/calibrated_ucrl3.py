@@ -156,7 +156,8 @@ class CalibratedUCRL3(Episodic):
     H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
     reinforcement learning. ICML.
 
-    K.-T. Li, P.-C. Hsieh and Y.-C. Huang (2024). Diminishing exploration. arXiv:2410.05734.
+    K.-T. Li, P.-C. Hsieh and Y.-C. Huang (2024). Diminishing exploration: a minimalist approach to
+    piecewise stationary multi-armed bandits. arXiv:2410.05734.
 
     Examples
     --------
