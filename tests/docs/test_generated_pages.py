@@ -86,6 +86,7 @@ def test_the_gallery_shows_every_figure_with_its_code() -> None:
         assert (DOCS / "figures" / "gallery" / f"{name}.svg").exists()
 
 
+@pytest.mark.long
 def test_the_figures_of_the_gallery_can_be_drawn() -> None:
     """Small, and interpreted: compiling the agents would take much longer."""
     code = """
