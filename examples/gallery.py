@@ -22,7 +22,9 @@ from switchmdp.reports.resampling import band
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures" / "gallery"
 HORIZON = 100_000
-N_PROBLEMS, N_STREAMS = 50, 20
+N_PROBLEMS = 50
+N_STREAMS, STEPS_BEFORE = 20, 15_000
+SIZES = (0.2, 0.3, 0.4, 0.5, 0.7)
 
 
 def draw_losses(agents: dict[str, Any], every: int = 2000) -> Any:
@@ -80,25 +82,24 @@ def restarts() -> Any:
 
 def delays() -> Any:
     """How long the detector takes: small changes take long, and changes of one pair longer."""
-    sizes = np.array([0.2, 0.3, 0.4, 0.5, 0.7])
 
-    def delay(seed: int, size: float, only_one: bool, before: int = 15_000) -> int:
+    def delay(seed: int, size: float, only_one: bool) -> int:
         """Steps from the change to the alarm, in a stream of random states and actions."""
         rng, detector = np.random.default_rng(seed), sm.DriftDetector(5, 3)
         state = 0
-        for t in range(before + 40_000):
+        for t in range(STEPS_BEFORE + 40_000):
             action, next_state = int(rng.integers(3)), int(rng.integers(5))
-            changed = t >= before and (not only_one or state == action == 0)
+            changed = t >= STEPS_BEFORE and (not only_one or state == action == 0)
             reward = float(rng.random() < (0.2 + size if changed else 0.2))
-            if detector.update(state, action, reward, next_state) and t >= before:
-                return t - before
+            if detector.update(state, action, reward, next_state) and t >= STEPS_BEFORE:
+                return t - STEPS_BEFORE
             state = next_state
         raise RuntimeError("the change was not detected")
 
     curves = {}
     for name, only_one in (("all pairs change", False), ("one pair changes", True)):
-        measured = [[delay(i, size, only_one) for size in sizes] for i in range(N_STREAMS)]
-        curves[name] = band(sizes, measured)
+        measured = [[delay(i, size, only_one) for size in SIZES] for i in range(N_STREAMS)]
+        curves[name] = band(SIZES, measured)
     figure = sm.reports.parameter_figure(
         [Panel("", curves)], xlabel="change of the mean reward", ylabel="delay in steps"
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tools import api_reference, leaderboard_page
@@ -14,7 +16,8 @@ import switchmdp as sm
 from examples import gallery
 from switchmdp import theory
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -83,11 +86,21 @@ def test_the_gallery_shows_every_figure_with_its_code() -> None:
         assert (DOCS / "figures" / "gallery" / f"{name}.svg").exists()
 
 
-@pytest.mark.parametrize("name", gallery.FIGURES)
-def test_the_figures_of_the_gallery_can_be_drawn(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for constant, small in {"HORIZON": 2000, "N_PROBLEMS": 2, "N_STREAMS": 1}.items():
-        monkeypatch.setattr(gallery, constant, small)
-    figure: Any = gallery.FIGURES[name]()
-    assert figure.axes
+@pytest.mark.long
+def test_the_figures_of_the_gallery_can_be_drawn() -> None:
+    """Small, and interpreted: compiling the agents would take much longer."""
+    code = """
+from examples import gallery
+gallery.HORIZON, gallery.N_PROBLEMS = 400, 2
+gallery.N_STREAMS, gallery.STEPS_BEFORE, gallery.SIZES = 1, 1000, (0.6, 0.7)
+for draw in gallery.FIGURES.values():
+    assert draw().axes
+print(len(gallery.FIGURES))
+"""
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(gallery.FIGURES) >= 10
