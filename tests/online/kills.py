@@ -28,7 +28,7 @@ import numpy as np
 from tests.online.workbench import S, bits, bits_of, sw_ucrl
 
 from switchmdp import online
-from switchmdp.errors import ForeignFolder
+from switchmdp.errors import ForeignFolder, UnknownModel
 from switchmdp.online import Decisions, events_of, rebuild, sqlite
 from switchmdp.online import decisions as module
 from switchmdp.online.sqlite import SQLite
@@ -210,7 +210,7 @@ def check(place: Path, seed: int) -> None:
     """Check the database, and continue with it."""
     rng, notes = np.random.default_rng([seed, 8]), Notes(place)
     told, folder = notes.read(), place / "decisions"
-    with suppress(ForeignFolder):  # killed before the model was created
+    with suppress(ForeignFolder, UnknownModel):  # killed before the model was created
         events = [event["event"] for _, event in events_of(folder)]
         plans = [event for event in events if event in ("plan", "swap", "cancel")]
         if plans[-1:] == ["plan"]:
