@@ -81,7 +81,7 @@ def test_rows_with_other_problems_are_left_out(tmp_path: Path) -> None:
 
 
 def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="suite must be open or quick .*, got 'no-such'"):
+    with pytest.raises(InvalidParameter, match=r"suite must be open or quick .*, got 'no-such'"):
         load_published("no-such")
     save_arrays(tmp_path / "other.npz", "published leaderboard", {"rows": [{"name": "r"}]}, {})
     with pytest.raises(DamagedFile, match=r"other\.npz"):
