@@ -24,11 +24,11 @@ from switchmdp.mdp import SwitchingMDP
 from switchmdp.reports import figures, measures
 
 HORIZON, CHANGES, PROBLEMS, SEED = 100_000, 4, 100, 2026
-KNOWN = "PSRL, told the changes"
+KNOWN = "PSRL, known changes"
 OURS = "EvidencePSRL"
 
 
-def told_the_changes(problem: SwitchingMDP) -> Any:
+def known_changes(problem: SwitchingMDP) -> Any:
     """PSRL that forgets everything at each change point: a reference, not a competitor."""
     return sm.agents.OraclePSRL(5, 3, change_points=problem.change_points)
 
@@ -39,7 +39,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
     "UCRL2-RW": functools.partial(sm.agents.UCRL2RW, period=3000, width=0.1, delta=0.1),
     "SW-UCRL": functools.partial(sm.agents.SWUCRL, window=1000, width=0.03, delta=0.1),
     OURS: sm.agents.EvidencePSRL,
-    KNOWN: told_the_changes,
+    KNOWN: known_changes,
 }
 
 
