@@ -228,7 +228,9 @@ def read_arrays(file: BinaryIO, kind: str, name: object) -> tuple[dict[str, Any]
     except DamagedFile:
         raise
     except Exception as error:  # whatever a damaged archive makes its readers raise
-        raise DamagedFile(f"{name} is not a complete {kind!r} file: {error!r}") from None
+        # The system's errors, such as "Invalid argument" for a seek in a truncated file, say nothing.
+        detail = "" if isinstance(error, OSError) else f": {error}"
+        raise DamagedFile(f"{name} is not a complete {kind!r} file{detail}") from None
     if digest != _digest(arrays):
         raise DamagedFile(f"{name}: the arrays do not match their checksum")
     return fields, arrays

@@ -434,9 +434,10 @@ class SwitchingMDP(OverPairs):
             self.check_connected()
 
     def __repr__(self) -> str:
+        changes = "1 change" if self.changes == 1 else f"{self.changes} changes"
         return (
             f"SwitchingMDP({self.n_states} states, {self.n_actions} actions, "
-            f"{self.changes} changes, {len(self.model.mean)} rows, {self.law})"
+            f"{changes}, {len(self.model.mean)} rows, {self.law})"
         )
 
     def _repr_html_(self) -> str:

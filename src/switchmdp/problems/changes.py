@@ -627,7 +627,7 @@ def garnet(
     Examples
     --------
     >>> garnet(10, 2, 3, changes=1, horizon=1000, seed=0)
-    SwitchingMDP(10 states, 2 actions, 1 changes, 40 rows, Bernoulli())
+    SwitchingMDP(10 states, 2 actions, 1 change, 40 rows, Bernoulli())
     """
     first, further = SeedSequence(check_integer("seed", seed, 0)).spawn(2)
     return changing(
