@@ -36,11 +36,17 @@ def shown_report() -> str:
     return str(report)
 
 
+def test_the_home_page_has_the_first_example_of_the_readme() -> None:
+    (home,) = blocks("docs/index.md", "python")
+    assert blocks("README.md", "python")[0].startswith(home)
+    (output,) = blocks("docs/index.md", "text")
+    assert output in read("README.md")
+
+
 @pytest.mark.parametrize(
     ("page", "printed"),
     [
-        ("README.md", []),
-        ("docs/index.md", ["EvidencePSRL          318 (252 … 389)"]),
+        ("README.md", ["EvidencePSRL       202 (143 … 262)\nSW-UCRL          973 (854 … 1 119)"]),
         (
             "docs/guide.md",
             [shown_report(), "Greedy keeps the contract", "Careful keeps the contract"],
