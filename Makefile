@@ -6,6 +6,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
+# One more than cores, because many tests wait: for other processes, the disk, timers.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 RIVALS_READY := $(RIVALS)/.ready
 
 .PHONY: help reproduce test check docs bench soak wheel dist lock clean
@@ -22,12 +24,13 @@ help:
 	@echo "make lock        resolve the dependencies anew (requirements.lock)"
 	@echo "make clean       remove what the targets set up"
 
+# Without --no-compile, pip compiles every file of every package, most of which are never imported.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "switchmdp needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(RUN) -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -42,7 +45,7 @@ reproduce: $(READY)
 
 # The tests start hundreds of Python processes, which must not compile every source file again.
 test: $(READY)
-	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -m "not soak" -n auto --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -m "not soak" -n $(WORKERS) --dist loadgroup
 
 check: $(READY)
 	$(RUN) -m ruff check .

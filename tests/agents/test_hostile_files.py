@@ -35,7 +35,7 @@ from switchmdp.memory.counts import block_sizes, reward_parts
 
 Content = tuple[dict[str, Any], dict[str, Any]]
 TOLD = [100, 2000]
-FILES = pytest.mark.parametrize("n_files", [1000, pytest.param(10_000, marks=pytest.mark.soak)])
+FILES = pytest.mark.parametrize("n_files", [500, pytest.param(10_000, marks=pytest.mark.soak)])
 
 
 @pytest.fixture(autouse=True)
