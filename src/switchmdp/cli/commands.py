@@ -127,7 +127,7 @@ JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose
 QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
 TRUST = option(
     "--trust",
-    "Import and run the modules that the configuration names. See SECURITY.md.",
+    "Import and run the modules that the experiment file names. See SECURITY.md.",
     is_flag=True, default=None, shown="only if SWITCHMDP_TRUST=1",
 )  # fmt: skip
 
@@ -382,7 +382,7 @@ def export() -> None:
     *RUNNING,
 )  # fmt: skip
 def leaderboard() -> None:
-    """Run the leaderboard: all serious agents on all kinds of change.
+    """Run the leaderboard: every suitable agent on every kind of change.
 
     Each agent's parameters are tuned on separate problems and then fixed. Re-running the command
     resumes it. With --shard, run it again once all shards are done.
@@ -406,7 +406,7 @@ def serve() -> None:
       curl --json '{"reward": 1, "next_state": "regular"}' \\
            localhost:8000/models/shop/decisions/ID/feedback
 
-    Whatever was answered is on disk. After a stop or a crash, run the same command again: it
+    Every answered request is on disk. After a stop or a crash, run the same command again: it
     continues where it stopped. / is a live page, and /docs describes all routes.
 
     With --states and --actions there is a model `main`, whose routes also work without
@@ -426,7 +426,7 @@ def problems() -> None:
 
 @command("inspect.show_schema")
 def schema() -> None:
-    """Print the JSON schema of configuration files, for editors."""
+    """Print the JSON schema of experiment files, for editors."""
 
 
 @command("inspect.check_installation")
@@ -442,7 +442,7 @@ def doctor() -> None:
            metavar="NAME", shell_complete=AGENTS),
     option("--window", "The agent's window; may be repeated to compare several.", type=int,
            multiple=True, shown="several, where the agent needs one", metavar="N"),
-    option("--period", "Steps between the agent's restarts, likewise.", type=int, multiple=True,
+    option("--period", "Steps between restarts; may be repeated.", type=int, multiple=True,
            metavar="N"),
     option("--changes", "The number of changes that the agent expects; may be repeated.", type=int,
            multiple=True, metavar="N"),
