@@ -228,7 +228,7 @@ def read_arrays(file: BinaryIO, kind: str, name: object) -> tuple[dict[str, Any]
     except DamagedFile:
         raise
     except Exception as error:  # whatever a damaged archive makes its readers raise
-        # The system's errors, such as "Invalid argument" for a seek in a truncated file, say nothing.
+        # A system error, such as "Invalid argument" for a seek in a truncated file, is no help.
         detail = "" if isinstance(error, OSError) else f": {error}"
         raise DamagedFile(f"{name} is not a complete {kind!r} file{detail}") from None
     if digest != _digest(arrays):
