@@ -72,7 +72,7 @@ HOSTILE = [
     ("restarts", "steps", 2**62), ("restarts", "keeps", 2**40),
     ("restarts", "seen", 2**40), ("restarts", "news", 0.0), ("restarts", "shots", -1),
     ("restarts", "news", 5e-324), ("restarts", "accused", np.ones(3, np.uint8)),
-    ("restarts", "owners", 9), ("restarts", "numbered", -1), ("restarts", "starts", 0),
+    ("restarts", "owners", 9), ("restarts", "starts", 0),
     ("restarts", "accused", 4), ("restarts", "origin", 1e9), ("memory", "first_reward", 2**40),
     ("exploration", "before", -1e300), ("exploration", "before", np.nan),
     ("exploration", "delta", -1.0), ("exploration", "share", -1.0), ("exploration", "found", 99),

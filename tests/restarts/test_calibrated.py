@@ -134,11 +134,23 @@ def test_skipped_looks_would_not_have_raised_an_alarm(changed: float) -> None:
 def test_all_thresholds_together_spend_at_most_half_of_delta() -> None:
     rule = detector()
     spent = 0.0
-    for age in range(AGES):
-        for i in range(KEPT, 3000):
-            rule.numbered[age] = i
-            spent += math.exp(-rule.threshold(age))
+    for starts in range(1, 30):
+        rule.starts = starts
+        for age in range(AGES):
+            for i in range(KEPT, 300):
+                rule.shots[age] = i
+                spent += math.exp(-rule.threshold(age))
     assert 0.3 * 0.01 / 2 < spent <= 0.01 / 2
+
+
+def test_after_a_restart_thresholds_begin_anew_and_pay_for_the_restart() -> None:
+    rule = detector()
+    feed(rule, steps_of(np.random.default_rng(0), 2000, *world(np.random.default_rng(1))))
+    before = rule.threshold(0)
+    rule.start_over(np.zeros(6, np.uint8))
+    rule.shots[0] = KEPT
+    assert rule.threshold(0) == pytest.approx(math.log(2 / 0.01 * 10.6 * 2 * 6))
+    assert rule.threshold(0) < before
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 64, 1000])
@@ -152,7 +164,7 @@ def test_the_result_does_not_depend_on_how_the_log_is_split(pieces: int) -> None
         here = slice(first, first + pieces)
         feed(parts, (pairs[here], nexts[here], rewards[here]))
     assert whole.keeps == parts.keeps >= 0
-    for name in ("counts", "accused", "old_counts", "shots", "numbered"):
+    for name in ("counts", "accused", "old_counts", "shots"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
 
 

@@ -21,12 +21,12 @@ of the past, then the probability that a false alarm is ever raised is at most �
 chosen. (docs/evidence-psrl.md has the proof. With `independent=False` rewards and successors of a
 step may depend on each other.)
 
-The threshold of the i-th snapshot of age level k = 0, 1, … is
+The threshold of the i-th snapshot of age level k = 0, 1, … since the j-th start of the detector is
 
-    log(2/δ) + log((k + 1)(k + 2)) + log(10.6 i^1.1),
+    log(2/δ) + log(j (j + 1)) + log((k + 1)(k + 2)) + log(10.6 i^1.1),
 
-so that the e^-threshold of all snapshots sum to at most δ/2. The confidence sets of the proved
-e-values have ε = δ / (6 n j (j + 1)) for n pairs and the j-th start of the detector.
+so that the e^-threshold of all snapshots of all starts sum to at most δ/2. The confidence sets of
+the proved e-values have ε = δ / (6 n j (j + 1)) for n pairs.
 
 **What has changed.** At an alarm, the largest of all e-values of a pair is used, including the
 conditional one, which is sharper but not proved. The snapshot with the largest Λ by these is the
@@ -167,9 +167,9 @@ class Calibrated(Snapshots):
 
     def grow(self, pairs: Pairs, place: Any) -> None:
         """Make room for more pairs; the detector starts anew."""
-        clock, numbered, starts = self.clock, self.numbered, self.starts
+        clock, starts = self.clock, self.starts
         self.allocate(pairs)
-        self.clock, self.numbered, self.starts = clock, numbered, starts + 1
+        self.clock, self.starts = clock, starts + 1
 
     def check_invariants(self) -> None:
         """What was counted at the last start is a part of all later counts."""
@@ -234,9 +234,9 @@ class Calibrated(Snapshots):
 
     def threshold(self, age: int) -> float:
         """The threshold of the oldest snapshot of this age."""
-        i = self.numbered[age] - KEPT + 1.0
-        levels = (age + 1.0) * (age + 2.0)
-        return math.log(2.0 / self.delta * SERIES * levels) + POWER * math.log(i)
+        i = self.shots[age] - KEPT + 1.0
+        levels, starts = (age + 1.0) * (age + 2.0), self.starts * (self.starts + 1.0)
+        return math.log(2.0 / self.delta * SERIES * levels * starts) + POWER * math.log(i)
 
     def look(self) -> None:
         """Compare with the snapshots that are due, and take new ones."""

@@ -90,7 +90,6 @@ class Snapshots:
     old_logs: Annotated[NDArray[np.float64], Shape(AGES, KEPT, "pairs", KINDS)]
     old_steps: Annotated[NDArray[np.int64], Shape(AGES, KEPT), Range(0, below=2**53)]
     shots: Annotated[NDArray[np.int64], Shape(AGES), Range(0, 2**53)]  # since the last start
-    numbered: Annotated[NDArray[np.int64], Shape(AGES), Range(0, 2**53)]  # since the very first
 
     def make_room(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -104,7 +103,7 @@ class Snapshots:
         self.old_counts = np.zeros((AGES, KEPT, n, columns))
         self.old_logs = np.zeros((AGES, KEPT, n, KINDS))
         self.old_steps = np.zeros((AGES, KEPT), np.int64)
-        self.shots, self.numbered = np.zeros(AGES, np.int64), np.zeros(AGES, np.int64)
+        self.shots = np.zeros(AGES, np.int64)
 
     def held(self) -> NDArray[np.bool_]:
         """A mask of the snapshots that have been taken."""
@@ -117,7 +116,6 @@ class Snapshots:
         require(fit_together(self.counts, 2.0**53), f"{name}.counts do not fit together")
         fits = fit_together(self.old_counts[held], self.counts)
         require(fits, f"{name}.old_counts do not fit together")
-        require((self.shots <= self.numbered).all(), f"{name}.shots exceeds {name}.numbered")
 
     def cell_of(self, pair: int, successor: int) -> int:
         """The cell of a successor: its own, a new one, or the one that many share."""
@@ -166,7 +164,6 @@ class Snapshots:
                 old_logs[a, at, pair, index(kind)] = logs[pair, index(kind)]
         self.old_steps[age, at] = self.steps
         self.shots[age] += 1
-        self.numbered[age] += 1
 
     def refresh(self) -> None:
         """Bring `logs` up to date for the pairs visited since the last look."""
