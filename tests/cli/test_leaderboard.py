@@ -15,11 +15,11 @@ from switchmdp.experiments.leaderboard import (
     Row,
     Suite,
     create_folder,
+    publish,
     run_suite,
     standings,
 )
-from switchmdp.experiments.published import load_published as load
-from switchmdp.experiments.published import publish
+from switchmdp.experiments.leaderboard import load_published as load
 
 CHANGE_POINTS = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -121,7 +121,7 @@ def test_an_agent_of_your_own_is_ranked_among_published_results(
     assert call("leaderboard", "--out", "whole", "--quiet").code == 0
     publish(standings(TINY, Path("whole")), "published.npz")
     monkeypatch.setattr(
-        "switchmdp.experiments.published.load_published", lambda name: load("published.npz")
+        "switchmdp.experiments.leaderboard.load_published", lambda name: load("published.npz")
     )
     Path("mine.py").write_text("from switchmdp.agents import UCRL2 as Mine\n", "utf-8")
     result = call("leaderboard", "--agent", "mine:Mine", "--executor", "threads")

@@ -15,13 +15,13 @@ from switchmdp.experiments.leaderboard import (
     Suite,
     choose,
     digest_of,
+    entry_suite,
     expected_runs,
     reporting,
     shipped_suite,
     tuning,
 )
 from switchmdp.experiments.plan import check, problem_seed, run_seed
-from switchmdp.experiments.published import entry_suite
 from switchmdp.experiments.results import Results, Runs, Setting, expand
 
 FULL, CLOSED, QUICK = (shipped_suite(name) for name in ("open", "closed", "quick"))

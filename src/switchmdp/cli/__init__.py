@@ -292,7 +292,7 @@ class Bar(Lines):
 
     def __init__(self, steps: int) -> None:
         super().__init__(steps)
-        from switchmdp.reports.progress import TerminalBar
+        from switchmdp.display import TerminalBar
 
         self.bar = TerminalBar()
 
@@ -340,7 +340,7 @@ def speed(steps: float) -> str:
 
 def display(steps: int) -> Lines:
     """The kind of progress that fits the options and the terminal."""
-    from switchmdp.reports.progress import at_terminal
+    from switchmdp.display import at_terminal
 
     return Bar(steps) if prints_text() and at_terminal() else Lines(steps)
 

@@ -33,8 +33,7 @@ from switchmdp.experiments import Results, Store, load_results, open_store
 
 if TYPE_CHECKING:
     from switchmdp.experiments import Plan, Progress
-    from switchmdp.experiments.leaderboard import Suite
-    from switchmdp.experiments.published import Published
+    from switchmdp.experiments.leaderboard import Published, Suite
     from switchmdp.reports.leaderboard import Leaderboard
 
 Content = TypeVar("Content")
@@ -157,8 +156,15 @@ def run_leaderboard(
 
     With `agent`, only that agent is run, and ranked among the published results of the suite.
     """
-    from switchmdp.experiments.leaderboard import OPEN, create_folder, run_suite, shipped_suite
-    from switchmdp.experiments.published import entry_suite, load_published, published_rows
+    from switchmdp.experiments.leaderboard import (
+        OPEN,
+        create_folder,
+        entry_suite,
+        load_published,
+        published_rows,
+        run_suite,
+        shipped_suite,
+    )
 
     whole = suite = shipped_suite(suite_name)
     modules = Path.cwd() if agent is not None and ":" in agent else None
@@ -218,7 +224,7 @@ def _leaderboard(suite: Suite, folder: Path, rerun: str, again: str) -> Leaderbo
 
 def _among_published(whole: Suite, entry: Leaderboard, published: Published) -> Leaderboard:
     """Return the entry among the published contenders."""
-    from switchmdp.experiments.published import with_published
+    from switchmdp.experiments.leaderboard import with_published
     from switchmdp.reports.leaderboard import Leaderboard
 
     suite, ranked = with_published(whole, entry.standings, published)

@@ -10,7 +10,7 @@
 - `chunks`: compute a chunk, and be a worker
 - `execute`: let workers compute all chunks
 - `store`, `results`: results in a folder and in memory
-- `leaderboard`: run the suite in `leaderboard.toml`
+- `leaderboard`: run the suite in `leaderboard.toml`; published results of suites
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from switchmdp.display import progress_bar
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import (
     MemoryStore,
@@ -35,7 +36,6 @@ from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.export import table_columns
 from switchmdp.reports.page import Table, count
 from switchmdp.reports.present import to_dataframe
-from switchmdp.reports.progress import progress_bar
 from switchmdp.reports.report import write_report
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
