@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import AGENTS
-from switchmdp.experiments.parameters import FORMULAS
+from switchmdp.experiments.names import FORMULAS
 from switchmdp.problems import PROBLEMS
 
 PLAIN = ("--executor", "threads")

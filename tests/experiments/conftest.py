@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from switchmdp.experiments import user_modules
+from switchmdp.experiments import names
 from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import parse
@@ -31,8 +31,8 @@ def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Unload the user modules of a test, so that the next test does not see them."""
     loaded: dict[str, object] = {}
     monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(user_modules, "_loaded", loaded)
-    monkeypatch.setattr(user_modules, "_added", user_modules._added[:])
+    monkeypatch.setattr(names, "_loaded", loaded)
+    monkeypatch.setattr(names, "_added", names._added[:])
     yield
     for name in loaded:
         sys.modules.pop(name, None)

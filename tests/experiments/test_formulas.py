@@ -10,7 +10,7 @@ import pytest
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.parameters import (
+from switchmdp.experiments.names import (
     FORMULAS,
     Context,
     change_points,

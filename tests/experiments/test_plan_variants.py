@@ -9,7 +9,7 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.parameters import accepts
+from switchmdp.experiments.names import accepts
 from switchmdp.experiments.plan import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.results import Variant, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec

@@ -4,8 +4,7 @@
     results = run(experiment, "results/windows")
 
 - `spec`: what a file may contain, and all its errors
-- `parameters`, `user_modules`: what the agents and problems that a file names accept, and where
-  they come from
+- `names`: what the names in a file mean: agents, problems, their parameters, formulas
 - `plan`: from an experiment to chunks of runs
 - `chunks`: compute a chunk, and be a worker
 - `execute`: let workers compute all chunks

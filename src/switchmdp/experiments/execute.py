@@ -40,10 +40,10 @@ from typing import Any
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import chunks as worker
 from switchmdp.experiments.chunks import STOPPED, ChunkReport
+from switchmdp.experiments.names import search_path
 from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Plan
 from switchmdp.experiments.results import Chunk
 from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
-from switchmdp.experiments.user_modules import search_path
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3

@@ -26,14 +26,16 @@ from numpy.random import SeedSequence
 
 from switchmdp.compiled import is_compiled
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
-from switchmdp.experiments import user_modules
-from switchmdp.experiments.parameters import (
+from switchmdp.experiments.names import (
     AGENT,
     FORMULAS,
     PROBLEM,
     Context,
     Kind,
     accepts,
+    find_factory,
+    is_trusted,
+    module_digests,
     parameter_faults,
     parameters_of,
     plain,
@@ -278,7 +280,7 @@ def check(experiment: Experiment, folder: Path | None = None, *, trust: bool | N
 mean 'window'?
     agents.A.parameters.window: missing required parameter
     """
-    trusted = user_modules.is_trusted(trust)
+    trusted = is_trusted(trust)
     problems = _check_entries(experiment.problems, PROBLEM, folder, trust=trusted)
     agents = _check_entries(experiment.agents, AGENT, folder, trust=trusted)
     faults = problems.faults + agents.faults + _claim_faults(experiment, problems, agents)
@@ -291,7 +293,7 @@ mean 'window'?
     if faults:
         raise InvalidExperiment(list({str(fault): fault for fault in faults}.values()))
     names = [variant.source for variant in (*plan.settings, *plan.agents)]
-    return replace(plan, modules=user_modules.digests(names, folder), trusted=trusted)
+    return replace(plan, modules=module_digests(names, folder), trusted=trusted)
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,7 @@ def _check_entries(
     for name, spec in specs.items():
         path, source = f"{kind.word}s.{name}", getattr(spec, kind.word)
         try:
-            factory = user_modules.find(f"{path}.{kind.word}", source, kind, folder, trust)
+            factory = find_factory(f"{path}.{kind.word}", source, kind, folder, trust)
         except InvalidExperiment as error:
             faults += error.faults
             continue

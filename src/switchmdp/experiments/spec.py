@@ -287,7 +287,7 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
     except ValidationError as error:
         faults = [_fault_of(e) for e in error.errors()]
         if look_up_names:
-            from switchmdp.experiments.parameters import entry_faults  # imports all agents
+            from switchmdp.experiments.names import entry_faults  # imports all agents
 
             faults += entry_faults(data)
         raise InvalidExperiment(faults) from None

@@ -26,7 +26,7 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.parameters import accepts
+from switchmdp.experiments.names import accepts
 from switchmdp.experiments.plan import Entries, make_plan, problem_seed
 from switchmdp.experiments.results import Setting, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
