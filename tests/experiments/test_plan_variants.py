@@ -100,22 +100,6 @@ def test_functions_and_laws_are_chosen_by_name() -> None:
     assert fixed.law == Deterministic()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"law": "cauchy"}, "law must be one of 'bernoulli', 'deterministic', 'beta'"),
-        (
-            {"rows": {"choice": "uniform", "x": 1}},
-            "only the choice 'uniform', which has no parameters",
-        ),
-        ({"rows": {"choice": ["uniform"]}}, "one of 'dirichlet', 'uniform'"),
-    ],
-)
-def test_choices_that_do_not_exist_are_rejected(parameters: Any, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        make_problem(variant(**parameters), random_switching, 100, 7)
-
-
 def test_an_agent_gets_the_arguments_that_it_names() -> None:
     class Curious(Idle):
         def __init__(self, n_states: int, problem: Any, available: Any, seed: int, x: int) -> None:

@@ -63,7 +63,7 @@ from switchmdp.mdp import SwitchingMDP
 from switchmdp.memory.counts import BOTH, REWARDS, ROWS
 from switchmdp.planning import diameter as exact_diameter
 from switchmdp.planning import variations
-from switchmdp.problems import PROBLEMS, is_problem_factory
+from switchmdp.problems import CHOICES, PROBLEMS, is_problem_factory
 from switchmdp.validation import check_integer, check_positive
 
 LARGEST_VALUE = 2**63
@@ -172,7 +172,7 @@ def parameter_faults(
         elif known and not open_ended and name not in free:
             faults.append(unknown("parameter", name, free, here, f"{path}.parameters", value))
         else:
-            faults += _value_faults(here, value, kind)
+            faults += _value_faults(here, name, value, kind)
     for name in free:
         needed = known[name].default is inspect.Parameter.empty and name not in parameters
         if needed and not (kind is PROBLEM and name == "horizon"):
@@ -186,32 +186,45 @@ def parameter_faults(
     return faults
 
 
-def _value_faults(path: str, value: Any, kind: Kind) -> list[Fault]:
+def _value_faults(path: str, name: str, value: Any, kind: Kind) -> list[Fault]:
     if not is_table(value, "sweep"):
-        return _single_value_faults(path, value, kind, "a sweep, ")
+        return _single_value_faults(path, name, value, kind, "a sweep, ")
     if list(value) != ["sweep"] or not isinstance(value["sweep"], list) or not value["sweep"]:
         allowed = "{ sweep = [...] } with at least one value and nothing else"
         return [Fault(path, showable(value), allowed)]
-    swept = enumerate(value["sweep"])
-    return [f for i, v in swept for f in _single_value_faults(f"{path}.sweep.{i}", v, kind, "")]
+    swept = [(f"{path}.sweep.{i}", v) for i, v in enumerate(value["sweep"])]
+    return [fault for here, v in swept for fault in _single_value_faults(here, name, v, kind, "")]
 
 
-def _single_value_faults(path: str, value: Any, kind: Kind, sweep: str) -> list[Fault]:
-    if is_table(value, "formula") and kind is AGENT:
-        name = value["formula"]
-        if name not in list(FORMULAS):
-            return [unknown("formula", name, FORMULAS, f"{path}.formula", path)]
-        known = list(inspect.signature(FORMULAS[name]).parameters)[1:]
-        rest = [k for k in value if k not in ("formula", *known)]
-        what = f"parameter of the formula {name!r}:"
+def _single_value_faults(path: str, name: str, value: Any, kind: Kind, sweep: str) -> list[Fault]:
+    table, choices = kind.table, FORMULAS if kind is AGENT else CHOICES.get(name, {})
+    if is_table(value, table):
+        chosen = value[table]
+        if chosen not in list(choices):
+            return [unknown(table, chosen, choices, f"{path}.{table}", path)]
+        known = [k for k in choice_parameters(choices[chosen]) if k != "context"]
+        rest = [k for k in value if k not in (table, *known)]
+        what = f"parameter of the {table} {chosen!r}:"
         faults = [unknown(what, k, known, f"{path}.{k}", path, value[k]) for k in rest]
         given = [k for k in known if k in value]
         return faults + [f for k in given for f in _plain_value_faults(f"{path}.{k}", value[k])]
-    if is_table(value, "choice") and kind is PROBLEM:
-        return [f for k, v in value.items() for f in _plain_value_faults(f"{path}.{k}", v)]
     if isinstance(value, Mapping):
-        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {kind.table} table")]
+        return [Fault(path, showable(value), f"a value, a list, {sweep}or a {table} table")]
+    if isinstance(value, str) and kind is PROBLEM and choices and value not in choices:
+        return [unknown(table, value, choices, path, path)]
     return _plain_value_faults(path, value)
+
+
+def choice_parameters(choice: Any) -> Iterable[str]:
+    """The parameters that may be written next to the name of a formula or choice.
+
+    A choice that is a function is used as it is, and has none.
+
+    >>> list(choice_parameters(CHOICES["law"]["beta"])), list(choice_parameters(print))
+    (['variance', 'share'], [])
+    """
+    takes_them = isinstance(choice, type) or choice in FORMULAS.values()
+    return parameters_of(choice) if takes_them else ()
 
 
 def _plain_value_faults(path: str, value: Any, depth: int = 0) -> list[Fault]:

@@ -44,6 +44,7 @@ from switchmdp.experiments.names import (
 from switchmdp.experiments.results import MOST_PROBLEMS, BlockSizes, Variant, expand
 from switchmdp.experiments.spec import (
     AgentSpec,
+    ConfigError,
     Experiment,
     ProblemSpec,
     Words,
@@ -145,18 +146,13 @@ def make_problem(
 
 def _resolve_choice(name: str, value: Any) -> Any:
     """The function or law that a parameter names; other values unchanged."""
-    known = CHOICES.get(name, {})
     if is_table(value, "choice"):
-        choice, rest = value["choice"], {k: v for k, v in value.items() if k != "choice"}
-    elif isinstance(value, str) and known:
-        choice, rest = value, {}
+        chosen = CHOICES[name][value["choice"]]
+        rest = {k: v for k, v in value.items() if k != "choice"}
+    elif isinstance(value, str) and name in CHOICES:
+        chosen, rest = CHOICES[name][value], {}
     else:
         return value
-    if not isinstance(choice, str) or choice not in known:
-        raise InvalidParameter(name, choice, f"one of {', '.join(map(repr, known))}")
-    chosen = known[choice]
-    if not isinstance(chosen, type) and rest:
-        raise InvalidParameter(name, rest, f"only the choice {choice!r}, which has no parameters")
     return chosen(**rest) if isinstance(chosen, type) else chosen
 
 
@@ -332,8 +328,9 @@ def _check_entries(
     counts = Counter(variant.name for variant in variants)
     for variant in variants:
         if counts[variant.name] > 1:
-            path = f"{kind.word}s.{variant.base}"
-            faults.append(Fault(path, variant.name, "a name used only once"))
+            path, n = f"{kind.word}s.{variant.base}", counts[variant.name]
+            message = f"{path}: {n} variants have the same name {variant.name!r}"
+            faults.append(ConfigError(path, variant.name, "a name used only once", message))
     return Entries(variants, factories, [name for name in specs if name not in valid], faults)
 
 

@@ -20,6 +20,7 @@ A parameter is a plain value, `{ sweep = [...] }` (one variant for each entry), 
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import hashlib
 import json
@@ -364,7 +365,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     try:
         if os.path.getsize(path) > MOST_BYTES:
             raise InvalidExperiment([Fault(name, Words("a larger file"), "at most 1 MB")])
-        text = Path(path).read_bytes().decode("utf-8")
+        text = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
