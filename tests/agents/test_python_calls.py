@@ -19,8 +19,8 @@ from switchmdp.concurrency import delayed_signals
 from switchmdp.randomness import run_seeds
 from switchmdp.restarts import Periodic
 
-# These differ from other agents in nothing but the restart rule, which "oracle" has as well.
-WITH_KNOWN_CHANGES = ("told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "oracle-psrl")
+# These differ from other agents in nothing but the restart rule, which "oracle-ucrl2" has as well.
+WITH_KNOWN_CHANGES = ("oracle-ucrl2b", "oracle-ucrl3", "oracle-kl-ucrl", "oracle-psrl")
 FOLLOWERS = [
     name
     for name, agent in AGENTS.items()

@@ -75,7 +75,7 @@ def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
     before = written(folder)
     result = call("leaderboard", "--out", "here")
     assert result.code == 0
-    assert "\n1 runs done in" in result.err
+    assert "\n1 run done in" in result.err
     assert lost.read_bytes() == content
     assert written(folder).items() >= before.items()
 

@@ -326,6 +326,15 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def count_runs(n: int) -> str:
+    """A number of runs with its noun.
+
+    >>> count_runs(1), count_runs(2)
+    ('1 run', '2 runs')
+    """
+    return "1 run" if n == 1 else f"{n} runs"
+
+
 def speed(steps: float) -> str:
     """Steps per second with a unit.
 

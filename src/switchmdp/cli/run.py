@@ -20,6 +20,7 @@ from switchmdp.cli import (
     Stop,
     clock,
     command,
+    count_runs,
     display,
     printable,
     say,
@@ -141,12 +142,12 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
     elif progress.before == progress.done and not progress.lost:
         tell(f"nothing to run: all {progress.done} runs are done")
     else:
-        tell(f"{progress.done - progress.before} runs done in {clock(seconds)}")
+        tell(f"{count_runs(progress.done - progress.before)} done in {clock(seconds)}")
     for report in [] if progress.disk_full else progress.lost[:5]:
         reason = printable(report.error)
         warn(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
     if progress.failed:
-        warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
+        warn(f"{count_runs(progress.failed)} failed; for their tracebacks: {tracebacks}")
 
 
 def run_leaderboard(

@@ -515,7 +515,8 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
     entries = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else []
     # In this order: another process may be creating the same folder at the same time.
     if not all(map(_is_left_over, entries)) and not (folder / MANIFEST).exists():
-        raise ForeignFolder(f"{folder} is not empty and is not the folder of an experiment")
+        other = "not empty and is not the folder of an experiment" if folder.is_dir() else "a file"
+        raise ForeignFolder(f"{folder} is {other}")
     if (folder / MANIFEST).exists():
         existing = open_store(folder)
         if existing.digest != store.digest:

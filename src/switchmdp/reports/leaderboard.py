@@ -12,7 +12,7 @@ Agents with known change points have no rank. Agents with equal regret share a r
 >>> from switchmdp.experiments.leaderboard import Row
 >>> from switchmdp.experiments.results import as_setting
 >>> row = Row("r", "random")
->>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle", told=True)))
+>>> suite = Suite("s", (row,), (Contender("a", "ucrl2"), Contender("b", "oracle-ucrl2", told=True)))
 >>> setting = as_setting([100], {"a": [[6.0], [9.0]], "b": [[4.0], [6.0]]})
 >>> standing = Standing(row, None, {}, Results("", 0.1, {"r": setting}))
 >>> yardstick(suite, standing)
