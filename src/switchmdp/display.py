@@ -151,6 +151,29 @@ def sparkline(values: Sequence[float] | Any, label: str) -> str:
     )
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """A text in quotes, for a `__repr__` of one line; of a long text, the beginning.
+
+    Parameters
+    ----------
+    text
+        The text.
+    most
+        The largest number of characters that are shown.
+
+    Returns
+    -------
+    str
+        The text in quotes.
+
+    Examples
+    --------
+    >>> shortened("short"), shortened("long" * 9, 6)
+    ("'short'", "'longl…'")
+    """
+    return repr(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
 def few(values: Iterable[Any]) -> str:
     """The first values of a list as text.
 

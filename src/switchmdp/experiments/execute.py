@@ -96,6 +96,10 @@ class Progress:
     left: dict[Hashable, int] = field(default_factory=dict)  # runs by (setting, agent)
     measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
 
+    def __repr__(self) -> str:
+        runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
+        return f"Progress({runs}, {len(self.lost)} chunks lost)"
+
     def add(self, report: ChunkReport, key: Hashable) -> None:
         """Add the report of a chunk.
 

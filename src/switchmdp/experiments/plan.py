@@ -25,6 +25,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from switchmdp.compiled import is_compiled
+from switchmdp.display import shortened
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments.names import (
     AGENT,
@@ -100,6 +101,11 @@ class Plan:
     pairs: tuple[int, ...]  # state-action pairs of each setting's first problem
     modules: Mapping[str, str] = field(default_factory=dict)  # digests of the user's modules
     trusted: bool = False  # whether modules that the experiment names may be imported
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.settings)} settings × {len(self.agents)} agents"
+        title, n_problems = shortened(self.experiment.title), self.experiment.n_problems
+        return f"Plan({title}, {sizes} × {n_problems} problems)"
 
     @property
     def n_runs(self) -> int:

@@ -43,6 +43,7 @@ from pydantic import (
     field_validator,
 )
 
+from switchmdp.display import shortened
 from switchmdp.errors import Fault, InvalidExperiment
 
 LARGEST_SEED = 2**62
@@ -227,6 +228,13 @@ class Experiment(_Strict):
             least = -(-horizon // MOST_POINTS)
             raise ValueError(f"at least {least}: a run records at most {MOST_POINTS} points")
         return every
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.problems)} families of {self.n_problems} problems"
+        return (
+            f"Experiment({shortened(self.title)}, {sizes}, {len(self.agents)} agents, "
+            f"horizon={self.horizon}, seed={self.seed})"
+        )
 
     @property
     def grid(self) -> int:
@@ -546,7 +554,9 @@ def unknown(
     names = list(known)
     allowed = f"one of {', '.join(map(repr, names))}{more}" if names else "left out"
     by_lower_case = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower_case, 1)
+    typed = str(name).lower()
+    begun = [known for known in by_lower_case if len(typed) > 2 and known.startswith(typed)]
+    close = begun or difflib.get_close_matches(typed, by_lower_case, 1)
     if close:
         advice = f"did you mean {by_lower_case[close[0]]!r}?"
     else:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
+from switchmdp.display import shortened
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.results import (
     HARDNESS,
@@ -85,6 +86,10 @@ class Store:
     version: str
     modules: Mapping[str, str]
     blocks: BlockSizes
+
+    def __repr__(self) -> str:
+        path, title = shortened(str(self.path), 100), shortened(self.experiment.title, 50)
+        return f"Store({path}, {title}, {self.digest[:12]})"
 
     def chunks(self) -> list[Chunk]:
         """All chunks, done or not."""
@@ -298,6 +303,10 @@ class MemoryStore:
 
     planned: Plan
     outcomes: dict[Chunk, Outcome] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        done = f"{len(self.outcomes)} of {len(self.chunks())} chunks done"
+        return f"MemoryStore({shortened(self.experiment.title)}, {done})"
 
     @property
     def experiment(self) -> Experiment:
@@ -669,6 +678,10 @@ class Status:
     damaged: list[str]  # what is wrong with each damaged chunk
     failures: list[dict[str, Any]]  # setting, agent, problem, error, traceback
 
+    def __repr__(self) -> str:
+        runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
+        return f"Status({runs}, {len(self.damaged)} chunks damaged)"
+
     @property
     def done(self) -> int:
         """The number of runs that are done, including failed ones."""
@@ -751,6 +764,10 @@ class Verification:
     bad: Mapping[str, str]  # chunk or file -> what is wrong with it
     damaged: bool  # whether resuming would repair something
     recomputed: int
+
+    def __repr__(self) -> str:
+        counts = f"{self.valid} valid, {self.missing} missing, {len(self.bad)} bad"
+        return f"Verification({counts}, {self.recomputed} recomputed)"
 
 
 def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Verification:

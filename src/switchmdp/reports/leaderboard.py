@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from switchmdp.display import shortened
 from switchmdp.experiments.leaderboard import Contender, Standing, Suite, trials
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.reports import figures, measures
@@ -354,6 +355,10 @@ class Leaderboard:
     suite: Suite
     standings: Sequence[Standing]
     rerun: str = ""
+
+    def __repr__(self) -> str:
+        complete = f"{len(self.standings)} of {len(self.suite.rows)} rows complete"
+        return f"Leaderboard({shortened(self.suite.title)}, {complete})"
 
     @cached_property
     def board(self) -> dict[str, list[Place]]:
