@@ -152,13 +152,13 @@ def shipped_suite(name: str = OPEN) -> Suite:
     rows = [Row(**fields) for fields in suite.pop("rows")]
     contenders = [Contender(**fields) for fields in suite.pop("contenders")]
     if name == QUICK:
-        suite, horizon = short, short.pop("horizon")
-        names = {*short.pop("rows"), *short.pop("contenders")}
+        suite, horizon, names = short, short.pop("horizon"), short.pop("rows")
         rows = [replace(row, horizon=horizon) for row in rows if row.name in names]
-        contenders = [one for one in contenders if one.name in names]
     elif name == CLOSED:
         suite = _read("closed_suite.toml")
         rows = [Row(**fields) for fields in suite.pop("rows")]
+    if some := suite.pop("contenders", None):
+        contenders = [one for one in contenders if one.name in some]
     return Suite(rows=tuple(rows), contenders=tuple(contenders), **suite)
 
 
