@@ -91,6 +91,25 @@ def test_the_report_is_written_when_all_shards_are_done(call: Any) -> None:
     assert result.out.endswith("\nreport: here/report/index.html\n")
 
 
+def test_chosen_rows_are_run_into_the_folder_of_the_suite(call: Any) -> None:
+    result = call("leaderboard", "--out", "here", "--row", "still")
+    assert result.code == 0
+    assert f"{RUNS // 2} runs done in" in result.err
+    assert "not complete" not in result.err
+    document = Path("here/report/leaderboard.md").read_text("utf-8")
+    assert "2 rows of problems, of which 1 are complete." in document
+    assert "**still: every agent**" in document
+    assert "**changes: every agent**" not in document
+    assert f"\n{RUNS // 2} runs done in" in call("leaderboard", "--out", "here").err  # the others
+
+
+def test_an_unknown_row_is_an_error_that_names_the_rows(call: Any) -> None:
+    result = call("leaderboard", "--out", "here", "--row", "drift")
+    assert result.code == 2
+    assert "one of changes, still" in result.err
+    assert not Path("here").exists()
+
+
 def test_quick_uses_a_separate_folder(call: Any) -> None:
     assert call("leaderboard", "--quick", "--quiet").code == 0
     assert Path("results/leaderboard-quick/report/index.html").is_file()

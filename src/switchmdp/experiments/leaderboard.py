@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from switchmdp.errors import ForeignFolder
+from switchmdp.errors import ForeignFolder, InvalidParameter
 from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.results import Results, expand
@@ -160,6 +160,26 @@ def shipped_suite(name: str = OPEN) -> Suite:
     if some := suite.pop("contenders", None):
         contenders = [one for one in contenders if one.name in some]
     return Suite(rows=tuple(rows), contenders=tuple(contenders), **suite)
+
+
+def chosen_rows(suite: Suite, names: Sequence[str]) -> Suite:
+    """The suite with only these rows, in this order; each is called by its name or its folder.
+
+    >>> suite = Suite("s", (Row("far bank", "random"), Row("no change", "random")), ())
+    >>> [row.name for row in chosen_rows(suite, ["no-change"]).rows]
+    ['no change']
+
+    Raises
+    ------
+    InvalidParameter
+        If the suite has no row of this name.
+    """
+    known = {name: row for row in suite.rows for name in (row.name, row.folder)}
+    for name in names:
+        if name not in known:
+            raise InvalidParameter("row", name, f"one of {', '.join(r.folder for r in suite.rows)}")
+    chosen = {known[name].folder: known[name] for name in names}
+    return replace(suite, rows=tuple(chosen.values()))
 
 
 def _read(name: str) -> dict[str, Any]:
