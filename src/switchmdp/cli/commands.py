@@ -381,6 +381,7 @@ def export() -> None:
            multiple=True, metavar="NAME", shown="every row"),
     option("--agent", "Run only this agent, a registered name or module:Class of your own, and "
            "rank it among the published results.", metavar="NAME", shell_complete=AGENTS),
+    set_option("width=0.1"),
     *RUNNING,
 )  # fmt: skip
 def leaderboard() -> None:

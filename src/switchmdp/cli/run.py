@@ -5,6 +5,7 @@ What runs experiments is imported where it is needed, so that `report` starts qu
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import signal
@@ -151,13 +152,14 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
 
 
 def run_leaderboard(
-    out: Path | None, suite_name: str, rows: tuple[str, ...], agent: str | None, *,
-    shard: tuple[int, int], **how: Any,
+    out: Path | None, suite_name: str, rows: tuple[str, ...], agent: str | None,
+    others: dict[str, Any], *, shard: tuple[int, int], **how: Any,
 ) -> int:  # fmt: skip
     """Run what is not done yet of a suite, then write the report of the complete rows.
 
     With `rows`, only these rows are run, into the folder of the whole suite. With `agent`, only
-    that agent is run, and ranked among the published results of the suite.
+    that agent is run, with the parameters `others`, and ranked among the published results of the
+    suite.
     """
     from switchmdp.experiments.leaderboard import (
         OPEN,
@@ -172,7 +174,7 @@ def run_leaderboard(
     modules = Path.cwd() if agent is not None and ":" in agent else None
     published = None
     if agent is not None:
-        suite = entry_suite(whole, agent, modules)
+        suite = entry_suite(whole, agent, modules, others)
         published = load_published(suite_name)
         whole, suite = published_rows(whole, published), published_rows(suite, published)
     part = "" if suite_name == OPEN else f"-{suite_name}"
@@ -182,6 +184,9 @@ def run_leaderboard(
     rerun = "switchmdp leaderboard" + (f" --suite {suite_name}" if part else "")
     rerun += "" if agent is None else f" --agent {shlex.quote(agent)}"
     named = [f"--row {shlex.quote(row)}" for row in rows]
+    named += [
+        f"--set {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in others.items()
+    ]
     again = " ".join([rerun, *named, *format_options(out=folder, shard=shard, **how)])
 
     def work(show: Lines, stop: Stop) -> Progress:
@@ -198,7 +203,9 @@ def run_leaderboard(
     content = _leaderboard(suite, to_run, folder, rerun, again)
     if published is not None:
         content = _among_published(whole, content, published)
-    return max(code, _report_suite(content, folder, with_figures=published is None))
+    if failures := [failure for one in content.standings for failure in one.results.failures]:
+        warn(f"the first failed run: {printable(failures[0].error)}")
+    return max(code, _report_suite(content, folder))
 
 
 def format_options(shard: tuple[int, int], **options: object) -> list[str]:
@@ -235,7 +242,7 @@ def _among_published(whole: Suite, entry: Leaderboard, published: Published) -> 
     return Leaderboard(suite, ranked, entry.rerun)
 
 
-def _report_suite(content: Leaderboard, folder: Path, with_figures: bool) -> int:
+def _report_suite(content: Leaderboard, folder: Path) -> int:
     """Write the report of the complete rows; without the extra, only the document."""
     from switchmdp.reports.leaderboard import summary, write_document, write_leaderboard
 
@@ -247,8 +254,7 @@ def _report_suite(content: Leaderboard, folder: Path, with_figures: bool) -> int
     }
     return write_and_print(
         content, folder / "report", "leaderboard", summary=summary,
-        whole=write_leaderboard if with_figures else lambda c, f: [write_document(c, f)],
-        plain=write_document, relative_regret=relative,
+        whole=write_leaderboard, plain=write_document, relative_regret=relative,
     )  # fmt: skip
 
 

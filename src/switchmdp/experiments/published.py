@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from switchmdp.experiments.leaderboard import (
     reporting,
 )
 from switchmdp.experiments.plan import check
-from switchmdp.experiments.results import Results, as_setting
+from switchmdp.experiments.results import as_setting
 from switchmdp.storage import load_arrays, save_arrays
 from switchmdp.version import __version__
 
@@ -141,10 +142,14 @@ def published_rows(suite: Suite, published: Published) -> Suite:
     return replace(suite, rows=rows)
 
 
-def entry_suite(suite: Suite, agent: str, modules: Path | None = None) -> Suite:
+def entry_suite(
+    suite: Suite, agent: str, modules: Path | None = None,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> Suite:  # fmt: skip
     """The same rows and problems with one contender: a registered agent, or "module:Name".
 
-    `modules` is the folder of the user's own agents, which are then imported.
+    `modules` is the folder of the user's own agents, which are then imported, and `parameters` are
+    those of the agent.
 
     >>> entry_suite(Suite("s", (Row("r", "random"),), ()), "psrl").ours
     ('psrl',)
@@ -157,7 +162,7 @@ def entry_suite(suite: Suite, agent: str, modules: Path | None = None) -> Suite:
     name = agent.rpartition(":")[2]
     taken = {one.name for one in suite.contenders}
     shown = f"{name} (entry)" if name in taken else name
-    contender = Contender(shown, agent, ours=True)
+    contender = Contender(shown, agent, parameters=dict(parameters), ours=True)
     entry = replace(suite, title=f"{suite.title} with {shown}", contenders=(contender,))
     check(reporting(entry, entry.rows[0], {}), modules, trust=True if modules else None)
     return entry
@@ -201,5 +206,5 @@ def _merged(standing: Standing, published: Published) -> Standing:
     mine = {name: runs.regret[:, -1:] for name, runs in setting.agents.items()}
     rivals = {name: runs[:, -1:] for name, runs in published.regret[standing.row.name].items()}
     joint = as_setting([setting.horizon], rivals | mine)
-    results = Results(standing.results.title, standing.results.epsilon, {setting.name: joint})
+    results = replace(standing.results, settings={setting.name: joint})
     return Standing(standing.row, None, published.choices[standing.row.name], results)

@@ -224,8 +224,8 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
             "geometric mean of relative regret": lambda one: number(one.geometric_mean),
             "rows": lambda one: number(len(one.relative)),
         },
-        f"Over those of the {len(board)} rows in which the agent took part. Agents with known "
-        "change points have no rank.",
+        f"Over those of the {count(len(board), 'row')} in which the agent took part. Agents with "
+        "known change points have no rank.",
     )
 
 
