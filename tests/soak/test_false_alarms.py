@@ -56,7 +56,8 @@ def false_alarms(family: str, n_states: int, seed: int) -> int:
     """The number of restarts, complete or in part, of a run without changes."""
     agent = sm.agents.EvidencePSRL(n_states, ACTIONS)
     problem = FAMILIES[family](n_states, seed)
-    record = sm.simulate(agent, problem, horizon=HORIZON, seed=seed)
+    record = sm.simulate(agent, problem, horizon=HORIZON, seed=seed, episodes=True)
+    assert record.episodes is not None
     return len(record.episodes.restarts)
 
 

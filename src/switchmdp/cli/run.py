@@ -204,7 +204,7 @@ def run_leaderboard(
     if published is not None:
         content = _among_published(whole, content, published)
     if failures := [failure for one in content.standings for failure in one.results.failures]:
-        warn(f"the first failed run: {printable(failures[0].error)}")
+        warn(f"the first failed run: {printable(failures[0]['error'])}")
     return max(code, _report_suite(content, folder))
 
 
