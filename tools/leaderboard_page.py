@@ -1,6 +1,9 @@
 """The results on the page about the leaderboard, made from the published results of the package.
 
-    python tools/leaderboard_page.py    the summary in docs/leaderboard.md, and the heat maps
+    python tools/leaderboard_page.py                  the summary in docs/leaderboard.md, and the
+                                                      heat maps
+    python tools/leaderboard_page.py SUITE FOLDER     first add the complete rows of this folder to
+                                                      the published results of the suite
 
 `make docs` adds the table of all results (`results_table`), which docs/javascripts/results.js lets
 readers filter and sort. Without JavaScript it is a plain table.
@@ -11,6 +14,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,15 +28,19 @@ from switchmdp.experiments.leaderboard import (
     Standing,
     Suite,
     load_published,
+    publish,
     published_rows,
     shipped_suite,
+    standings,
 )
 from switchmdp.experiments.results import Results, as_setting
 from switchmdp.reports import figures, leaderboard, measures
 from switchmdp.reports.leaderboard import Overall, Place
 from switchmdp.reports.page import Table, number, value, with_interval
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PUBLISHED = ROOT / "src" / "switchmdp" / "experiments" / "published"
 TABLE = "<!-- results -->"  # where the page gets the table
 BLOCK = re.compile(r"<!-- (?P<name>summary|heat maps) -->\n.*?<!-- end -->", re.S)
 BEST = 6  # agents in the summary
@@ -253,8 +261,20 @@ def updated(page: str, boards: Sequence[Board]) -> str:
     return BLOCK.sub(lambda m: f"<!-- {m['name']} -->\n\n{blocks[m['name']]}\n\n<!-- end -->", page)
 
 
-def main() -> None:
-    """Write the summary and the heat maps."""
+def add_rows(name: str, folder: Path) -> None:
+    """Add the complete rows of a folder to the published results of a suite."""
+    file = PUBLISHED / f"{name}.npz"
+    publish(
+        standings(shipped_suite(name), folder), file,
+        previous=load_published(file) if file.exists() else None,
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Add rows if a suite and its folder are given; write the summary and the heat maps."""
+    if arguments:
+        name, folder = arguments
+        add_rows(name, Path(folder))
     boards = published_boards()
     page = DOCS / "leaderboard.md"
     text = updated(page.read_text(encoding="utf-8"), boards)
@@ -264,4 +284,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,7 +11,6 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from switchmdp.agents.borl import BORL, PaperBORL
 from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3
 from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2
 from switchmdp.agents.evidence_psrl import EvidencePSRL
@@ -31,7 +30,7 @@ from switchmdp.agents.references import (
     Random,
 )
 from switchmdp.agents.sw_ucrl import SWUCRL
-from switchmdp.agents.swucrl_cw import SWUCRL2CW
+from switchmdp.agents.swucrl_cw import BORL, SWUCRL2CW, PaperBORL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
 from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL

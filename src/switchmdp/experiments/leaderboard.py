@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -153,14 +154,34 @@ def shipped_suite(name: str = OPEN) -> Suite:
     rows = [Row(**fields) for fields in suite.pop("rows")]
     contenders = [Contender(**fields) for fields in suite.pop("contenders")]
     if name == QUICK:
-        suite, horizon = short, short.pop("horizon")
-        names = {*short.pop("rows"), *short.pop("contenders")}
+        suite, horizon, names = short, short.pop("horizon"), short.pop("rows")
         rows = [replace(row, horizon=horizon) for row in rows if row.name in names]
-        contenders = [one for one in contenders if one.name in names]
     elif name == CLOSED:
         suite = _read("closed_suite.toml")
         rows = [Row(**fields) for fields in suite.pop("rows")]
+    if some := suite.pop("contenders", None):
+        contenders = [one for one in contenders if one.name in some]
     return Suite(rows=tuple(rows), contenders=tuple(contenders), **suite)
+
+
+def chosen_rows(suite: Suite, names: Sequence[str]) -> Suite:
+    """The suite with only these rows, in this order; each is called by its name or its folder.
+
+    >>> suite = Suite("s", (Row("far bank", "random"), Row("no change", "random")), ())
+    >>> [row.name for row in chosen_rows(suite, ["no-change"]).rows]
+    ['no change']
+
+    Raises
+    ------
+    InvalidParameter
+        If the suite has no row of this name.
+    """
+    known = {name: row for row in suite.rows for name in (row.name, row.folder)}
+    for name in names:
+        if name not in known:
+            raise InvalidParameter("row", name, f"one of {', '.join(r.folder for r in suite.rows)}")
+    chosen = {known[name].folder: known[name] for name in names}
+    return replace(suite, rows=tuple(chosen.values()))
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -527,10 +548,14 @@ def published_rows(suite: Suite, published: Published) -> Suite:
     return replace(suite, rows=rows)
 
 
-def entry_suite(suite: Suite, agent: str, modules: Path | None = None) -> Suite:
+def entry_suite(
+    suite: Suite, agent: str, modules: Path | None = None,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> Suite:  # fmt: skip
     """The same rows and problems with one contender: a registered agent, or "module:Name".
 
-    `modules` is the folder of the user's own agents, which are then imported.
+    `modules` is the folder of the user's own agents, which are then imported, and `parameters` are
+    those of the agent.
 
     >>> entry_suite(Suite("s", (Row("r", "random"),), ()), "psrl").ours
     ('psrl',)
@@ -543,7 +568,7 @@ def entry_suite(suite: Suite, agent: str, modules: Path | None = None) -> Suite:
     name = agent.rpartition(":")[2]
     taken = {one.name for one in suite.contenders}
     shown = f"{name} (entry)" if name in taken else name
-    contender = Contender(shown, agent, ours=True)
+    contender = Contender(shown, agent, parameters=dict(parameters), ours=True)
     entry = replace(suite, title=f"{suite.title} with {shown}", contenders=(contender,))
     check(reporting(entry, entry.rows[0], {}), modules, trust=True if modules else None)
     return entry
@@ -587,5 +612,5 @@ def _merged(standing: Standing, published: Published) -> Standing:
     mine = {name: runs.regret[:, -1:] for name, runs in setting.agents.items()}
     rivals = {name: runs[:, -1:] for name, runs in published.regret[standing.row.name].items()}
     joint = as_setting([setting.horizon], rivals | mine)
-    results = Results(standing.results.title, standing.results.epsilon, {setting.name: joint})
+    results = replace(standing.results, settings={setting.name: joint})
     return Standing(standing.row, None, published.choices[standing.row.name], results)

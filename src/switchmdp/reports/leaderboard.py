@@ -254,8 +254,8 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
             "geometric mean of relative regret": lambda one: number(one.geometric_mean),
             "rows": lambda one: number(len(one.relative)),
         },
-        f"Over those of the {len(board)} rows in which the agent took part. Agents with known "
-        "change points have no rank.",
+        f"Over those of the {count(len(board), 'row')} in which the agent took part. Agents with "
+        "known change points have no rank.",
     )
 
 
@@ -386,6 +386,11 @@ class Leaderboard:
         table = choices_table(self.suite, self.standings)
         return [table] if table.rows else []
 
+    @cached_property
+    def has_curves(self) -> bool:
+        """Whether regret over time is known, and not only final regret."""
+        return any(len(setting_of(standing).times) > 1 for standing in self.standings)
+
     @property
     def origin(self) -> Results:
         """The first row's results, for what all rows share: ε and versions."""
@@ -471,6 +476,8 @@ def leaderboard_figures(leaderboard: Leaderboard) -> Iterator[tuple[str, Any]]:
         for one in overall(leaderboard.suite, leaderboard.board)
     }
     yield HEAT_MAP, figures.heat_map(rows, relative, label=LABEL)
+    if not leaderboard.has_curves:
+        return
     shown = [leaderboard.shown(standing) for standing in leaderboard.standings]
     for i, first in enumerate(range(0, len(shown), SIDE_BY_SIDE)):
         panels = [regret_panel(setting) for setting in shown[first : first + SIDE_BY_SIDE]]
@@ -521,9 +528,12 @@ def _method(leaderboard: Leaderboard) -> list[str]:
         "points have no rank.",
         "P(less than the next) is the share of problems on which an agent has less regret than the "
         "next in rank. Numbers in parentheses are 95 % bootstrap intervals over problems. "
-        f"The curves are those of the {BEST_SHOWN} best agents of a row"
-        + "".join(f", of {name}" for name in suite.ours)
-        + " and of the yardstick; the tables contain all agents.",
+        + (
+            f"The curves are those of the {BEST_SHOWN} best agents of a row"
+            + "".join(f", of {name}" for name in suite.ours)
+            + " and of the yardstick; the tables contain all agents."
+        )
+        * leaderboard.has_curves,
     ]
 
 
@@ -542,8 +552,13 @@ def leaderboard_page(leaderboard: Leaderboard, heat_map: str) -> Page:
     rows = zip(results.settings, leaderboard.row_tables, strict=True)
     sections = [
         Section("overview", "Overview", overview),
-        HOW_TO_READ,
-        *(setting_section(results, row, [table]) for row, table in rows),
+        *([HOW_TO_READ] if leaderboard.has_curves else []),
+        *(
+            setting_section(results, row, [table])
+            if leaderboard.has_curves
+            else Section(f"setting-{i + 1}", row, [table])
+            for i, (row, table) in enumerate(rows)
+        ),
         *common_sections(results, Section("tuning", "Tuning", leaderboard.tuning_tables)),
     ]
     return Page(suite.title, summary, sections)
