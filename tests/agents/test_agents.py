@@ -59,7 +59,8 @@ def test_any_memory_combines_with_any_restart_rule_compiled_and_interpreted(make
 
 @pytest.mark.parametrize("name", ["told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "oracle-psrl"])
 def test_agents_that_know_the_change_points_restart_exactly_there(name: str) -> None:
-    agent: Any = AGENTS[name](4, 2, change_points=[3001])
+    cls: Any = AGENTS[name]
+    agent = cls(4, 2, change_points=[3001])
     problem = sm.problems.random_switching(
         4, 2, changes=1, horizon=6000, seed=1, change_points=[3001]
     )

@@ -121,7 +121,8 @@ def test_the_optimistic_gain_approaches_the_true_gain_from_above(
 ) -> None:
     """UCRL3 has a window as in other tests, so that it need not be compiled without one, too."""
     mdp = sm.problems.random_mdp(4, 2, seed=3)
-    agent: Any = AGENTS[name](4, 2, delta=0.1, **parameters)
+    cls: Any = AGENTS[name]
+    agent = cls(4, 2, delta=0.1, **parameters)
     sm.simulate(agent, sm.SwitchingMDP([mdp]), 60_000, seed=0)
     best = sm.optimal_gain(mdp).gain
     assert best <= agent.gain <= best + 0.15
