@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from pathlib import Path
@@ -147,6 +148,23 @@ def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
     find("one:A", folder)
     digests = names.module_digests(["ucrl2", "one:A"], folder)
     assert digests == {name: sha(texts[name]) for name in ("one", "three", "two")}
+
+
+def test_imports_are_found_although_another_thread_disturbs_the_parser(
+    toys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = names._files("toys", toys)
+    assert [name for name, _, _ in undisturbed] == ["toys", "toy_numbers"]
+    parse, errors = ast.parse, [SystemError("AST constructor recursion depth mismatch")]
+
+    def disturbed(text: bytes) -> ast.AST:
+        if errors:
+            raise errors.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert names._files("toys", toys) == undisturbed
+    assert not errors
 
 
 def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:

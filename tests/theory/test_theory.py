@@ -125,7 +125,7 @@ def test_optimal_window_minimises_the_theorems_bound(seed: int) -> None:
     assert exact == pytest.approx(math.exp(minimum.x), rel=1e-4)
 
 
-def test_optimal_window_in_the_papers_experiment() -> None:
+def test_optimal_window_equals_that_of_the_papers_experiment() -> None:
     assert theory.optimal_window(changes=2, **PAPER) == 89_119
     assert theory.optimal_window(changes=4, **PAPER) == 56_142
 

@@ -562,7 +562,7 @@ def _imports(text: bytes, name: str, is_package: bool) -> set[str]:
     package = name if is_package else name.rpartition(".")[0]
     imported = {package}
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(ast.walk(_parse(text)))
     except (SyntaxError, ValueError, RecursionError):  # the import will fail, too
         nodes = []
     for node in nodes:
@@ -574,3 +574,15 @@ def _imports(text: bytes, name: str, is_package: bool) -> set[str]:
                 imported.update((base, *(f"{base}.{alias.name}" for alias in node.names)))
     around = {".".join(m.split(".")[:i]) for m in imported for i in range(1, m.count(".") + 1)}
     return (imported | around) - {""}
+
+
+def _parse(text: bytes) -> ast.AST:
+    """The syntax tree of a module.
+
+    In some versions of Python, 3.11.7 for one, parsing fails with a SystemError if another thread
+    parses at the same time. Threads that log a traceback do.
+    """
+    for _ in range(9):
+        with contextlib.suppress(SystemError):
+            return ast.parse(text)
+    return ast.parse(text)
