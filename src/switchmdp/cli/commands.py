@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -87,14 +88,16 @@ def complete_folder(context: Any, parameter: Any, incomplete: str) -> list[Compl
 
 
 def complete_configuration(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
-    """Complete shipped configurations and TOML files; otherwise let the shell complete files.
+    """Complete the configurations of the package, and let the shell complete files.
 
-    The item of type "file" comes first: bash forgets the items before it.
+    Bash forgets the items before one of type "file", and completes files only if there are no other
+    items. So the files that are likely to be meant are listed as well.
     """
     from switchmdp.experiments.spec import shipped
 
     shipped_names = [name for name in shipped() if name.startswith(incomplete)]
-    files = sorted(glob.glob(f"{glob.escape(incomplete)}*.toml"))
+    bash = os.environ.get("_SWITCHMDP_COMPLETE") == "bash_complete"
+    files = sorted(glob.glob(f"{glob.escape(incomplete)}*.toml")) if bash else []
     names = [CompletionItem(name) for name in [*shipped_names, *files]]
     return [CompletionItem(incomplete, type="file"), *names]
 

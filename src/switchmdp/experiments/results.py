@@ -212,6 +212,10 @@ class Setting:
     swept: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        size = f"{self.n_problems} problems, horizon={self.horizon}"
+        return f"Setting({self.name!r}, {size}, agents={list(self.agents)})"
+
     @property
     def n_problems(self) -> int:
         """The number of problems."""
@@ -252,6 +256,10 @@ class Results:
     configuration: str = ""  # the experiment as TOML
     provenance: Mapping[str, str] = field(default_factory=dict)  # version, digest, seed, …
     failures: tuple[Mapping[str, Any], ...] = ()  # setting, agent, problem, error, traceback
+
+    def __repr__(self) -> str:
+        names = f"settings={list(self.settings)}, agents={list(self.agents)}"
+        return f"Results({self.title!r}, {names}, {len(self.failures)} failures)"
 
     @property
     def agents(self) -> tuple[str, ...]:
