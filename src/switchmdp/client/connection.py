@@ -149,6 +149,12 @@ class Client:
     ------
     ServiceError
         Every method raises one of its subclasses if the call fails (`switchmdp.client.problems`).
+
+    Examples
+    --------
+    >>> with Client("http://localhost:8000") as client:  # doctest: +SKIP
+    ...     client.decide("shop", state="new", session="ann").action_name
+    'books'
     """
 
     def __init__(
@@ -261,6 +267,14 @@ class AsyncClient:
         How often calls are retried, and how long the pauses are.
     http
         The httpx.AsyncClient to use. You close it; `timeout` is not applied to it.
+
+    Examples
+    --------
+    >>> async def choose():
+    ...     async with AsyncClient("http://localhost:8000") as client:
+    ...         return (await client.decide("shop", state="new")).action_name
+    >>> asyncio.run(choose())  # doctest: +SKIP
+    'books'
     """
 
     def __init__(
