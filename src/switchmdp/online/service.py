@@ -56,7 +56,7 @@ except ImportError as error:
 
 from switchmdp.online.database import MODEL, Lease, ModelRow
 from switchmdp.online.decisions import SAME_STATE, Decision, Decisions
-from switchmdp.online.learner import checked_key
+from switchmdp.online.learner import MODES, checked_key
 from switchmdp.online.metrics import Metrics
 from switchmdp.online.models import Elsewhere, Models, compile_agent
 from switchmdp.online.schemas import (
@@ -410,12 +410,15 @@ class Service:
             raise HTTPException(403, f"the token does not allow the model {body.name!r}")
         await self._check_disk()
         settings = {"replan": body.replan, "expiry": body.expiry}
-        await asyncio.to_thread(
+        row = await asyncio.to_thread(
             self.models.create, body.name, body.agent, body.parameters, states=body.states,
-            actions=body.actions, labels=body.labels,
+            actions=body.actions, labels=body.labels, compiled=True,
             **{name: value for name, value in settings.items() if value is not None},
         )  # fmt: skip
-        return await self._look(body.name, self._one_model)
+        states, actions = (
+            given if isinstance(given, list) else None for given in (body.states, body.actions)
+        )
+        return one_model_answer(row, states, actions)
 
     async def show_model(self, call: Call) -> dict[str, Any]:
         """A model."""
@@ -438,13 +441,8 @@ class Service:
         return await self._look(call.model, self._one_model)
 
     def _one_model(self, model: Decisions) -> dict[str, Any]:
-        row = self.models.current(self.models.store.model(model.model))
-        learner = model.learner
-        return model_answer(row) | {
-            "state_names": learner.states.all or None,
-            "action_names": learner.actions.all or None,
-            "mode": learner.mode,
-        }
+        row, learner = self.models.current(self.models.store.model(model.model)), model.learner
+        return one_model_answer(row, learner.states.all, learner.actions.all, learner.mode)
 
     # The service itself.
 
@@ -598,6 +596,15 @@ def model_answer(row: ModelRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def one_model_answer(
+    row: ModelRow, states: list[str | None] | None, actions: list[str | None] | None,
+    mode: str = MODES[0],
+) -> dict[str, Any]:  # fmt: skip
+    """A model with its names for JSON."""
+    names = {"state_names": states or None, "action_names": actions or None}
+    return model_answer(row) | names | {"mode": mode}
+
+
 MOST_WAITING = 1000
 
 
@@ -679,8 +686,10 @@ class GroupCommit:
                 waiter.set_exception(failure)
 
     def close(self) -> None:
-        """End the thread."""
-        self._groups.put(None)
+        """End the thread; another one starts if there are more groups."""
+        if self._thread is not None:
+            self._groups.put(None)
+            self._thread = None
 
 
 Group = tuple[asyncio.AbstractEventLoop, list[asyncio.Future[None]]]
