@@ -48,8 +48,8 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.responses import HTMLResponse, Response
+    from starlette.routing import Match, Router
     from starlette.routing import Route as StarletteRoute
-    from starlette.routing import Router
     from starlette.types import Receive, Scope, Send
 except ImportError as error:
     raise MissingExtra("the service needs Starlette: pip install 'switchmdp[serve]'") from error
@@ -142,15 +142,13 @@ class Application:
     def __init__(self, service: Service, *, single: str = MODEL, max_body: int = MAX_BODY) -> None:
         # The router tries one route after the other: the frequent ones come first.
         routes = sorted(all_routes(), key=lambda route: route.name not in FREQUENT)
-        self._router = Router(
-            [
-                StarletteRoute(
-                    route.path, Endpoint(service, route, single, max_body), methods=[route.method]
-                )
-                for route in routes
-            ],
-            redirect_slashes=False,
-        )
+        self._routes = [
+            StarletteRoute(
+                route.path, Endpoint(service, route, single, max_body), methods=[route.method]
+            )
+            for route in routes
+        ]
+        self._router = Router(self._routes, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -165,7 +163,8 @@ class Application:
         except HTTPException as error:
             status = error.status_code
             message = HTTP_ERRORS[status][1] if status in (404, 405) else error.detail
-            response = error_response(status, message, error.headers)
+            allowed = {"Allow": self._allowed(scope)} if status == 405 else error.headers
+            response = error_response(status, message, allowed)
         except ClientDisconnect:
             response = error_response(400, "the client disconnected before the end of the body")
         except Exception:
@@ -173,6 +172,14 @@ class Application:
             await error_response(500, message)(scope, receive, send)
             raise  # the server logs it
         await response(scope, receive, send)
+
+    def _allowed(self, scope: Scope) -> str:
+        """The methods of a path. The router knows only those of its first route with this path."""
+        methods: set[str] = set()
+        for route in self._routes:
+            if route.matches(scope)[0] is not Match.NONE:
+                methods.update(route.methods or ())
+        return ", ".join(sorted(methods))
 
 
 class Endpoint:
