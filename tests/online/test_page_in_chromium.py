@@ -124,8 +124,8 @@ def test_new_states_and_actions_appear(browser: Chrome, serve: Open, decisions: 
     until_counted(browser, 5)
     decisions.add_state([0])
     decisions.add_action([0])
-    wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#policy tbody tr")) == 4)
-    assert text(browser, "#policy thead") == "StateAction 0Action 1Action 2"
+    until_says(browser, "#policy thead", "StateAction 0Action 1Action 2")  # perhaps a poll later
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#policy tbody tr")) == 4
     assert "not available" in text(browser, "#policy tbody tr:last-child")
 
 
