@@ -15,7 +15,7 @@ from switchmdp.online import Decisions
 from switchmdp.online.models import Models
 from switchmdp.online.server import Server, address_of, application, listen
 
-PATIENCE = 30  # seconds; only for what fails
+PATIENCE = 120  # seconds; an agent may have to be compiled meanwhile on a busy machine
 
 
 class Running:
