@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import Increasing, Range, Shape, require
+from switchmdp.concurrency import OneThreadAtATime
 from switchmdp.display import html_table, present
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
@@ -110,7 +111,7 @@ def grow_as_given(
     return n_states, n_actions, available
 
 
-class Agent:
+class Agent(OneThreadAtATime):
     """Base class of the compiled agents: their state-action pairs, and checked calls from Python.
 
     Parameters

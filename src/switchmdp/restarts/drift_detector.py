@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from switchmdp.compiled import JIT, call_machine_code, freeze, thaw
-from switchmdp.concurrency import exclusive
+from switchmdp.concurrency import OneThreadAtATime, exclusive
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import BOTH, REWARDS, ROWS
 from switchmdp.restarts.calibrated import Calibrated
@@ -57,7 +57,7 @@ def _watch(state: Any, pairs: Any, nexts: Any, rewards: Any, n: int) -> Any:
     return freeze(rule), 0
 
 
-class DriftDetector:
+class DriftDetector(OneThreadAtATime):
     """A detector of changed mean rewards and transition rows, with a proved bound on false alarms.
 
     Parameters
