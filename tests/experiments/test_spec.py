@@ -14,7 +14,16 @@ import pydantic
 import pytest
 
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments.spec import LARGEST_SEED, Experiment, dumps, load, loads, parse, schema
+from switchmdp.experiments.spec import (
+    LARGEST_SEED,
+    Experiment,
+    dumps,
+    load,
+    loads,
+    parse,
+    schema,
+    shipped,
+)
 
 Small = Callable[..., dict[str, Any]]
 
@@ -326,3 +335,11 @@ def fits(value: Any, rule: dict[str, Any], named: dict[str, Any]) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    plain, marked = tmp_path / "mine.toml", tmp_path / "marked" / "mine.toml"
+    marked.parent.mkdir()
+    plain.write_text(shipped()["figure-1"], "utf-8")
+    marked.write_text(shipped()["figure-1"], "utf-8-sig")
+    assert load(marked) == load(plain)

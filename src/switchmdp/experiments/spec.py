@@ -364,7 +364,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     try:
         if os.path.getsize(path) > MOST_BYTES:
             raise InvalidExperiment([Fault(name, Words("a larger file"), "at most 1 MB")])
-        text = Path(path).read_bytes().decode("utf-8")
+        text = Path(path).read_bytes().decode("utf-8-sig")  # Windows editors may begin a file with a mark
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
