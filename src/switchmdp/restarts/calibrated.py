@@ -415,7 +415,9 @@ class Calibrated(Snapshots):
         least, likeliest, kind = 1.0, 0, BOTH
         for pair in range(self.accused.size):
             same_rewards = unchanged(of_rewards, self.factors[pair, 0])
-            same_row = unchanged(of_rows, self.factors[pair, 1])
+            same_row = 1.0  # with one state no row can change
+            if self.n_states > 1:
+                same_row = unchanged(of_rows, self.factors[pair, 1])
             changed = max(1.0 - same_rewards, 1.0 - same_row)
             limit = 1.0 - (DOUBT_OF_OTHER if changed > DOUBT else DOUBT)
             self.accused[pair] = code(same_rewards < limit, same_row < limit)
