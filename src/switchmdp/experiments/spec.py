@@ -90,10 +90,24 @@ Parameters = Annotated[dict[str, Any], Field(json_schema_extra=PARAMETERS_SCHEMA
 
 def _keep_summary(schema: dict[str, Any]) -> None:
     """Describe a table of an experiment file by the first sentence of the docstring."""
-    schema["description"] = schema["description"].partition("\n\n")[0]
+    if "description" in schema:  # `python -OO` removes docstrings
+        schema["description"] = schema["description"].partition("\n\n")[0]
 
 
-class _Strict(BaseModel):
+class _RaisesOurErrors(type(BaseModel)):  # type: ignore[misc]  # pydantic does not export it
+    """The class of models: calling one raises InvalidExperiment for invalid arguments.
+
+    (With an `__init__` of its own, a model could not be a part of another one.)
+    """
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        try:
+            return super().__call__(*given, **named)
+        except ValidationError as error:
+            raise InvalidExperiment([_fault_of(e, cls) for e in error.errors()]) from None
+
+
+class _Strict(BaseModel, metaclass=_RaisesOurErrors):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False,
         json_schema_extra=_keep_summary,
@@ -364,7 +378,9 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     try:
         if os.path.getsize(path) > MOST_BYTES:
             raise InvalidExperiment([Fault(name, Words("a larger file"), "at most 1 MB")])
-        text = Path(path).read_bytes().decode("utf-8-sig")  # Windows editors may begin a file with a mark
+        text = (
+            Path(path).read_bytes().decode("utf-8-sig")
+        )  # Windows editors may begin a file with a mark
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
@@ -499,8 +515,9 @@ _ALLOWED = {
 }  # fmt: skip
 
 
-def _fault_of(error: Any) -> Fault:
-    """One of pydantic's errors in our words."""
+def _fault_of(error: Any, made: Any = None) -> Fault:
+    """One of pydantic's errors in our words; `made` is the class that was called, if any."""
+    top: type[BaseModel] = made or Experiment
     parts = [str(part) for part in error["loc"] if part != "[key]"]
     shown = [part if part.isprintable() and part else repr(part) for part in parts]
     path, parent = ".".join(shown) or "the experiment", ".".join(shown[:-1])
@@ -511,7 +528,7 @@ def _fault_of(error: Any) -> Fault:
         models: dict[str, type[BaseModel]] = {
             "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
         }  # fmt: skip
-        model = models.get(parts[0], Experiment) if len(parts) > 1 else Experiment
+        model = models.get(parts[0], top) if len(parts) > 1 else top
         more = f" (parameters are written as parameters = {{ {shown[-1]} = ... }})"
         more = more if "parameters" in model.model_fields else ""
         return unknown("key", parts[-1], model.model_fields, path, parent, error["input"], more)
