@@ -116,6 +116,24 @@ class Interrupted(KeyboardInterrupt):
         )
 
 
+class PlayInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped `gym.play`. `played` has the rewards and resets of the completed steps.
+
+    The agent has learned from exactly these steps.
+    """
+
+    def __init__(self, played: Any, steps: int) -> None:
+        super().__init__(played, steps)
+        self.played = played
+        self.steps = steps
+
+    def __str__(self) -> str:
+        return (
+            f"interrupted after {len(self.played.rewards):,} of {self.steps:,} steps; "
+            "error.played has their rewards"
+        )
+
+
 class OutsideValidity(SwitchmdpError, ValueError):
     """The conditions of a theorem do not hold for the given numbers."""
 
