@@ -15,9 +15,7 @@ from switchmdp.equality import same
 def results(seed: int = 0) -> list[Any]:
     problem = sm.problems.random_switching(4, 3, changes=1, horizon=40, seed=0)
     agent = sm.agents.UCRL2(4, 3)
-    record = sm.simulate(
-        agent, problem, 40, seed, episodes=True, trajectory=True, interpreted=True
-    )
+    record = sm.simulate(agent, problem, 40, seed, episodes=True, trajectory=True, interpreted=True)
     estimate = problem.at(1 + 39 * (seed > 0))
     return [
         record, record.trajectory, record.episodes, sm.optimal_gain(estimate),

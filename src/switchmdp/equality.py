@@ -41,7 +41,7 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return bool(one == other) or bool(one != one and other != other)  # noqa: PLR0124  # NaN
+    return bool(one == other) or bool(one != one and other != other)  # NaN
 
 
 class EqualByFields:

@@ -230,9 +230,11 @@ def test_invalid_parameters_are_named() -> None:
 
 
 def test_change_points_must_be_as_many_as_changes() -> None:
-    with pytest.raises(InvalidParameter, match="as many as changes, which is 2 here, got .50."):
+    with pytest.raises(InvalidParameter, match=r"as many as changes, which is 2 here, got .50."):
         sm.problems.random_switching(change_points=[50], horizon=100)
-    with pytest.raises(InvalidParameter, match=r"a function such as problems\.bursts, got 'bursts'"):
+    with pytest.raises(
+        InvalidParameter, match=r"a function such as problems\.bursts, got 'bursts'"
+    ):
         sm.problems.random_switching(change_points="bursts", horizon=100)  # type: ignore[arg-type]
     one = sm.problems.random_switching(changes=1, change_points=[50], horizon=100)
     assert one.change_points.tolist() == [50]

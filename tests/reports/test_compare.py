@@ -334,7 +334,7 @@ def test_an_agent_gets_the_problem_only_as_a_required_argument() -> None:
     made: list[Any] = []
 
     class Sized(Plain):
-        def __init__(self, S: int, A: int) -> None:  # noqa: N803
+        def __init__(self, S: int, A: int) -> None:
             super().__init__()
             made.append((S, A))
 
@@ -365,6 +365,6 @@ def test_an_agent_gets_the_problem_only_as_a_required_argument() -> None:
 
 def test_one_agent_for_all_runs_is_refused() -> None:
     agent = Plain()
-    with pytest.raises(InvalidParameter, match="'A'.* must be a function that makes a new agent"):
+    with pytest.raises(InvalidParameter, match=r"'A'.* must be a function that makes a new agent"):
         sm.compare(new_problem, {"A": lambda problem: agent}, horizon=10, n_problems=2)
     assert agent.steps == 0

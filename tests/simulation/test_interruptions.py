@@ -165,7 +165,7 @@ def test_the_copy_of_a_batch_that_was_interrupted_continues() -> None:
         if done:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="simulate.error.agent, problem, horizon") as stopped:
+    with pytest.raises(Interrupted, match=r"simulate.error.agent, problem, horizon") as stopped:
         sm.simulate_batch(agent, PROBLEM, horizon, [5, 6], every=horizon, progress=stop)
     error = stopped.value
     assert agent.t == 1
@@ -183,7 +183,9 @@ def test_an_interruption_after_the_last_step_says_that_the_record_is_complete() 
             raise KeyboardInterrupt
 
     agent = Slow()
-    with pytest.raises(Interrupted, match="after all 20 steps; error.record is complete") as stopped:
+    with pytest.raises(
+        Interrupted, match=r"after all 20 steps; error.record is complete"
+    ) as stopped:
         sm.simulate(agent, PROBLEM, 20, progress=stop)
     assert stopped.value.record.horizon == 20
     assert stopped.value.agent is agent

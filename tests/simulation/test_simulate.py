@@ -298,7 +298,7 @@ def test_a_number_that_is_too_large_is_told_the_limit() -> None:
         arguments: dict[str, Any] = {"horizon": 10, name: 2**64}
         with pytest.raises(InvalidParameter, match=rf"{name} must be .* from [01] to 2\*\*62, got"):
             sm.simulate(sm.agents.Random(2, 2), problem, **arguments)
-    with pytest.raises(InvalidParameter, match="window must be .* to 2"):
+    with pytest.raises(InvalidParameter, match=r"window must be .* to 2"):
         sm.agents.SWUCRL(2, 2, window=2**64)
     with pytest.raises(InvalidProblem, match=r"below 2\*\*62"):
         sm.SwitchingMDP([problem] * 2, [2**64])

@@ -254,7 +254,7 @@ def _is_list(family: Any) -> bool:
 
 
 def _generator(family: Any, seed: int) -> Any:
-    """A function with the parameter `seed`, if it needs one, and `horizon`, if it is not set already.
+    """A function with the parameter `seed`, if it needs one, and `horizon`, if that is not set.
 
     A seed is passed by name, or as the only required argument.
     """
