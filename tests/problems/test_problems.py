@@ -238,3 +238,10 @@ def test_change_points_must_be_as_many_as_changes() -> None:
         sm.problems.random_switching(change_points="bursts", horizon=100)  # type: ignore[arg-type]
     one = sm.problems.random_switching(changes=1, change_points=[50], horizon=100)
     assert one.change_points.tolist() == [50]
+
+
+def test_a_registered_name_leads_to_its_function() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'random_sparse_mdp'"):
+        _ = sm.problems.random_sparse  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'rivrswim'$"):
+        _ = sm.problems.rivrswim  # type: ignore[attr-defined]
