@@ -325,7 +325,10 @@ def test_a_problem_without_a_seed_is_the_same_each_time(family: Any) -> None:
 
 
 def test_a_function_that_requires_more_than_a_seed_is_refused_by_name() -> None:
-    for family in (lambda size, *, seed: None, lambda size, law: None, lambda *, size: None):
+    families: list[Any] = [
+        lambda size, *, seed: None, lambda size, law: None, lambda *, size: None,
+    ]  # fmt: skip
+    for family in families:
         with pytest.raises(InvalidParameter, match="requires size"):
             sm.compare(family, {"A": Plain}, horizon=10)
 
