@@ -201,7 +201,10 @@ def test_a_pickle_has_the_state_of_one_moment() -> None:
 
 def test_every_copy_of_an_agent_or_a_detector_is_independent() -> None:
     agent, detector = sm.agents.SWUCRL(3, 2, window=50), sm.DriftDetector(3, 2)
-    for duplicate in (copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):
+    duplicates: list[Any] = [
+        copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)),
+    ]  # fmt: skip
+    for duplicate in duplicates:
         twin, second = duplicate(agent), duplicate(detector)
         twin.observe(2, 1, 1.0, 2)
         second.update(2, 1, 1.0, 2)

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
@@ -94,20 +94,27 @@ def _keep_summary(schema: dict[str, Any]) -> None:
         schema["description"] = schema["description"].partition("\n\n")[0]
 
 
-class _RaisesOurErrors(type(BaseModel)):  # type: ignore[misc]  # pydantic does not export it
-    """The class of models: calling one raises InvalidExperiment for invalid arguments.
+if TYPE_CHECKING:
+    _Model = BaseModel
+else:
 
-    (With an `__init__` of its own, a model could not be a part of another one.)
-    """
+    class _RaisesOurErrors(type(BaseModel)):
+        """The class of models: calling one raises InvalidExperiment for invalid arguments.
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        try:
-            return super().__call__(*given, **named)
-        except ValidationError as error:
-            raise InvalidExperiment([_fault_of(e, cls) for e in error.errors()]) from None
+        (With an `__init__` of its own, a model could not be a part of another one.)
+        """
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            try:
+                return super().__call__(*given, **named)
+            except ValidationError as error:
+                raise InvalidExperiment([_fault_of(e, cls) for e in error.errors()]) from None
+
+    class _Model(BaseModel, metaclass=_RaisesOurErrors):
+        pass
 
 
-class _Strict(BaseModel, metaclass=_RaisesOurErrors):
+class _Strict(_Model):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False,
         json_schema_extra=_keep_summary,

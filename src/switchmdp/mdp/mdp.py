@@ -86,8 +86,8 @@ class MDP(OverPairs):
         *,
         available: Any = None,
         law: RewardLaw | None = None,
-        state_labels: Sequence[str] | None = None,
-        action_labels: Sequence[str] | None = None,
+        state_labels: Sequence[str] | NDArray[np.str_] | None = None,
+        action_labels: Sequence[str] | NDArray[np.str_] | None = None,
     ) -> None:
         means = parse_means(rewards)
         pairs = Pairs.of(means.shape[0], means.shape[1], available)
@@ -233,7 +233,9 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
 LABELS = ("state_labels", "action_labels")
 
 
-def check_labels(field: str, labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+def check_labels(
+    field: str, labels: Sequence[str] | NDArray[np.str_] | None, size: int
+) -> tuple[str, ...] | None:
     """Check that labels are different strings, one for each state or action."""
     if labels is None:
         return None
