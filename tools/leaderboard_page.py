@@ -1,6 +1,9 @@
 """The results on the page about the leaderboard, made from the published results of the package.
 
-    python tools/leaderboard_page.py    the summary in docs/leaderboard.md, and the heat maps
+    python tools/leaderboard_page.py                  the summary in docs/leaderboard.md, and the
+                                                      heat maps
+    python tools/leaderboard_page.py SUITE FOLDER     first add the complete rows of this folder to
+                                                      the published results of the suite
 
 `make docs` adds the table of all results (`results_table`), which docs/javascripts/results.js lets
 readers filter and sort. Without JavaScript it is a plain table.
@@ -11,6 +14,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,14 +22,25 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.leaderboard import CLOSED, OPEN, Standing, Suite, shipped_suite
-from switchmdp.experiments.published import load_published, published_rows
+from switchmdp.experiments.leaderboard import (
+    CLOSED,
+    OPEN,
+    Standing,
+    Suite,
+    load_published,
+    publish,
+    published_rows,
+    shipped_suite,
+    standings,
+)
 from switchmdp.experiments.results import Results, as_setting
-from switchmdp.reports import figures, measures, ranking
+from switchmdp.reports import figures, leaderboard, measures
+from switchmdp.reports.leaderboard import Overall, Place
 from switchmdp.reports.page import Table, number, value, with_interval
-from switchmdp.reports.ranking import Overall, Place
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PUBLISHED = ROOT / "src" / "switchmdp" / "experiments" / "published"
 TABLE = "<!-- results -->"  # where the page gets the table
 BLOCK = re.compile(r"<!-- (?P<name>summary|heat maps) -->\n.*?<!-- end -->", re.S)
 BEST = 6  # agents in the summary
@@ -43,12 +58,12 @@ class Board:
     @cached_property
     def places(self) -> dict[str, list[Place]]:
         """Every agent's place, by row."""
-        return {each.row.name: ranking.places(self.suite, each) for each in self.standings}
+        return {each.row.name: leaderboard.places(self.suite, each) for each in self.standings}
 
     @cached_property
     def totals(self) -> list[Overall]:
         """Every agent's result over all rows."""
-        return ranking.overall(self.suite, self.places)
+        return leaderboard.overall(self.suite, self.places)
 
 
 def published_boards() -> list[Board]:
@@ -102,7 +117,7 @@ def _losses(board: Board, name: str) -> Iterator[tuple[str, ...]]:
         mine = next((each for each in places if each.name == name), None)
         if mine is not None and mine.rank != 1:
             best = places[0].name
-            ratio = measures.ratio(ranking.setting_of(standing), name, best)
+            ratio = measures.ratio(leaderboard.setting_of(standing), name, best)
             yield standing.row.name, str(mine.rank), best, with_interval(ratio)
 
 
@@ -246,8 +261,20 @@ def updated(page: str, boards: Sequence[Board]) -> str:
     return BLOCK.sub(lambda m: f"<!-- {m['name']} -->\n\n{blocks[m['name']]}\n\n<!-- end -->", page)
 
 
-def main() -> None:
-    """Write the summary and the heat maps."""
+def add_rows(name: str, folder: Path) -> None:
+    """Add the complete rows of a folder to the published results of a suite."""
+    file = PUBLISHED / f"{name}.npz"
+    publish(
+        standings(shipped_suite(name), folder), file,
+        previous=load_published(file) if file.exists() else None,
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Add rows if a suite and its folder are given; write the summary and the heat maps."""
+    if arguments:
+        name, folder = arguments
+        add_rows(name, Path(folder))
     boards = published_boards()
     page = DOCS / "leaderboard.md"
     text = updated(page.read_text(encoding="utf-8"), boards)
@@ -257,4 +284,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,8 +11,15 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import DirectedProbes, EvidencePSRL
-from switchmdp.agents.exploration import NO_PAIR, NO_STATE
-from switchmdp.agents.routes import PRECISE, STEP, UNKNOWN, plan_route, solve_means
+from switchmdp.agents.exploration import (
+    NO_PAIR,
+    NO_STATE,
+    PRECISE,
+    STEP,
+    UNKNOWN,
+    plan_route,
+    solve_means,
+)
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.planning.hardness import action_gaps

@@ -15,11 +15,11 @@ from switchmdp.experiments.leaderboard import (
     Row,
     Suite,
     create_folder,
+    publish,
     run_suite,
     standings,
 )
-from switchmdp.experiments.published import load_published as load
-from switchmdp.experiments.published import publish
+from switchmdp.experiments.leaderboard import load_published as load
 
 CHANGE_POINTS = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -75,7 +75,7 @@ def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
     before = written(folder)
     result = call("leaderboard", "--out", "here")
     assert result.code == 0
-    assert "\n1 runs done in" in result.err
+    assert "\n1 run done in" in result.err
     assert lost.read_bytes() == content
     assert written(folder).items() >= before.items()
 
@@ -89,6 +89,25 @@ def test_the_report_is_written_when_all_shards_are_done(call: Any) -> None:
     for shard in ("2/2", "1/2"):
         result = call("leaderboard", "--out", "here", "--shard", shard)
     assert result.out.endswith("\nreport: here/report/index.html\n")
+
+
+def test_chosen_rows_are_run_into_the_folder_of_the_suite(call: Any) -> None:
+    result = call("leaderboard", "--out", "here", "--row", "still")
+    assert result.code == 0
+    assert f"{RUNS // 2} runs done in" in result.err
+    assert "not complete" not in result.err
+    document = Path("here/report/leaderboard.md").read_text("utf-8")
+    assert "2 rows of problems, of which 1 are complete." in document
+    assert "**still: every agent**" in document
+    assert "**changes: every agent**" not in document
+    assert f"\n{RUNS // 2} runs done in" in call("leaderboard", "--out", "here").err  # the others
+
+
+def test_an_unknown_row_is_an_error_that_names_the_rows(call: Any) -> None:
+    result = call("leaderboard", "--out", "here", "--row", "drift")
+    assert result.code == 2
+    assert "one of changes, still" in result.err
+    assert not Path("here").exists()
 
 
 def test_quick_uses_a_separate_folder(call: Any) -> None:
@@ -114,15 +133,33 @@ def test_the_closed_suite_uses_a_separate_folder(
     assert Path("results/leaderboard-closed/report/index.html").is_file()
 
 
-def test_an_agent_of_your_own_is_ranked_among_published_results(
-    call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The entry is UCRL2 under another name, so it ties with the published UCRL2."""
+OTHER = """
+class Other:
+    def __init__(self, n_states, n_actions, after):
+        self.left = after
+
+    def act(self, state):
+        if self.left == 0:
+            raise RuntimeError("out of ideas")
+        return 0
+
+    def observe(self, state, action, reward, next_state):
+        self.left -= 1
+"""
+
+
+@pytest.fixture
+def published(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny suite has published results."""
     assert call("leaderboard", "--out", "whole", "--quiet").code == 0
     publish(standings(TINY, Path("whole")), "published.npz")
     monkeypatch.setattr(
-        "switchmdp.experiments.published.load_published", lambda name: load("published.npz")
+        "switchmdp.experiments.leaderboard.load_published", lambda name: load("published.npz")
     )
+
+
+def test_an_agent_of_your_own_is_ranked_among_published_results(call: Any, published: None) -> None:
+    """The entry is UCRL2 under another name, so it ties with the published UCRL2."""
     Path("mine.py").write_text("from switchmdp.agents import UCRL2 as Mine\n", "utf-8")
     result = call("leaderboard", "--agent", "mine:Mine", "--executor", "threads")
     assert result.code == 0
@@ -133,6 +170,27 @@ def test_an_agent_of_your_own_is_ranked_among_published_results(
     assert ranks["Mine"] == ranks["plain"]
     assert "periodic" in ranks
     assert result.out.startswith("Tiny\n")
+    page = Path("results/leaderboard-Mine/report/index.html").read_text("utf-8")
+    assert "Mine" in page
+    assert "periodic" in page
+
+
+def test_an_agent_of_your_own_gets_the_parameters_that_are_set(call: Any, published: None) -> None:
+    Path("other.py").write_text(OTHER, "utf-8")
+    result = call("leaderboard", "--agent", "other:Other", "--row", "still", "--quiet")
+    assert result.code == 2
+    assert "parameters.after: missing required parameter" in result.err
+    options = ("--agent", "other:Other", "--set", "after=1000", "--row", "still")
+    assert call("leaderboard", *options, "--executor", "threads").code == 0
+
+
+def test_the_error_of_an_agent_of_your_own_is_shown(call: Any, published: None) -> None:
+    Path("other.py").write_text(OTHER, "utf-8")
+    options = ("--agent", "other:Other", "--set", "after=100", "--row", "still")
+    result = call("leaderboard", *options, "--executor", "threads")
+    assert result.code == 3
+    assert "3 runs failed" in result.err
+    assert "the first failed run: RuntimeError: out of ideas" in result.err
 
 
 def test_an_unknown_agent_is_named_with_a_suggestion(call: Any) -> None:

@@ -110,6 +110,14 @@ def test_a_second_process_finds_the_code_of_the_first_in_a_private_folder(user: 
 
 
 @needs_machine_code
+def test_a_closed_pipe_does_not_stop_compilation(user: User) -> None:
+    """As in `switchmdp run ... 2>&1 | head`, where nothing reads the message about compiling."""
+    closed = "import os; r, w = os.pipe(); os.close(r); os.dup2(w, 2); "
+    assert user.python(closed + COUNT) == ("20.0", "")
+    assert user.stored()
+
+
+@needs_machine_code
 def test_after_an_edit_the_new_code_runs(user: User) -> None:
     assert user.python()[0] == "20.0"
     user.edit("counting.py", "1.0 *", "3.0 *")

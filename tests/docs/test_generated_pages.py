@@ -15,6 +15,7 @@ from tools import api_reference, leaderboard_page
 import switchmdp as sm
 from examples import gallery
 from switchmdp import theory
+from switchmdp.reports.page import with_interval
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -70,6 +71,27 @@ def test_the_command_line_page_has_every_command() -> None:
 def test_the_page_about_the_leaderboard_shows_the_published_results() -> None:
     page = (DOCS / "leaderboard.md").read_text(encoding="utf-8")
     assert page == leaderboard_page.updated(page, leaderboard_page.published_boards())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/choose-an-agent.md"])
+def test_quoted_results_are_those_of_the_leaderboard(page: str) -> None:
+    boards = leaderboard_page.published_boards()
+    shown = {
+        with_interval(place.relative)
+        for board in boards
+        for places in board.places.values()
+        for place in places
+    }
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tables = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    quoted = re.findall(r"[0-9.]+ \([0-9.]+ … [0-9.]+\)", tables)
+    assert len(quoted) > 5
+    assert set(quoted) <= shown
+    counts = [len(board.standings) for board in boards]
+    firsts = [next(one.firsts for one in board.totals if one.contender.ours) for board in boards]
+    (open_rows, closed_rows), (first, first_closed) = counts, firsts
+    assert f"first in {first} of {open_rows} rows of the open suite" in text
+    assert f"{first_closed} of {closed_rows} of the closed one" in text
 
 
 def test_the_table_has_a_line_for_every_published_agent_and_row() -> None:

@@ -11,7 +11,6 @@ A new agent is one file and one line in `registry`.
 import warnings
 from typing import Any
 
-from switchmdp.agents.borl import BORL, PaperBORL
 from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3, DiminishingExploration
 from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2, ForcedExploration
 from switchmdp.agents.episodes import Doubling, Growing, Rooted, Squares, Vanishing
@@ -37,7 +36,7 @@ from switchmdp.agents.references import (
 from switchmdp.agents.registry import AGENTS, agent_info
 from switchmdp.agents.saving import OLD_CLASSES, load
 from switchmdp.agents.sw_ucrl import SWUCRL
-from switchmdp.agents.swucrl_cw import SWUCRL2CW
+from switchmdp.agents.swucrl_cw import BORL, SWUCRL2CW, PaperBORL
 from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
 from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL

@@ -377,8 +377,11 @@ def export() -> None:
            "release; or a short preview.", "suite_name",
            type=click.Choice(["open", "closed", "quick"]), default="open"),
     option("--quick", "The same as --suite quick.", "suite_name", flag_value="quick"),
+    option("--row", "Run only this row of problems, such as far-bank; may be repeated.", "rows",
+           multiple=True, metavar="NAME", shown="every row"),
     option("--agent", "Run only this agent, a registered name or module:Class of your own, and "
            "rank it among the published results.", metavar="NAME", shell_complete=AGENTS),
+    set_option("width=0.1"),
     *RUNNING,
 )  # fmt: skip
 def leaderboard() -> None:

@@ -5,6 +5,7 @@ What runs experiments is imported where it is needed, so that `report` starts qu
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import signal
@@ -20,6 +21,7 @@ from switchmdp.cli import (
     Stop,
     clock,
     command,
+    count_runs,
     display,
     printable,
     say,
@@ -33,8 +35,7 @@ from switchmdp.experiments import Results, Store, load_results, open_store
 
 if TYPE_CHECKING:
     from switchmdp.experiments import Plan, Progress
-    from switchmdp.experiments.leaderboard import Suite
-    from switchmdp.experiments.published import Published
+    from switchmdp.experiments.leaderboard import Published, Suite
     from switchmdp.reports.leaderboard import Leaderboard
 
 Content = TypeVar("Content")
@@ -142,53 +143,71 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
     elif progress.before == progress.done and not progress.lost:
         tell(f"nothing to run: all {progress.done} runs are done")
     else:
-        tell(f"{progress.done - progress.before} runs done in {clock(seconds)}")
+        tell(f"{count_runs(progress.done - progress.before)} done in {clock(seconds)}")
     for report in [] if progress.disk_full else progress.lost[:5]:
         reason = printable(report.error)
         warn(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
     if progress.failed:
-        warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
+        warn(f"{count_runs(progress.failed)} failed; for their tracebacks: {tracebacks}")
 
 
 def run_leaderboard(
-    out: Path | None, suite_name: str, agent: str | None, *, shard: tuple[int, int], **how: Any
-) -> int:
+    out: Path | None, suite_name: str, rows: tuple[str, ...], agent: str | None,
+    others: dict[str, Any], *, shard: tuple[int, int], **how: Any,
+) -> int:  # fmt: skip
     """Run what is not done yet of a suite, then write the report of the complete rows.
 
-    With `agent`, only that agent is run, and ranked among the published results of the suite.
+    With `rows`, only these rows are run, into the folder of the whole suite. With `agent`, only
+    that agent is run, with the parameters `others`, and ranked among the published results of the
+    suite.
     """
-    from switchmdp.experiments.leaderboard import OPEN, create_folder, run_suite, shipped_suite
-    from switchmdp.experiments.published import entry_suite, load_published, published_rows
+    from switchmdp.experiments.leaderboard import (
+        OPEN,
+        chosen_rows,
+        create_folder,
+        entry_suite,
+        load_published,
+        published_rows,
+        run_suite,
+        shipped_suite,
+    )
 
     whole = suite = shipped_suite(suite_name)
     modules = Path.cwd() if agent is not None and ":" in agent else None
     published = None
     if agent is not None:
-        suite = entry_suite(whole, agent, modules)
+        suite = entry_suite(whole, agent, modules, others)
         published = load_published(suite_name)
         whole, suite = published_rows(whole, published), published_rows(suite, published)
     part = "" if suite_name == OPEN else f"-{suite_name}"
     name = f"leaderboard{part}" if agent is None else f"leaderboard{part}-{suite.ours[0]}"
+    to_run = chosen_rows(suite, rows) if rows else suite
     folder = create_folder(suite, out or Path("results") / name)
     rerun = "switchmdp leaderboard" + (f" --suite {suite_name}" if part else "")
     rerun += "" if agent is None else f" --agent {shlex.quote(agent)}"
-    again = " ".join([rerun, *format_options(out=folder, shard=shard, **how)])
+    named = [f"--row {shlex.quote(row)}" for row in rows]
+    named += [
+        f"--set {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in others.items()
+    ]
+    again = " ".join([rerun, *named, *format_options(out=folder, shard=shard, **how)])
 
     def work(show: Lines, stop: Stop) -> Progress:
         return run_suite(
-            suite, folder, shard=shard, stop=stop, begin=show.begin, watch=show, modules=modules,
+            to_run, folder, shard=shard, stop=stop, begin=show.begin, watch=show, modules=modules,
             **how,
         )  # fmt: skip
 
     progress, code = _run_with_progress(
-        work, max(row.horizon for row in suite.rows), folder, again, f"{folder}/rows/*/*/failures"
+        work, max(row.horizon for row in to_run.rows), folder, again, f"{folder}/rows/*/*/failures"
     )
     if not progress.complete:
         return code
-    content = _leaderboard(suite, folder, rerun, again)
+    content = _leaderboard(suite, to_run, folder, rerun, again)
     if published is not None:
         content = _among_published(whole, content, published)
-    return max(code, _report_suite(content, folder, with_figures=published is None))
+    if failures := [failure for one in content.standings for failure in one.results.failures]:
+        warn(f"the first failed run: {printable(failures[0]['error'])}")
+    return max(code, _report_suite(content, folder))
 
 
 def format_options(shard: tuple[int, int], **options: object) -> list[str]:
@@ -203,29 +222,29 @@ def format_options(shard: tuple[int, int], **options: object) -> list[str]:
     return [f"--{name} {shlex.quote(str(value))}" for name, value in values.items()]
 
 
-def _leaderboard(suite: Suite, folder: Path, rerun: str, again: str) -> Leaderboard:
-    """Return the complete rows; warn if some are not complete."""
+def _leaderboard(suite: Suite, to_run: Suite, folder: Path, rerun: str, again: str) -> Leaderboard:
+    """Return the complete rows; warn if some of those that were run are not complete."""
     from switchmdp.experiments.leaderboard import standings
     from switchmdp.reports.leaderboard import Leaderboard
 
     content = Leaderboard(suite, standings(suite, folder), rerun)
-    missing_rows = len(suite.rows) - len(content.standings)
-    if missing_rows:
-        rows = f"{missing_rows} of {len(suite.rows)} rows"
+    complete = {standing.row.name for standing in content.standings}
+    if missing := sum(row.name not in complete for row in to_run.rows):
+        rows = f"{missing} of {len(to_run.rows)} rows"
         warn(f"{rows} are not complete; when all shards are done, run: {again}")
     return content
 
 
 def _among_published(whole: Suite, entry: Leaderboard, published: Published) -> Leaderboard:
     """Return the entry among the published contenders."""
-    from switchmdp.experiments.published import with_published
+    from switchmdp.experiments.leaderboard import with_published
     from switchmdp.reports.leaderboard import Leaderboard
 
     suite, ranked = with_published(whole, entry.standings, published)
     return Leaderboard(suite, ranked, entry.rerun)
 
 
-def _report_suite(content: Leaderboard, folder: Path, with_figures: bool) -> int:
+def _report_suite(content: Leaderboard, folder: Path) -> int:
     """Write the report of the complete rows; without the extra, only the document."""
     from switchmdp.reports.leaderboard import summary, write_document, write_leaderboard
 
@@ -237,8 +256,7 @@ def _report_suite(content: Leaderboard, folder: Path, with_figures: bool) -> int
     }
     return write_and_print(
         content, folder / "report", "leaderboard", summary=summary,
-        whole=write_leaderboard if with_figures else lambda c, f: [write_document(c, f)],
-        plain=write_document, relative_regret=relative,
+        whole=write_leaderboard, plain=write_document, relative_regret=relative,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from switchmdp.display import shortened
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.spec import Claim
 from switchmdp.reports import measures
@@ -296,6 +297,9 @@ class Verdict:
     text: str
     intervals: tuple[Interval, ...]
     outcome: Outcome
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.outcome}: {shortened(self.claim.reading, 100)})"
 
 
 def judge_all(results: Results) -> list[Verdict]:

@@ -5,14 +5,13 @@
 - `schedules`: never, at given steps, periodically, at the steps of UCRL2-R
 - `glr`: generalised likelihood ratio tests
 - `bocpd`: Bayesian online change-point detection (R-BOCPD)
-- `calibrated`: e-values over all pairs, with a proved bound on false alarms
-- `drift_detector`: the same for any stream of steps, without an agent
+- `calibrated`: e-values over all pairs, with a proved bound on false alarms; `DriftDetector` is the
+  same for any stream of steps, without an agent
 - `splits`, `snapshots`, `e_values`: what these detectors are made of
 """
 
 from switchmdp.restarts.bocpd import BOCPD
-from switchmdp.restarts.calibrated import Calibrated
-from switchmdp.restarts.drift_detector import Alarm, DriftDetector
+from switchmdp.restarts.calibrated import Alarm, Calibrated, DriftDetector
 from switchmdp.restarts.glr import GLR
 from switchmdp.restarts.schedules import NEVER, Cubic, Never, Periodic, Schedule, Told, ToldPairs
 
