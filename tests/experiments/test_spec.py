@@ -24,7 +24,6 @@ from switchmdp.experiments.spec import (
     loads,
     parse,
     schema,
-    shipped,
 )
 
 Small = Callable[..., dict[str, Any]]
@@ -355,7 +354,7 @@ def test_experiments_made_in_python_raise_the_errors_of_files() -> None:
     assert [fault.path for fault in e.value.faults] == ["horizon"]
     with pytest.raises(InvalidExperiment, match="unknown key 'horizn'; did you mean 'horizon'"):
         Experiment(**known, horizn=10, agents=agents, problems=problems)
-    with pytest.raises(InvalidExperiment, match="unknown key 'agnt'; did you mean 'agent'"):
+    with pytest.raises(InvalidExperiment, match="unknown key 'agnt'; did you mean 'agent'"):  # type: ignore[call-arg]
         AgentSpec(agnt="random")  # type: ignore[call-arg]
     with pytest.raises(InvalidExperiment, match="missing required key 'problem'"):
         ProblemSpec()  # type: ignore[call-arg]
