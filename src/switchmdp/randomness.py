@@ -55,6 +55,11 @@ def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.ui
     numpy.ndarray
         The state, which the draws change.
 
+    Raises
+    ------
+    InvalidParameter
+        If the seed is neither.
+
     Examples
     --------
     >>> stream(0).dtype, len(stream(0))

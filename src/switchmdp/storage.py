@@ -58,6 +58,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     BinaryIO
         The temporary file.
 
+    Raises
+    ------
+    InvalidParameter
+        If the path is empty or a root, and so names no file.
+
     Examples
     --------
     >>> import tempfile

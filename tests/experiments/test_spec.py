@@ -353,8 +353,8 @@ def test_experiments_made_in_python_raise_the_errors_of_files() -> None:
         Experiment(horizon=-1, n_problems=1, agents=agents, problems=problems)
     assert [fault.path for fault in e.value.faults] == ["horizon"]
     with pytest.raises(InvalidExperiment, match="unknown key 'horizn'; did you mean 'horizon'"):
-        Experiment(**known, horizn=10, agents=agents, problems=problems)
-    with pytest.raises(InvalidExperiment, match="unknown key 'agnt'; did you mean 'agent'"):  # type: ignore[call-arg]
+        Experiment(**known, horizn=10, agents=agents, problems=problems)  # type: ignore[call-arg]
+    with pytest.raises(InvalidExperiment, match="unknown key 'agnt'; did you mean 'agent'"):
         AgentSpec(agnt="random")  # type: ignore[call-arg]
     with pytest.raises(InvalidExperiment, match="missing required key 'problem'"):
         ProblemSpec()  # type: ignore[call-arg]

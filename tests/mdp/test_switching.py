@@ -57,7 +57,7 @@ def test_configurations_may_come_from_a_generator() -> None:
 def test_an_invalid_step_is_rejected(t: Any) -> None:
     for ask in (SwitchingMDP([swap(0.5)]).at, SwitchingMDP([swap(0.5)]).active):
         with pytest.raises(
-            InvalidParameter, match="t must be an integer (>= 1|from 1 to)"
+            InvalidParameter, match=r"t must be an integer (>= 1|from 1 to)"
         ) as caught:
             ask(t)
         assert repr(t) in str(caught.value)
