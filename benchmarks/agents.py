@@ -31,14 +31,14 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "borl": {"horizon": HORIZON, "delta": 0.1},
     "borl-full-grid": {"horizon": HORIZON, "delta": 0.1},
     "master-ucrl": {"horizon": HORIZON, "diameter": 2.0, "delta": 0.1},
-    "oracle": {**TOLD, "delta": 0.1},
+    "oracle-ucrl2": {**TOLD, "delta": 0.1},
     "glr-ucrl": {"delta": 0.1},
     "sw-psrl": {"window": 20_000},
     "fading-psrl": {"steps": 20_000},
     "oracle-psrl": TOLD,
-    "told-ucrl2b": {**TOLD, "delta": 0.1},
-    "told-ucrl3": {**TOLD, "delta": 0.1},
-    "told-kl-ucrl": {**TOLD, "delta": 0.1},
+    "oracle-ucrl2b": {**TOLD, "delta": 0.1},
+    "oracle-ucrl3": {**TOLD, "delta": 0.1},
+    "oracle-kl-ucrl": {**TOLD, "delta": 0.1},
 }  # fmt: skip
 SLOWER = {
     "master-ucrl": "draws for every order, at every step",

@@ -78,7 +78,7 @@ def test_every_agent_keeps_the_contract_without_machine_code_and_has_the_same_re
     """Equal to the last bit, in a process with NUMBA_DISABLE_JIT=1."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     parameters = {**PARAMETERS, "sw-ucrl": {"window": 100}, "ucrl2-rw": {"period": 90}}
-    parameters |= {"oracle": {"change_points": [50]}, "oracle-psrl": {"change_points": [50]}}
+    parameters |= {"oracle-ucrl2": {"change_points": [50]}, "oracle-psrl": {"change_points": [50]}}
     command = [sys.executable, "-c", WITHOUT_JIT, json.dumps(parameters)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -27,6 +27,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 HOME = PROJECT["urls"]["Homepage"]
 RAW = HOME.replace("github.com", "raw.githubusercontent.com")
+COMMAND = re.compile(r"(?<!from)[ `]switchmdp ")  # few modules have one, and parsing takes a while
 
 
 def strings(path: Path) -> Iterator[str]:
@@ -44,7 +45,7 @@ def strings(path: Path) -> Iterator[str]:
 def suggested_commands() -> Iterator[tuple[str, str]]:
     """The commands in the messages and help texts of the package, and on its pages."""
     for path in SOURCES:
-        for text in strings(path):
+        for text in strings(path) if COMMAND.search(path.read_text("utf-8")) else ():
             for found in re.findall(r"`switchmdp ([^`]+)`", text):
                 yield f"{path.name}: {found}", found
             for found in re.findall(r"(?:with|:|,) switchmdp ([a-z]+ [^`\n]+)$", text):

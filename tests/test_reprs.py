@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
+from switchmdp.experiments.results import Results, as_setting
 from switchmdp.mdp import Pairs
 from switchmdp.simulation import Episodes
 
@@ -33,6 +34,11 @@ def episodes(n: int) -> Episodes:
 def played() -> Any:
     env = sm.gym.make_env("riverswim")
     return sm.gym.play(sm.agents.Random(6, 2), env, 10, seed=0)
+
+
+def results() -> Any:
+    setting = as_setting([10], {"Random": [[1.0], [2.0]]})
+    return Results("one", 0.05, {"a": setting})
 
 
 def agent_report() -> Any:
@@ -67,6 +73,8 @@ def agent_report() -> Any:
         (lambda: sm.gym.RescaleRewards(0.5, 1), "RescaleRewards(0.5, 1.0)"),
         (lambda: sm.gym.PerturbTransitions(0.1), "PerturbTransitions(0.1)"),
         (lambda: sm.gym.ReseedMap(), "ReseedMap(0.8)"),
+        (results, "Results('one', 1 settings, 1 agents, 0 failures)"),
+        (lambda: results().settings["a"], "Setting('curves', 2 problems, 1 agents, 1 recorded "),
         (played, "Played(10 steps, mean reward "),
         (agent_report, "AgentReport(Random: "),
     ],

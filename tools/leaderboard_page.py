@@ -27,14 +27,16 @@ from switchmdp.experiments.leaderboard import (
     OPEN,
     Standing,
     Suite,
+    load_published,
+    publish,
+    published_rows,
     shipped_suite,
     standings,
 )
-from switchmdp.experiments.published import load_published, publish, published_rows
 from switchmdp.experiments.results import Results, as_setting
-from switchmdp.reports import figures, measures, ranking
+from switchmdp.reports import figures, leaderboard, measures
+from switchmdp.reports.leaderboard import Overall, Place
 from switchmdp.reports.page import Table, number, value, with_interval
-from switchmdp.reports.ranking import Overall, Place
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -56,12 +58,12 @@ class Board:
     @cached_property
     def places(self) -> dict[str, list[Place]]:
         """Every agent's place, by row."""
-        return {each.row.name: ranking.places(self.suite, each) for each in self.standings}
+        return {each.row.name: leaderboard.places(self.suite, each) for each in self.standings}
 
     @cached_property
     def totals(self) -> list[Overall]:
         """Every agent's result over all rows."""
-        return ranking.overall(self.suite, self.places)
+        return leaderboard.overall(self.suite, self.places)
 
 
 def published_boards() -> list[Board]:
@@ -115,7 +117,7 @@ def _losses(board: Board, name: str) -> Iterator[tuple[str, ...]]:
         mine = next((each for each in places if each.name == name), None)
         if mine is not None and mine.rank != 1:
             best = places[0].name
-            ratio = measures.ratio(ranking.setting_of(standing), name, best)
+            ratio = measures.ratio(leaderboard.setting_of(standing), name, best)
             yield standing.row.name, str(mine.rank), best, with_interval(ratio)
 
 

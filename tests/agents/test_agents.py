@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic
+from switchmdp.agents import AGENTS, Episodic
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Window
 from switchmdp.plausible import KLBall, L1Ball
@@ -39,8 +39,8 @@ COMBINATIONS: dict[str, Any] = {
     "everything, periodic": lambda: sm.agents.UCRL2RW(4, 3, period=333, delta=0.2, available=MASK),
     "everything, cubic": lambda: sm.agents.UCRL2R(4, 3, changes=2, delta=0.2, available=MASK),
     "window, never": lambda: sm.agents.SWUCRL(4, 3, window=400, delta=0.2, available=MASK),
-    "window, periodic": lambda: combined(Window(400), Periodic(333), KLBall(0.2, True)),
-    "window, cubic": lambda: combined(Window(400), Cubic(3), L1Ball(0.2)),
+    "window, periodic": lambda: combined(Window(400), Periodic(333), L1Ball(0.2)),
+    "window, cubic": lambda: combined(Window(400), Cubic(3), KLBall(0.2, True)),
 }
 
 
@@ -55,6 +55,20 @@ def test_any_memory_combines_with_any_restart_rule_compiled_and_interpreted(make
     assert runs[1].trajectory is not None
     assert np.array_equal(runs[0].trajectory.actions, runs[1].trajectory.actions)
     assert np.array_equal(runs[0].regret, runs[1].regret)
+
+
+@pytest.mark.parametrize("name", ["oracle-ucrl2b", "oracle-ucrl3", "oracle-kl-ucrl", "oracle-psrl"])
+def test_agents_that_know_the_change_points_restart_exactly_there(name: str) -> None:
+    cls: Any = AGENTS[name]
+    agent = cls(4, 2, change_points=[3001])
+    problem = sm.problems.random_switching(
+        4, 2, changes=1, horizon=6000, seed=1, change_points=[3001]
+    )
+    first = sm.simulate(agent, problem, 2999, seed=0)
+    assert agent.visits.sum() == 2999
+    sm.simulate(agent, problem, 3500, resume=first)
+    assert agent.since == 3001
+    assert agent.visits.sum() == 500
 
 
 def test_only_available_actions_are_chosen() -> None:

@@ -16,7 +16,7 @@ from switchmdp.agents.saving import check_agent_state
 from switchmdp.compiled import compiled, pack
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.memory import Window
-from switchmdp.plausible import L1Ball
+from switchmdp.plausible import KLBall, L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic
 
 Make = Callable[[int, int, Any], Any]
@@ -31,7 +31,7 @@ MAKERS: dict[str, Make] = {
     "ucrl2-rw": lambda s, a, m: sm.agents.UCRL2RW(s, a, period=900, available=m),
     "oracle": lambda s, a, m: sm.agents.OracleUCRL2(s, a, change_points=[500, 2500], available=m),
     "window, cubic": lambda s, a, m: Episodic(
-        s, a, memory=Window(300), plausible=L1Ball(0.1), restarts=Cubic(9), available=m
+        s, a, memory=Window(300), plausible=KLBall(0.1, True), restarts=Cubic(9), available=m
     ),
     "window, periodic": lambda s, a, m: Episodic(
         s, a, memory=Window(2000), plausible=L1Ball(0.1), restarts=Periodic(1700), available=m

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import switchmdp as sm
 from switchmdp.agents import (
     GLRPSRL,
     FadingPSRL,
-    OracleKLUCRL,
     OraclePairsPSRL,
-    OraclePSRL,
-    OracleUCRL2B,
-    OracleUCRL3,
 )
 from switchmdp.errors import InvalidParameter
 
 pytestmark = pytest.mark.xdist_group("Posterior")
 
 PROBLEM = sm.problems.random_switching(4, 2, changes=1, horizon=6000, seed=1, change_points=[3001])
-
-
-@pytest.mark.parametrize("agent_class", [OracleUCRL2B, OracleUCRL3, OracleKLUCRL, OraclePSRL])
-def test_agents_that_know_the_change_points_restart_exactly_there(agent_class: Any) -> None:
-    agent = agent_class(4, 2, change_points=[3001])
-    first = sm.simulate(agent, PROBLEM, 2999, seed=0)
-    assert agent.visits.sum() == 2999
-    sm.simulate(agent, PROBLEM, 3500, resume=first)
-    assert agent.since == 3001
-    assert agent.visits.sum() == 500
 
 
 def test_known_pairs_forget_only_changed_pairs() -> None:

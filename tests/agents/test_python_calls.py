@@ -19,12 +19,13 @@ from switchmdp.concurrency import delayed_signals
 from switchmdp.randomness import run_seeds
 from switchmdp.restarts import Periodic
 
-# These differ from other agents in nothing but the restart rule, which "oracle" has as well.
-WITH_KNOWN_CHANGES = ("told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "oracle-psrl")
+# The first four differ from other agents in nothing but the restart rule, which "oracle-ucrl2" has
+# as well; the last has the components of "borl", with a larger grid.
+SAME_CODE = ("oracle-ucrl2b", "oracle-ucrl3", "oracle-kl-ucrl", "oracle-psrl", "borl-full-grid")
 FOLLOWERS = [
     name
     for name, agent in AGENTS.items()
-    if issubclass(agent, PolicyAgent) and name not in WITH_KNOWN_CHANGES
+    if issubclass(agent, PolicyAgent) and name not in SAME_CODE
 ]
 HORIZON = 1200
 

@@ -50,11 +50,12 @@ NAMED: dict[str, Callable[[sm.SwitchingMDP], Any]] = {
 # compiled for other tests.
 MAKERS = NAMED | {
     "window, periodic": lambda p: Episodic(
-        p.n_states, p.n_actions, memory=Window(1500), plausible=KLBall(0.1, True),
+        p.n_states, p.n_actions, memory=Window(1500), plausible=L1Ball(0.1),
         restarts=Periodic(700),
     ),
     "window, cubic": lambda p: Episodic(
-        p.n_states, p.n_actions, memory=Window(1500), plausible=L1Ball(0.1), restarts=Cubic(7)
+        p.n_states, p.n_actions, memory=Window(1500), plausible=KLBall(0.1, True),
+        restarts=Cubic(7),
     ),
 }  # fmt: skip
 

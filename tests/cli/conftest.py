@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.user_modules import isolated_user_modules
 
 from switchmdp.cli import main
 from switchmdp.experiments import loads, run
@@ -89,7 +90,7 @@ Call = Callable[..., CommandResult]
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SWITCHMDP_TRUST", "1")  # its effect is tested in test_trust.py
     monkeypatch.setattr(figures, "save_figures", lambda *_: [])
@@ -98,6 +99,8 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("First", "Fails"):
         text = CONFIG + USERS.format(name=name)
         (tmp_path / f"{name.lower()}.toml").write_text(text, encoding="utf-8")
+    with isolated_user_modules():
+        yield
 
 
 @pytest.fixture

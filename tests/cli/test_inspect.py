@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import AGENTS
-from switchmdp.experiments.parameters import FORMULAS
+from switchmdp.experiments.names import FORMULAS
 from switchmdp.problems import PROBLEMS
 
 PLAIN = ("--executor", "threads")
@@ -265,17 +265,13 @@ def test_export_without_parquet_writes_csv_unless_parquet_was_asked_for(
 
 def test_agents_and_problems_are_listed_by_their_names_in_configurations(call: Any) -> None:
     output = call("agents").out
-    assert [
-        line.split(":")[0] for line in output.splitlines() if line[:1].isalpha() and ": " in line
-    ]
-    for name in (*AGENTS, *FORMULAS):
-        assert f"{name}: " in output
+    names = re.findall(r"^([a-z][\w-]*): ", output, re.MULTILINE)
+    assert names == [*AGENTS, *FORMULAS]
     assert "    window (required)\n    delta = 0.05\n" in output
     assert "n_states" not in output
     assert '{ formula = "NAME", ... }' in output
     output = call("problems").out
-    for name in PROBLEMS:
-        assert f"{name}: " in output
+    assert re.findall(r"^([a-z][\w-]*): ", output, re.MULTILINE) == [*PROBLEMS]
     assert '    rows = "dirichlet" or "uniform"\n' in output
     assert "    horizon = the experiment's\n" in output
     assert "seed" not in output

@@ -15,11 +15,11 @@ from switchmdp.experiments.leaderboard import (
     Row,
     Suite,
     create_folder,
+    publish,
     run_suite,
     standings,
 )
-from switchmdp.experiments.published import load_published as load
-from switchmdp.experiments.published import publish
+from switchmdp.experiments.leaderboard import load_published as load
 
 CHANGE_POINTS = {"change_points": {"formula": "change-points"}}
 TINY = Suite(
@@ -75,7 +75,7 @@ def test_a_second_call_runs_only_what_is_missing(call: Any) -> None:
     before = written(folder)
     result = call("leaderboard", "--out", "here")
     assert result.code == 0
-    assert "\n1 runs done in" in result.err
+    assert "\n1 run done in" in result.err
     assert lost.read_bytes() == content
     assert written(folder).items() >= before.items()
 
@@ -154,7 +154,7 @@ def published(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("leaderboard", "--out", "whole", "--quiet").code == 0
     publish(standings(TINY, Path("whole")), "published.npz")
     monkeypatch.setattr(
-        "switchmdp.experiments.published.load_published", lambda name: load("published.npz")
+        "switchmdp.experiments.leaderboard.load_published", lambda name: load("published.npz")
     )
 
 

@@ -66,8 +66,8 @@ def test_every_servable_agent_can_be_served_and_continued(
         ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because the options describe an"),
         ((*GO_ON, "--actions", "2"), "--states must be set, because the options describe an agent"),
         ((*NEW, "--agent", "nobody"), "agent must be one of sw-ucrl, ucrl2, "),
-        ((*NEW, "--agent", "oracle"), "(oracle needs the change points, so it can"),
-        ((*NEW, "--agent", "told-kl-ucrl"), "needs the change points"),
+        ((*NEW, "--agent", "oracle-ucrl2"), "(oracle-ucrl2 needs the change points, so it can"),
+        ((*NEW, "--agent", "oracle-kl-ucrl"), "needs the change points"),
         ((*NEW, "--agent", "omniscient"), "needs the problem itself"),
         (
             (*NEW, "--agent", "sw-ucrl"),

@@ -17,7 +17,7 @@ from tests.client.prepared_service import DROPPED, PreparedService
 
 from switchmdp import client as package
 from switchmdp.client import Added, AsyncClient, Bucket, Client, Decision, Model, Problem, Retries
-from switchmdp.client import problems as errors
+from switchmdp.client import answers as errors
 
 DECISION = {
     "id": "1-ab", "action": 1, "action_name": "voucher", "state": 0, "state_name": "new",
@@ -112,7 +112,7 @@ def test_every_public_name_of_the_package_exists() -> None:
     assert all(getattr(package, name) for name in package.__all__)
 
 
-def test_a_decision_and_its_feedback(do: Do, service: PreparedService) -> None:
+def test_the_client_sends_a_decision_and_its_feedback(do: Do, service: PreparedService) -> None:
     service.prepare((201, DECISION), (200, {"counted": True}))
     decision = do("decide", "a shop", state="new", session="ann", available=("sport", 1))
     assert decision == Decision(

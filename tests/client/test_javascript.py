@@ -43,7 +43,7 @@ def run(request: pytest.FixtureRequest, service: PreparedService) -> Iterator[Ru
         yield in_chromium(service, request.getfixturevalue("browser"))
 
 
-def test_a_decision_and_its_feedback(run: Run, service: PreparedService) -> None:
+def test_the_client_sends_a_decision_and_its_feedback(run: Run, service: PreparedService) -> None:
     service.prepare((201, DECISION), (200, {"counted": True}))
     told = run("""
         const request = { state: "new", session: "ann", available: ["sport", 1] };

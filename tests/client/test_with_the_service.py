@@ -52,7 +52,7 @@ def client(url: str) -> Iterator[Client]:
         client.delete_model("shop")
 
 
-def test_decisions_and_feedback(client: Client) -> None:
+def test_the_service_counts_the_feedback_of_a_decision_once(client: Client) -> None:
     decision = client.decide("shop", state="basket", session="ann", available=["voucher"])
     assert (decision.action_name, decision.state_name) == ("voucher", "basket")
     assert (decision.arm, decision.probability) == ("main", 1.0)
@@ -151,7 +151,7 @@ def test_the_async_client_makes_decisions_concurrently(client: Client, url: str)
     assert len({decision.id for decision in decisions}) == 20
 
 
-def test_a_decision_that_has_expired(client: Client) -> None:
+def test_feedback_for_an_expired_decision_is_an_error(client: Client) -> None:
     client.create_model("quick", agent="random", states=2, actions=2, expiry=0.001)
     decision = client.decide("quick", state=0)
     client.decide("quick", state=0)
@@ -160,7 +160,7 @@ def test_a_decision_that_has_expired(client: Client) -> None:
     client.delete_model("quick")
 
 
-def test_the_javascript_client_in_node(client: Client, url: str) -> None:
+def test_the_javascript_client_works_in_node(client: Client, url: str) -> None:
     script = f"""
         const shop = new sm.Client(url, {{ token: "{TOKEN}" }});
         const decision = await shop.decide("shop", {{ state: "new", session: "ann" }});

@@ -49,7 +49,7 @@ def step():
     return 2.0
 """
 COUNT = "import counting; print(counting.count(10))"
-COMPILING = "compiling Counter.run"
+COMPILING = "compiling Counter for this machine"
 
 
 class User:
@@ -107,6 +107,14 @@ def test_a_second_process_finds_the_code_of_the_first_in_a_private_folder(user: 
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert user.python() == ("20.0", "")
     assert user.stored() == [file]
+
+
+@needs_machine_code
+def test_a_closed_pipe_does_not_stop_compilation(user: User) -> None:
+    """As in `switchmdp run ... 2>&1 | head`, where nothing reads the message about compiling."""
+    closed = "import os; r, w = os.pipe(); os.close(r); os.dup2(w, 2); "
+    assert user.python(closed + COUNT) == ("20.0", "")
+    assert user.stored()
 
 
 @needs_machine_code

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from switchmdp.agents import DirectedProbes, Recall
-from switchmdp.experiments.parameters import AGENT
+from switchmdp.experiments.names import AGENT, find_factory
 from switchmdp.experiments.plan import check, make_agent
 from switchmdp.experiments.results import expand
 from switchmdp.experiments.spec import load
-from switchmdp.experiments.user_modules import find
 from switchmdp.plausible import Posterior
 from switchmdp.problems import random_switching
 from switchmdp.restarts import Calibrated
@@ -50,7 +49,7 @@ def test_each_variant_differs_in_its_piece_alone() -> None:
     problem = random_switching(5, 3, changes=1, horizon=100, seed=0)
     differences = {}
     for variant in expand(experiment.agents):
-        kind = find("agent", variant.source, AGENT, FOLDER, trust=True)
+        kind = find_factory("agent", variant.source, AGENT, FOLDER, trust=True)
         agent: Any = make_agent(variant, kind, problem, 100, 0)[0]
         agent.observe(0, agent.act(0), 1.0, 3)
         if variant.base != "PSRL with known change points":

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.user_modules import isolated_user_modules
 
-from switchmdp.experiments import user_modules
 from switchmdp.experiments.execute import Progress, run_chunks
 from switchmdp.experiments.plan import Plan, check
 from switchmdp.experiments.spec import parse
@@ -27,15 +27,10 @@ TOYS = Path(__file__).with_name("toys.py.txt").read_text()  # not a module of th
 
 
 @pytest.fixture(autouse=True)
-def forget_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def forget_modules() -> Iterator[None]:
     """Unload the user modules of a test, so that the next test does not see them."""
-    loaded: dict[str, object] = {}
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(user_modules, "_loaded", loaded)
-    monkeypatch.setattr(user_modules, "_added", user_modules._added[:])
-    yield
-    for name in loaded:
-        sys.modules.pop(name, None)
+    with isolated_user_modules():
+        yield
 
 
 def _small(**changes: Any) -> Data:
@@ -105,8 +100,9 @@ def mixed() -> Data:
 def whole(mixed: Data, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The digest of the results of `mixed`, computed one chunk after the other."""
     folder = tmp_path_factory.mktemp("whole")
-    store, plan = _prepare(mixed, folder / "out", _write_toys(folder / "toys"))
-    progress = run_chunks(store, plan, jobs=1, executor="threads")
+    with isolated_user_modules():
+        store, plan = _prepare(mixed, folder / "out", _write_toys(folder / "toys"))
+        progress = run_chunks(store, plan, jobs=1, executor="threads")
     assert (progress.complete, progress.done, progress.runs, progress.failed) == (True, 18, 18, 0)
     return _tree(store.path)
 

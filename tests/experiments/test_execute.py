@@ -16,9 +16,9 @@ from switchmdp.errors import ForeignFolder, InvalidExperiment, InvalidParameter
 from switchmdp.experiments import execute
 from switchmdp.experiments.chunks import work_on
 from switchmdp.experiments.execute import run_chunks, worker_command
+from switchmdp.experiments.names import search_path
 from switchmdp.experiments.plan import Plan, problem_seed
 from switchmdp.experiments.store import Store, load_results, open_store
-from switchmdp.experiments.user_modules import search_path
 from switchmdp.storage import save_arrays
 
 Small = Callable[..., dict[str, Any]]

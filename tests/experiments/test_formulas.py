@@ -10,7 +10,7 @@ import pytest
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.parameters import (
+from switchmdp.experiments.names import (
     FORMULAS,
     Context,
     change_points,
@@ -67,7 +67,7 @@ def test_changes_and_change_points_are_those_of_the_problem(context: Context) ->
     assert change_points(context).tolist() == [250_000, 500_000, 750_000, 1_000_000]
 
 
-def test_the_horizon_or_a_part_of_it(context: Context) -> None:
+def test_the_horizon_formula_returns_a_part_of_the_horizon(context: Context) -> None:
     assert (horizon(context), horizon(context, times=0.25)) == (10**6, 250_000)
     assert horizon(context, times=1e-9) == 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from switchmdp.agents import UCRL2, Random
 from switchmdp.errors import InvalidParameter
-from switchmdp.experiments.parameters import accepts
+from switchmdp.experiments.names import accepts
 from switchmdp.experiments.plan import make_agent, make_problem, problem_seed, run_seed
 from switchmdp.experiments.results import Variant, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec
@@ -98,22 +98,6 @@ def test_functions_and_laws_are_chosen_by_name() -> None:
     assert beta.change_points.tolist() == [34, 67]
     fixed = make_problem(variant(law="deterministic", rows="uniform"), random_switching, 100, 7)
     assert fixed.law == Deterministic()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"law": "cauchy"}, "law must be one of 'bernoulli', 'deterministic', 'beta'"),
-        (
-            {"rows": {"choice": "uniform", "x": 1}},
-            "only the choice 'uniform', which has no parameters",
-        ),
-        ({"rows": {"choice": ["uniform"]}}, "one of 'dirichlet', 'uniform'"),
-    ],
-)
-def test_choices_that_do_not_exist_are_rejected(parameters: Any, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
-        make_problem(variant(**parameters), random_switching, 100, 7)
 
 
 def test_an_agent_gets_the_arguments_that_it_names() -> None:

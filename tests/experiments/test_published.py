@@ -14,12 +14,10 @@ from switchmdp.experiments.leaderboard import (
     Row,
     Standing,
     Suite,
-    shipped_suite,
-)
-from switchmdp.experiments.published import (
     load_published,
     publish,
     published_rows,
+    shipped_suite,
     with_published,
 )
 from switchmdp.experiments.results import Results, as_setting

@@ -236,6 +236,14 @@ def test_a_file_is_read_with_its_text(tmp_path: Path, small: Small) -> None:
     assert (experiment.title, content) == ("é", text)
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "notepad.toml"
+    text = "horizon = 10\r\nn_problems = 1\r\n"
+    text += '[problems.P]\r\nproblem = "random"\r\n[agents.A]\r\nagent = "random"\r\n'
+    file.write_bytes(text.encode("utf-8-sig"))
+    assert load(file) == (loads(text, "notepad"), text)
+
+
 def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_bytes(b"#" * 1_000_001)
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9"')

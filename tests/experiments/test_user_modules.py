@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from switchmdp.agents import AGENTS
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments import user_modules
-from switchmdp.experiments.parameters import AGENT, PROBLEM
+from switchmdp.experiments import names
+from switchmdp.experiments.names import AGENT, PROBLEM
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -25,11 +26,11 @@ def write(folder: Path, **modules: str) -> Path:
 
 
 def find(name: str, folder: Path | None = None, *, trust: bool = True) -> Any:
-    return user_modules.find("agents.A.agent", name, AGENT, folder, trust)
+    return names.find_factory("agents.A.agent", name, AGENT, folder, trust)
 
 
 def find_problem(name: str, folder: Path) -> Any:
-    return user_modules.find("problems.P.problem", name, PROBLEM, folder, trust=True)
+    return names.find_factory("problems.P.problem", name, PROBLEM, folder, trust=True)
 
 
 def agent_of(number: str) -> str:
@@ -103,11 +104,11 @@ def test_the_environment_decides_about_trust_if_the_caller_does_not(
     monkeypatch: pytest.MonkeyPatch, value: str, trusted: bool
 ) -> None:
     monkeypatch.delenv("SWITCHMDP_TRUST", raising=False)
-    assert not user_modules.is_trusted(None)
+    assert not names.is_trusted(None)
     monkeypatch.setenv("SWITCHMDP_TRUST", value)
-    assert user_modules.is_trusted(None) is trusted
-    assert user_modules.is_trusted(True)
-    assert not user_modules.is_trusted(False)
+    assert names.is_trusted(None) is trusted
+    assert names.is_trusted(True)
+    assert not names.is_trusted(False)
 
 
 def test_only_marked_functions_are_problem_factories(toys: Path) -> None:
@@ -145,8 +146,25 @@ def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
     }
     folder = write(tmp_path, **texts)
     find("one:A", folder)
-    digests = user_modules.digests(["ucrl2", "one:A"], folder)
+    digests = names.module_digests(["ucrl2", "one:A"], folder)
     assert digests == {name: sha(texts[name]) for name in ("one", "three", "two")}
+
+
+def test_imports_are_found_although_another_thread_disturbs_the_parser(
+    toys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = names._files("toys", toys)
+    assert [name for name, _, _ in undisturbed] == ["toys", "toy_numbers"]
+    parse, errors = ast.parse, [SystemError("AST constructor recursion depth mismatch")]
+
+    def disturbed(text: bytes) -> ast.AST:
+        if errors:
+            raise errors.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert names._files("toys", toys) == undisturbed
+    assert not errors
 
 
 def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
@@ -160,7 +178,7 @@ def test_digests_follow_relative_imports_in_packages(tmp_path: Path) -> None:
     }
     folder = write(tmp_path, **texts)
     find("lab.agents:A", folder)
-    digests = user_modules.digests(["lab.agents:A"], folder)
+    digests = names.module_digests(["lab.agents:A"], folder)
     assert list(digests) == ["lab", "lab.agents", "lab.deep", "lab.deep.er", "lab.tools"]
 
 
@@ -173,7 +191,7 @@ def test_digests_do_not_cover_installed_packages_inside_the_folder(tmp_path: Pat
     )
     sys.path.append(str(folder / "venv" / "lib"))
     find("mine:A", folder)
-    assert list(user_modules.digests(["mine:A"], folder)) == ["mine"]
+    assert list(names.module_digests(["mine:A"], folder)) == ["mine"]
 
 
 def test_modules_of_the_same_name_in_two_folders_are_distinguished(tmp_path: Path) -> None:
@@ -181,7 +199,7 @@ def test_modules_of_the_same_name_in_two_folders_are_distinguished(tmp_path: Pat
     second = write(tmp_path / "2", agent=AGENT_OF_N, helper="N=22")
     for folder, n in ((first, 1), (second, 22), (first, 1)):
         assert find("agent:A", folder).n == n
-        helper = user_modules.digests(["agent:A"], folder)["helper"]
+        helper = names.module_digests(["agent:A"], folder)["helper"]
         assert helper == sha((folder / "helper.py").read_text())
 
 
@@ -205,7 +223,7 @@ def test_a_module_edited_since_it_was_imported_is_imported_again(tmp_path: Path)
     assert find("agent:A", folder) is first
     write(folder, helper="N = 1000\n")
     assert find("agent:A", folder).n == 1000
-    assert user_modules.digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
+    assert names.module_digests(["agent:A"], folder)["helper"] == sha("N = 1000\n")
 
 
 def test_a_deleted_module_is_not_found(tmp_path: Path) -> None:

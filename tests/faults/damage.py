@@ -19,11 +19,11 @@ import numpy as np
 from tests.faults.workbench import (
     HERE,
     here,
-    own_modules,
     results,
     temporary_files,
     write_experiment,
 )
+from tests.user_modules import isolated_user_modules
 
 from switchmdp.errors import DamagedFile, ForeignFolder
 from switchmdp.experiments.results import Results
@@ -53,7 +53,7 @@ def truncated(content: bytes, rng: np.random.Generator) -> bytes:
 
 def damaged_files(scratch: Path, flips: int, truncations: int) -> str:
     """Apply the given numbers of bit flips and truncations to all kinds of files."""
-    with own_modules(MODULE):
+    with isolated_user_modules():
         config = write_experiment(scratch, horizon=40, agents=1, fragile=True, module=MODULE)
         folder = scratch / "folder"
         assert here("run", config, "--out", folder, *HERE) == 3
@@ -141,7 +141,7 @@ def _every_command(folder: Path, kind: str, verdict: str, whole: dict[str, bytes
 
 def foreign_folders(scratch: Path, count: int) -> str:
     """A folder holds one configuration; `count` others are rejected, and change no byte of it."""
-    with own_modules(MODULE):
+    with isolated_user_modules():
         config = write_experiment(scratch, horizon=40, agents=1, module=MODULE)
         folder, text = scratch / "folder", config.read_text()
         assert here("run", config, "--out", folder, *HERE) == 0

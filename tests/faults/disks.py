@@ -23,12 +23,12 @@ import pytest
 from tests.faults.workbench import (
     HERE,
     here,
-    own_modules,
     results,
     run,
     temporary_files,
     write_experiment,
 )
+from tests.user_modules import isolated_user_modules
 
 from switchmdp import storage
 from switchmdp.experiments.results import Results
@@ -86,7 +86,7 @@ class BadDisk:
 
 def failing_operations(scratch: Path, every: int) -> str:
     """Each `every`-th operation of a run fails once, or from then on; likewise in its report."""
-    with own_modules(MODULE):
+    with isolated_user_modules():
         config = write_experiment(
             scratch, horizon=20, settings=1, agents=1, fragile=True, module=MODULE
         )
@@ -245,7 +245,7 @@ def _filled(
 
 def _without_space(config: Path, scratch: Path, whole: dict[str, bytes], count: int) -> list[str]:
     """Simulate a full disk: from some operation on there is no space."""
-    with own_modules("plain_agents"):
+    with isolated_user_modules():
         start = ("run", config, *HERE, "--out")
         for i in range(count):
             out = scratch / f"{i}"

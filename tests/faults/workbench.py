@@ -147,15 +147,3 @@ def scratch_folder() -> Iterator[Path]:
         patch.setenv("SWITCHMDP_TRUST", "1")
         with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchmdp-faults-") as folder:
             yield Path(folder)
-
-
-@contextmanager
-def own_modules(*names: str) -> Iterator[None]:
-    """Experiments in this process do not leave these modules or their folders behind."""
-    before = list(sys.path)
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-        for name in names:
-            sys.modules.pop(name, None)

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 import switchmdp as sm
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState
 from switchmdp.gym import SwitchingEnv, identifier, make_env, play
-from switchmdp.mdp.laws import RewardLaw, variance_of
+from switchmdp.mdp.mdp import RewardLaw, variance_of
 from switchmdp.problems import PROBLEMS, random_mdp, random_switching
 
 TRUTH = {"configuration", "changed", "optimal_gain"}

@@ -14,7 +14,7 @@ from scipy import stats
 from switchmdp.compiled import jit
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Bernoulli, Beta, Deterministic, RewardLaw
-from switchmdp.mdp.laws import SMALLEST, draw_reward, law_from_code, variance_of
+from switchmdp.mdp.mdp import SMALLEST, draw_reward, law_from_code, variance_of
 from switchmdp.randomness import stream
 
 DRAWS = 200_000

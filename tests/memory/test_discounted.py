@@ -16,7 +16,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted
 from switchmdp.plausible import L1Ball
-from switchmdp.restarts import Periodic
+from switchmdp.restarts import BOCPD
 
 
 def log_of(steps: int, n_pairs: int, n_states: int) -> Any:
@@ -104,7 +104,7 @@ def test_visits_equal_the_sum_of_successors_and_tiny_weights_are_dropped() -> No
 
 AGENTS_WITH_DISCOUNTED_COUNTS: dict[str, Callable[[], Any]] = {
     "plausible set, restarts": lambda: Episodic(
-        4, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=Periodic(400)
+        4, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=BOCPD(0.05)
     ),
     "posterior": lambda: FadingPSRL(4, 2, steps=100),
 }
@@ -130,8 +130,7 @@ def test_old_data_fade_after_a_change() -> None:
     rows = np.full((2, 2, 2), 0.5)
     first, second = np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.1, 0.9]])
     problem = sm.SwitchingMDP([sm.MDP(rows, first), sm.MDP(rows, second)], [5001])
-    rule = Periodic(10**6)  # after the run; another rule would have to be compiled
-    agent = Episodic(2, 2, memory=Discounted(0.99), plausible=L1Ball(0.1), restarts=rule)
+    agent = FadingPSRL(2, 2, steps=100)
     sm.simulate(agent, problem, 10_000, seed=0)
     assert np.abs(agent.reward_estimates - second)[agent.visits > 20].max() < 0.25
     assert agent.visits.sum() == pytest.approx(100.0, rel=0.04)

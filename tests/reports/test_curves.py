@@ -159,7 +159,7 @@ def swept(
     return replace(setting, name=base, base=base, agents=agents, swept=over, parameters=over)
 
 
-def test_regret_by_a_swept_parameter_of_the_agents() -> None:
+def test_a_swept_parameter_of_the_agents_becomes_a_curve_of_regret() -> None:
     formula = {"formula": "optimal-window"}
     setting = swept(
         {
@@ -181,7 +181,7 @@ def test_regret_by_a_swept_parameter_of_the_agents() -> None:
     assert panel.marks == {"b": 50.0}
 
 
-def test_regret_by_a_swept_parameter_of_the_problems() -> None:
+def test_a_swept_parameter_of_the_problems_becomes_a_curve_of_regret() -> None:
     settings = {
         str(changes): swept(
             {"a": ("a", {}, {}, 10.0 * changes), "b": ("b", {"law": "x"}, {}, 1.0)},

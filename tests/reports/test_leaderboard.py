@@ -12,15 +12,18 @@ import pytest
 
 from switchmdp.experiments.leaderboard import Contender, Row, Standing, Suite
 from switchmdp.experiments.results import Results, Runs, as_setting
-from switchmdp.reports.leaderboard import Leaderboard, document, summary, write_leaderboard
-from switchmdp.reports.ranking import (
+from switchmdp.reports.leaderboard import (
+    Leaderboard,
     adaptivity_table,
     choices_table,
     detector_table,
+    document,
     overall,
     overall_tables,
     places,
     row_table,
+    summary,
+    write_leaderboard,
     yardstick,
 )
 

@@ -110,7 +110,7 @@ def test_a_record_as_a_data_frame_has_its_columns(library: str) -> None:
     assert len(run.trajectory.to_dataframe(library)) == 60
 
 
-def test_a_batch_and_a_comparison_as_data_frames() -> None:
+def test_a_batch_and_a_comparison_become_data_frames() -> None:
     records = sm.simulate_batch([sm.agents.Random(4, 2) for _ in range(3)], PROBLEM, 40, every=10)
     assert records.to_dataframe("pyarrow").num_rows == 12
     comparison = sm.compare(PROBLEM, {"a": sm.agents.Random, "b": sm.agents.Random}, horizon=60)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.agents import Episodic, Growing
+from switchmdp.agents import Episodic
 from switchmdp.compiled import validate
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
-from switchmdp.plausible import L1Ball, Posterior
+from switchmdp.plausible import L1Ball, Varied
 from switchmdp.restarts import BOCPD, GLR
 from switchmdp.restarts.splits import KEPT, LEVELS
 
@@ -121,25 +121,18 @@ def test_growth_resets_the_detector(name: str) -> None:
     assert (detector.visits.size, detector.visits.sum(), detector.clock) == (10, 0, 101)
 
 
-def detecting(memory: Any, detector: Any) -> Any:
-    return Episodic(3, 2, memory=memory, plausible=L1Ball(0.1), restarts=detector)
-
-
-# Each combination takes about ten seconds to compile, so that registered agents are used where they
-# have the components, and no two combinations test the same pair of components.
+# Each combination takes about ten seconds to compile, so that registered agents and combinations of
+# other tests are used where they have the components.
 COMBINATIONS: dict[str, Callable[[], Any]] = {
-    "glr, window": lambda: detecting(Window(400), GLR(0.05)),
+    "glr, window": lambda: Episodic(
+        3, 2, memory=Window(400), plausible=Varied(0.1), restarts=GLR(0.05)
+    ),
     "glr, posterior": lambda: sm.agents.GLRPSRL(3, 2, delta=0.05),
     "bocpd, everything": lambda: sm.agents.RBOCPDUCRL2(3, 2, delta=0.1),
     "bocpd, discounted": lambda: Episodic(
-        3,
-        2,
-        memory=Discounted(0.995),
-        plausible=Posterior(1),
-        restarts=BOCPD(0.05),
-        episodes=Growing(),
+        3, 2, memory=Discounted(0.995), plausible=L1Ball(0.1), restarts=BOCPD(0.05)
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.xdist_group("L1Ball")

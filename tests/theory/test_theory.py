@@ -14,7 +14,6 @@ from scipy.optimize import minimize_scalar
 
 from switchmdp import theory
 from switchmdp.errors import InvalidParameter, OutsideValidity
-from switchmdp.theory import parameters, sw_ucrl
 
 # The paper's experiment; log₃5 - 3 is negative, so that the diameter counts as 1.
 PAPER: dict[str, Any] = {
@@ -79,32 +78,32 @@ def psi(setting: dict[str, Any]) -> float:
 
 
 def test_the_constant_of_e1_is_its_three_terms_rounded_up() -> None:
-    assert rounded_up(math.sqrt(5 / 4) + 1 + math.sqrt(5)) == sw_ucrl.E1_CONSTANT == 4.36
+    assert rounded_up(math.sqrt(5 / 4) + 1 + math.sqrt(5)) == theory.E1_CONSTANT == 4.36
 
 
 def test_the_constant_of_lemma_2_is_proposition_1s_over_batches_of_two_windows() -> None:
-    assert pytest.approx(math.sqrt(2) * (1 + (math.sqrt(2) + 1))) == sw_ucrl.VISITS
+    assert pytest.approx(math.sqrt(2) * (1 + (math.sqrt(2) + 1))) == theory.VISITS
 
 
 def test_the_constant_of_e2_is_both_lemmas_rounded_up() -> None:
     derived = 1 + (2 * math.sqrt(28) + 2) * (2 * math.sqrt(2) + 2)
-    assert rounded_up(derived) == sw_ucrl.E2_CONSTANT == 61.76
+    assert rounded_up(derived) == theory.E2_CONSTANT == 61.76
 
 
 def test_the_theorems_constant_is_the_sum_of_the_printed_ones() -> None:
-    assert pytest.approx(sw_ucrl.E1_CONSTANT + sw_ucrl.E2_CONSTANT) == sw_ucrl.REGRET_CONSTANT
-    assert sw_ucrl.REGRET_CONSTANT == 66.12
+    assert pytest.approx(theory.E1_CONSTANT + theory.E2_CONSTANT) == theory.REGRET_CONSTANT
+    assert theory.REGRET_CONSTANT == 66.12
 
 
 def test_the_windows_constant_is_a_quarter_of_the_theorems() -> None:
-    assert sw_ucrl.WINDOW_CONSTANT == sw_ucrl.REGRET_CONSTANT / 4 == 16.53
+    assert theory.WINDOW_CONSTANT == theory.REGRET_CONSTANT / 4 == 16.53
 
 
 def test_corollary_1s_constant_is_the_theorem_at_the_optimal_window_rounded_up() -> None:
-    c = sw_ucrl.WINDOW_CONSTANT
-    derived = 2 * c ** (2 / 3) + sw_ucrl.REGRET_CONSTANT / c ** (1 / 3)
+    c = theory.WINDOW_CONSTANT
+    derived = 2 * c ** (2 / 3) + theory.REGRET_CONSTANT / c ** (1 / 3)
     assert derived == pytest.approx(6 * c ** (2 / 3))
-    assert rounded_up(derived) == sw_ucrl.COROLLARY_CONSTANT == 38.94
+    assert rounded_up(derived) == theory.COROLLARY_CONSTANT == 38.94
 
 
 # The window
@@ -126,7 +125,7 @@ def test_optimal_window_minimises_the_theorems_bound(seed: int) -> None:
     assert exact == pytest.approx(math.exp(minimum.x), rel=1e-4)
 
 
-def test_optimal_window_in_the_papers_experiment() -> None:
+def test_optimal_window_equals_that_of_the_papers_experiment() -> None:
     assert theory.optimal_window(changes=2, **PAPER) == 89_119
     assert theory.optimal_window(changes=4, **PAPER) == 56_142
 
@@ -202,10 +201,10 @@ def test_the_printed_theorem_contradicts_the_lower_bound_for_a_window_past_the_h
 def test_the_exact_ceiling_is_the_ceiling_of_the_real_quotient() -> None:
     rng = np.random.default_rng(1)
     for T, W in rng.integers(1, 10**6, size=(500, 2)).tolist():
-        n = parameters.ceil_div_sqrt(T, W)
+        n = theory.ceil_div_sqrt(T, W)
         assert n**2 * W >= T**2 > (n - 1) ** 2 * W
-    assert parameters.ceil_div_sqrt(10**20, 10**20) == 10**10
-    assert parameters.ceil_div_sqrt(10**20 + 1, 10**20) == 10**10 + 1
+    assert theory.ceil_div_sqrt(10**20, 10**20) == 10**10
+    assert theory.ceil_div_sqrt(10**20 + 1, 10**20) == 10**10 + 1
 
 
 def test_corollary_1_covers_the_theorem_without_its_ceiling() -> None:

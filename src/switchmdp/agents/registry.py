@@ -72,7 +72,7 @@ AGENTS = Registry(
         "borl": BORL,
         "borl-full-grid": PaperBORL,
         "master-ucrl": MASTER,
-        "oracle": OracleUCRL2,
+        "oracle-ucrl2": OracleUCRL2,
         "glr-ucrl": GLRUCRL,
         "glr-ucrl3": GLRUCRL3,
         "r-bocpd-ucrl2": RBOCPDUCRL2,
@@ -84,19 +84,19 @@ AGENTS = Registry(
         "glr-psrl": GLRPSRL,
         "oracle-psrl": OraclePSRL,
         "oracle-pairs-psrl": OraclePairsPSRL,
-        "told-ucrl2b": OracleUCRL2B,
-        "told-ucrl3": OracleUCRL3,
-        "told-kl-ucrl": OracleKLUCRL,
+        "oracle-ucrl2b": OracleUCRL2B,
+        "oracle-ucrl3": OracleUCRL3,
+        "oracle-kl-ucrl": OracleKLUCRL,
         "q-learning": QLearning,
         "omniscient": Omniscient,
         "random": Random,
     },
-    # Names in configurations are part of their digests, so both names of an agent stay valid.
+    # Earlier names. The name that a configuration uses is part of its digest, so they stay valid.
     aliases={
-        "oracle-ucrl2": "oracle",
-        "oracle-ucrl2b": "told-ucrl2b",
-        "oracle-ucrl3": "told-ucrl3",
-        "oracle-kl-ucrl": "told-kl-ucrl",
+        "oracle": "oracle-ucrl2",
+        "told-ucrl2b": "oracle-ucrl2b",
+        "told-ucrl3": "oracle-ucrl3",
+        "told-kl-ucrl": "oracle-kl-ucrl",
     },
 )
 
@@ -162,7 +162,7 @@ def agent_info(agent: str | type) -> AgentInfo:
 def unavailable_information(agent: type) -> str | None:
     """What the agent needs that a service cannot know; None if it can be served.
 
-    >>> unavailable_information(AGENTS["oracle"]), unavailable_information(AGENTS["sw-ucrl"])
+    >>> unavailable_information(AGENTS["oracle-ucrl2"]), unavailable_information(AGENTS["sw-ucrl"])
     ('the change points', None)
     """
     return agent_info(agent).unavailable

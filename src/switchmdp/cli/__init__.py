@@ -292,7 +292,7 @@ class Bar(Lines):
 
     def __init__(self, steps: int) -> None:
         super().__init__(steps)
-        from switchmdp.reports.progress import TerminalBar
+        from switchmdp.display import TerminalBar
 
         self.bar = TerminalBar()
 
@@ -326,6 +326,15 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def count_runs(n: int) -> str:
+    """A number of runs with its noun.
+
+    >>> count_runs(1), count_runs(2)
+    ('1 run', '2 runs')
+    """
+    return "1 run" if n == 1 else f"{n} runs"
+
+
 def speed(steps: float) -> str:
     """Steps per second with a unit.
 
@@ -340,7 +349,7 @@ def speed(steps: float) -> str:
 
 def display(steps: int) -> Lines:
     """The kind of progress that fits the options and the terminal."""
-    from switchmdp.reports.progress import at_terminal
+    from switchmdp.display import at_terminal
 
     return Bar(steps) if prints_text() and at_terminal() else Lines(steps)
 

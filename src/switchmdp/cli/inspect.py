@@ -24,7 +24,7 @@ from switchmdp.experiments.store import open_store
 from switchmdp.version import __version__
 
 if TYPE_CHECKING:
-    from switchmdp.experiments.parameters import Kind  # imports all agents
+    from switchmdp.experiments.names import Kind  # imports all agents
 
 Choices = Mapping[str, Mapping[str, Any]]  # of parameters that are functions or laws, by name
 SHOWN = 3  # failures whose tracebacks are printed
@@ -126,7 +126,7 @@ def export_results(
 
 def show_agents(name: str | None) -> None:
     """Print one agent with its documentation, or all agents and the formulas for parameters."""
-    from switchmdp.experiments.parameters import AGENT, FORMULAS
+    from switchmdp.experiments.names import AGENT, FORMULAS
 
     _show_entries(AGENT, name)
     if name is None:
@@ -137,7 +137,7 @@ def show_agents(name: str | None) -> None:
 
 def show_problems(name: str | None) -> None:
     """Print one problem with its documentation, or all problems."""
-    from switchmdp.experiments.parameters import PROBLEM
+    from switchmdp.experiments.names import PROBLEM
     from switchmdp.problems import CHOICES
 
     _show_entries(PROBLEM, name, CHOICES)
@@ -166,7 +166,7 @@ def _show_signature(
     choices: Choices | None = None,
 ) -> None:  # fmt: skip
     """Print a name, its summary, and its parameters as they would be in a configuration."""
-    from switchmdp.experiments.parameters import accepts
+    from switchmdp.experiments.names import accepts
 
     say(f"{name}: {(inspect.getdoc(factory) or '').splitlines()[0]}")
     for parameter in inspect.signature(factory).parameters.values():
@@ -223,12 +223,12 @@ def check_installation() -> int:
 
 
 def _dependencies() -> dict[str, str]:
-    """The dependencies in the package's metadata: name -> extra, or "" if it is required."""
+    """The dependencies of users in the package's metadata: name -> extra, or "" if required."""
     dependencies: dict[str, str] = {}
     for requirement in requires("switchmdp") or []:
         name = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
-        if name and name[0] != "switchmdp" and (not extra or extra[1] != "dev"):
+        if name and name[0] != "switchmdp" and (not extra or extra[1] not in ("dev", "docs")):
             dependencies.setdefault(name[0], extra[1] if extra else "")
     return dependencies
 

@@ -21,6 +21,7 @@ from switchmdp.cli import (
     Stop,
     clock,
     command,
+    count_runs,
     display,
     printable,
     say,
@@ -34,8 +35,7 @@ from switchmdp.experiments import Results, Store, load_results, open_store
 
 if TYPE_CHECKING:
     from switchmdp.experiments import Plan, Progress
-    from switchmdp.experiments.leaderboard import Suite
-    from switchmdp.experiments.published import Published
+    from switchmdp.experiments.leaderboard import Published, Suite
     from switchmdp.reports.leaderboard import Leaderboard
 
 Content = TypeVar("Content")
@@ -143,12 +143,12 @@ def _print_summary(progress: Progress, seconds: float, again: str, tracebacks: s
     elif progress.before == progress.done and not progress.lost:
         tell(f"nothing to run: all {progress.done} runs are done")
     else:
-        tell(f"{progress.done - progress.before} runs done in {clock(seconds)}")
+        tell(f"{count_runs(progress.done - progress.before)} done in {clock(seconds)}")
     for report in [] if progress.disk_full else progress.lost[:5]:
         reason = printable(report.error)
         warn(f"chunk {report.chunk} was not completed ({reason}); to try again: {again}")
     if progress.failed:
-        warn(f"{progress.failed} runs failed; for their tracebacks: {tracebacks}")
+        warn(f"{count_runs(progress.failed)} failed; for their tracebacks: {tracebacks}")
 
 
 def run_leaderboard(
@@ -165,10 +165,12 @@ def run_leaderboard(
         OPEN,
         chosen_rows,
         create_folder,
+        entry_suite,
+        load_published,
+        published_rows,
         run_suite,
         shipped_suite,
     )
-    from switchmdp.experiments.published import entry_suite, load_published, published_rows
 
     whole = suite = shipped_suite(suite_name)
     modules = Path.cwd() if agent is not None and ":" in agent else None
@@ -235,7 +237,7 @@ def _leaderboard(suite: Suite, to_run: Suite, folder: Path, rerun: str, again: s
 
 def _among_published(whole: Suite, entry: Leaderboard, published: Published) -> Leaderboard:
     """Return the entry among the published contenders."""
-    from switchmdp.experiments.published import with_published
+    from switchmdp.experiments.leaderboard import with_published
     from switchmdp.reports.leaderboard import Leaderboard
 
     suite, ranked = with_published(whole, entry.standings, published)

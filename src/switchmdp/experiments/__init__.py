@@ -4,13 +4,12 @@
     results = run(experiment, "results/windows")
 
 - `spec`: what a file may contain, and all its errors
-- `parameters`, `user_modules`: what the agents and problems that a file names accept, and where
-  they come from
+- `names`: what the names in a file mean: agents, problems, their parameters, formulas
 - `plan`: from an experiment to chunks of runs
 - `chunks`: compute a chunk, and be a worker
 - `execute`: let workers compute all chunks
 - `store`, `results`: results in a folder and in memory
-- `leaderboard`: run the suite in `leaderboard.toml`
+- `leaderboard`: run the suite in `leaderboard.toml`; published results of suites
 """
 
 from __future__ import annotations

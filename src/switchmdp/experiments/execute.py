@@ -40,10 +40,10 @@ from typing import Any
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import chunks as worker
 from switchmdp.experiments.chunks import STOPPED, ChunkReport
+from switchmdp.experiments.names import search_path
 from switchmdp.experiments.plan import SECONDS_PER_CHUNK, Plan
 from switchmdp.experiments.results import Chunk
 from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
-from switchmdp.experiments.user_modules import search_path
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
@@ -95,6 +95,10 @@ class Progress:
     interrupted: bool = False
     left: dict[Hashable, int] = field(default_factory=dict)  # runs by (setting, agent)
     measured: dict[Hashable, tuple[int, float]] = field(default_factory=dict)  # (runs, seconds)
+
+    def __repr__(self) -> str:
+        runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
+        return f"Progress({runs}, {len(self.lost)} chunks lost)"
 
     def add(self, report: ChunkReport, key: Hashable) -> None:
         """Add the report of a chunk.

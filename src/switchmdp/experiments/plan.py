@@ -25,15 +25,18 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from switchmdp.compiled import is_compiled
+from switchmdp.display import shortened
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
-from switchmdp.experiments import user_modules
-from switchmdp.experiments.parameters import (
+from switchmdp.experiments.names import (
     AGENT,
     FORMULAS,
     PROBLEM,
     Context,
     Kind,
     accepts,
+    find_factory,
+    is_trusted,
+    module_digests,
     parameter_faults,
     parameters_of,
     plain,
@@ -42,6 +45,7 @@ from switchmdp.experiments.parameters import (
 from switchmdp.experiments.results import MOST_PROBLEMS, BlockSizes, Variant, expand
 from switchmdp.experiments.spec import (
     AgentSpec,
+    ConfigError,
     Experiment,
     ProblemSpec,
     Words,
@@ -98,6 +102,11 @@ class Plan:
     modules: Mapping[str, str] = field(default_factory=dict)  # digests of the user's modules
     trusted: bool = False  # whether modules that the experiment names may be imported
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.settings)} settings × {len(self.agents)} agents"
+        title, n_problems = shortened(self.experiment.title), self.experiment.n_problems
+        return f"Plan({title}, {sizes} × {n_problems} problems)"
+
     @property
     def n_runs(self) -> int:
         """The total number of runs."""
@@ -143,18 +152,13 @@ def make_problem(
 
 def _resolve_choice(name: str, value: Any) -> Any:
     """The function or law that a parameter names; other values unchanged."""
-    known = CHOICES.get(name, {})
     if is_table(value, "choice"):
-        choice, rest = value["choice"], {k: v for k, v in value.items() if k != "choice"}
-    elif isinstance(value, str) and known:
-        choice, rest = value, {}
+        chosen = CHOICES[name][value["choice"]]
+        rest = {k: v for k, v in value.items() if k != "choice"}
+    elif isinstance(value, str) and name in CHOICES:
+        chosen, rest = CHOICES[name][value], {}
     else:
         return value
-    if not isinstance(choice, str) or choice not in known:
-        raise InvalidParameter(name, choice, f"one of {', '.join(map(repr, known))}")
-    chosen = known[choice]
-    if not isinstance(chosen, type) and rest:
-        raise InvalidParameter(name, rest, f"only the choice {choice!r}, which has no parameters")
     return chosen(**rest) if isinstance(chosen, type) else chosen
 
 
@@ -278,7 +282,7 @@ def check(experiment: Experiment, folder: Path | None = None, *, trust: bool | N
 mean 'window'?
     agents.A.parameters.window: missing required parameter
     """
-    trusted = user_modules.is_trusted(trust)
+    trusted = is_trusted(trust)
     problems = _check_entries(experiment.problems, PROBLEM, folder, trust=trusted)
     agents = _check_entries(experiment.agents, AGENT, folder, trust=trusted)
     faults = problems.faults + agents.faults + _claim_faults(experiment, problems, agents)
@@ -291,7 +295,7 @@ mean 'window'?
     if faults:
         raise InvalidExperiment(list({str(fault): fault for fault in faults}.values()))
     names = [variant.source for variant in (*plan.settings, *plan.agents)]
-    return replace(plan, modules=user_modules.digests(names, folder), trusted=trusted)
+    return replace(plan, modules=module_digests(names, folder), trusted=trusted)
 
 
 @dataclass(frozen=True)
@@ -318,7 +322,7 @@ def _check_entries(
     for name, spec in specs.items():
         path, source = f"{kind.word}s.{name}", getattr(spec, kind.word)
         try:
-            factory = user_modules.find(f"{path}.{kind.word}", source, kind, folder, trust)
+            factory = find_factory(f"{path}.{kind.word}", source, kind, folder, trust)
         except InvalidExperiment as error:
             faults += error.faults
             continue
@@ -330,8 +334,9 @@ def _check_entries(
     counts = Counter(variant.name for variant in variants)
     for variant in variants:
         if counts[variant.name] > 1:
-            path = f"{kind.word}s.{variant.base}"
-            faults.append(Fault(path, variant.name, "a name used only once"))
+            path, n = f"{kind.word}s.{variant.base}", counts[variant.name]
+            message = f"{path}: {n} variants have the same name {variant.name!r}"
+            faults.append(ConfigError(path, variant.name, "a name used only once", message))
     return Entries(variants, factories, [name for name in specs if name not in valid], faults)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from switchmdp.display import shortened
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec, is_table
 from switchmdp.storage import Arrays
@@ -175,6 +176,9 @@ class Runs:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # all of them, on the first problem
     restarts: tuple[NDArray[np.int64] | None, ...] = ()  # steps of each run's, None where unknown
 
+    def __repr__(self) -> str:
+        return f"Runs({shortened(self.base)}, {len(self.failed)} runs, {self.failed.sum()} failed)"
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -211,6 +215,10 @@ class Setting:
     base: str = ""
     swept: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_problems} problems, {len(self.agents)} agents"
+        return f"Setting({shortened(self.name)}, {sizes}, {len(self.times)} recorded steps)"
 
     @property
     def n_problems(self) -> int:
@@ -252,6 +260,10 @@ class Results:
     configuration: str = ""  # the experiment as TOML
     provenance: Mapping[str, str] = field(default_factory=dict)  # version, digest, seed, …
     failures: tuple[Mapping[str, Any], ...] = ()  # setting, agent, problem, error, traceback
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.settings)} settings, {len(self.agents)} agents"
+        return f"Results({shortened(self.title)}, {sizes}, {len(self.failures)} failures)"
 
     @property
     def agents(self) -> tuple[str, ...]:

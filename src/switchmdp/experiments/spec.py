@@ -20,6 +20,7 @@ A parameter is a plain value, `{ sweep = [...] }` (one variant for each entry), 
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import hashlib
 import json
@@ -42,6 +43,7 @@ from pydantic import (
     field_validator,
 )
 
+from switchmdp.display import shortened
 from switchmdp.errors import Fault, InvalidExperiment
 
 LARGEST_SEED = 2**62
@@ -227,6 +229,13 @@ class Experiment(_Strict):
             raise ValueError(f"at least {least}: a run records at most {MOST_POINTS} points")
         return every
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.problems)} families of {self.n_problems} problems"
+        return (
+            f"Experiment({shortened(self.title)}, {sizes}, {len(self.agents)} agents, "
+            f"horizon={self.horizon}, seed={self.seed})"
+        )
+
     @property
     def grid(self) -> int:
         """The number of steps between two recorded points; by default 1/200 of the horizon."""
@@ -287,7 +296,7 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
     except ValidationError as error:
         faults = [_fault_of(e) for e in error.errors()]
         if look_up_names:
-            from switchmdp.experiments.parameters import entry_faults  # imports all agents
+            from switchmdp.experiments.names import entry_faults  # imports all agents
 
             faults += entry_faults(data)
         raise InvalidExperiment(faults) from None
@@ -364,7 +373,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     try:
         if os.path.getsize(path) > MOST_BYTES:
             raise InvalidExperiment([Fault(name, Words("a larger file"), "at most 1 MB")])
-        text = Path(path).read_bytes().decode("utf-8")
+        text = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
@@ -545,7 +554,9 @@ def unknown(
     names = list(known)
     allowed = f"one of {', '.join(map(repr, names))}{more}" if names else "left out"
     by_lower_case = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower_case, 1)
+    typed = str(name).lower()
+    begun = [known for known in by_lower_case if len(typed) > 2 and known.startswith(typed)]
+    close = begun or difflib.get_close_matches(typed, by_lower_case, 1)
     if close:
         advice = f"did you mean {by_lower_case[close[0]]!r}?"
     else:

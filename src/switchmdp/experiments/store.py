@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
+from switchmdp.display import shortened
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.results import (
     HARDNESS,
@@ -85,6 +86,10 @@ class Store:
     version: str
     modules: Mapping[str, str]
     blocks: BlockSizes
+
+    def __repr__(self) -> str:
+        path, title = shortened(str(self.path), 100), shortened(self.experiment.title, 50)
+        return f"Store({path}, {title}, {self.digest[:12]})"
 
     def chunks(self) -> list[Chunk]:
         """All chunks, done or not."""
@@ -298,6 +303,10 @@ class MemoryStore:
 
     planned: Plan
     outcomes: dict[Chunk, Outcome] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        done = f"{len(self.outcomes)} of {len(self.chunks())} chunks done"
+        return f"MemoryStore({shortened(self.experiment.title)}, {done})"
 
     @property
     def experiment(self) -> Experiment:
@@ -515,7 +524,8 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
     entries = folder.iterdir() if folder.is_dir() else [folder] if folder.exists() else []
     # In this order: another process may be creating the same folder at the same time.
     if not all(map(_is_left_over, entries)) and not (folder / MANIFEST).exists():
-        raise ForeignFolder(f"{folder} is not empty and is not the folder of an experiment")
+        other = "not empty and is not the folder of an experiment" if folder.is_dir() else "a file"
+        raise ForeignFolder(f"{folder} is {other}")
     if (folder / MANIFEST).exists():
         existing = open_store(folder)
         if existing.digest != store.digest:
@@ -668,6 +678,10 @@ class Status:
     damaged: list[str]  # what is wrong with each damaged chunk
     failures: list[dict[str, Any]]  # setting, agent, problem, error, traceback
 
+    def __repr__(self) -> str:
+        runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
+        return f"Status({runs}, {len(self.damaged)} chunks damaged)"
+
     @property
     def done(self) -> int:
         """The number of runs that are done, including failed ones."""
@@ -750,6 +764,10 @@ class Verification:
     bad: Mapping[str, str]  # chunk or file -> what is wrong with it
     damaged: bool  # whether resuming would repair something
     recomputed: int
+
+    def __repr__(self) -> str:
+        counts = f"{self.valid} valid, {self.missing} missing, {len(self.bad)} bad"
+        return f"Verification({counts}, {self.recomputed} recomputed)"
 
 
 def verify(store: Store, *, recompute: int = 0, trust: bool | None = None) -> Verification:

@@ -45,7 +45,7 @@ from switchmdp.errors import (
     Mismatch,
 )
 from switchmdp.mdp import MDP, Deterministic, SwitchingMDP, as_switching
-from switchmdp.mdp.laws import BERNOULLI, RewardLaw, variance_of
+from switchmdp.mdp.mdp import BERNOULLI, RewardLaw, variance_of
 from switchmdp.planning.gain import optimal_gains
 from switchmdp.problems import PROBLEMS
 from switchmdp.randomness import run_seeds

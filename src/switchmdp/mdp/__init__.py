@@ -1,15 +1,21 @@
 """MDPs and switching MDPs: data, validated when they are made.
 
-- `mdp`: the public classes `MDP` and `SwitchingMDP`
+- `mdp`: reward laws, and the public classes `MDP` and `SwitchingMDP`
 - `pairs`: state-action pairs
-- `laws`: reward laws
 - `model`: the arrays that machine code works on, and reachability
 - `parse`: all accepted forms of transitions and rewards
 - `pool`: the rows and patches of a problem, built or read from a file
 """
 
-from switchmdp.mdp.laws import Bernoulli, Beta, Deterministic, RewardLaw
-from switchmdp.mdp.mdp import MDP, SwitchingMDP, as_switching
+from switchmdp.mdp.mdp import (
+    MDP,
+    Bernoulli,
+    Beta,
+    Deterministic,
+    RewardLaw,
+    SwitchingMDP,
+    as_switching,
+)
 from switchmdp.mdp.pairs import Pairs
 
 __all__ = [

@@ -45,6 +45,13 @@ class CountsWithVariance(Counts):
     ----------
     pairs
         The state-action pairs that are counted.
+
+    Examples
+    --------
+    >>> from switchmdp.mdp import MDP
+    >>> mdp = MDP([[[0.5, 0.5]], [[1.0, 0.0]]], [[0.2], [0.8]])
+    >>> CountsWithVariance(mdp.pairs).variance(0)
+    0.0
     """
 
     spread: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS * LARGEST_TERM)]
@@ -140,6 +147,15 @@ class WindowWithVariance(Window):
     ------
     InvalidParameter
         `window` is not a positive integer.
+
+    Examples
+    --------
+    >>> from switchmdp.agents import Episodic
+    >>> from switchmdp.plausible import Bernstein
+    >>> from switchmdp.restarts import Never
+    >>> components = {"plausible": Bernstein(0.05, windowed=True), "restarts": Never()}
+    >>> Episodic(2, 2, memory=WindowWithVariance(100), **components).memory
+    WindowWithVariance(window=100)
     """
 
     counts: CountsWithVariance

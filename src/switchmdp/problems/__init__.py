@@ -1,11 +1,9 @@
 """Problems: functions that make MDPs and switching MDPs.
 
 - `random`: the random problems of the paper, Garnet, and sparse ones
-- `changes`: change operators (new rewards, one pair, small steps, …), and any MDP with one of them
-- `drift`: gradual changes
-- `contextual`: independent contexts, and rows of any concentration
-- `navigation`: problems in which an agent has to travel
-- `structured`, `applications`: problems with a structure
+- `changes`: change operators (new rewards, one pair, small steps, …), any MDP with one of them, and
+  drift
+- `structured`: RiverSwim, locks, grids, contexts, applications: problems with a structure
 
 `PROBLEMS` has the names that configuration files, the command line and Gymnasium know. To add a
 problem, add one line there. Users mark their own functions with `problem_factory`.
@@ -18,23 +16,24 @@ from typing import Any, TypeVar
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Bernoulli, Beta, Deterministic
-from switchmdp.problems.applications import ad_placement, inventory, inventory_mdp
 from switchmdp.problems.changes import (
     HiddenImprovement,
+    Sinusoidal,
     SmallSteps,
     changing,
+    drifting,
     everything,
     garnet,
+    gradual_drift,
+    linear,
     mirrored,
     new_rewards,
     new_transitions,
     one_pair,
     permuted_actions,
     random_changes,
+    random_walk,
 )
-from switchmdp.problems.contextual import concentrated_rows, contextual_bandit
-from switchmdp.problems.drift import Sinusoidal, drifting, gradual_drift, linear, random_walk
-from switchmdp.problems.navigation import deterministic_graph, far_bank, grid
 from switchmdp.problems.random import (
     bursts,
     dirichlet_rows,
@@ -47,7 +46,15 @@ from switchmdp.problems.random import (
     uniform_rows,
 )
 from switchmdp.problems.structured import (
+    ad_placement,
     combination_lock,
+    concentrated_rows,
+    contextual_bandit,
+    deterministic_graph,
+    far_bank,
+    grid,
+    inventory,
+    inventory_mdp,
     lower_bound,
     perilous_counts,
     perils_of_drift,

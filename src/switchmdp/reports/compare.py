@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from switchmdp.display import progress_bar
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import (
     MemoryStore,
@@ -25,7 +26,7 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.parameters import accepts
+from switchmdp.experiments.names import accepts
 from switchmdp.experiments.plan import Entries, make_plan, problem_seed
 from switchmdp.experiments.results import Setting, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
@@ -35,7 +36,6 @@ from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.export import table_columns
 from switchmdp.reports.page import Table, count
 from switchmdp.reports.present import to_dataframe
-from switchmdp.reports.progress import progress_bar
 from switchmdp.reports.report import write_report
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]

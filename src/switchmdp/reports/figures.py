@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from switchmdp.display import shortened
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.reports.page import UNKNOWN
 from switchmdp.reports.resampling import Band
@@ -127,6 +128,9 @@ class Panel:
     curves: Mapping[str, Band]
     change_points: Sequence[int] | NDArray[np.int64] = ()
     marks: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Panel({shortened(self.title)}, {len(self.curves)} curves)"
 
 
 @own_style()

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar
 
+from switchmdp.display import shortened
 from switchmdp.errors import MissingExtra
 from switchmdp.reports.resampling import Interval
 from switchmdp.storage import save_bytes
@@ -164,6 +165,10 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.rows)} rows, {len(self.columns)} columns"
+        return f"Table({shortened(self.title)}, {sizes})"
 
     @classmethod
     def of(

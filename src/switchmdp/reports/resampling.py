@@ -71,6 +71,9 @@ class Band:
     low: Floats
     high: Floats
 
+    def __repr__(self) -> str:
+        return f"Band({len(self.times)} points)"
+
 
 def mean(counts: Floats, rows: Floats) -> Floats:
     """Return the mean of each resample.

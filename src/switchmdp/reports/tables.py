@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from switchmdp.display import shortened
 from switchmdp.experiments.results import Results, Setting
 from switchmdp.experiments.spec import Claim
 from switchmdp.reports import measures
@@ -289,6 +290,9 @@ class Verdict:
     intervals: tuple[Interval, ...]
     outcome: Outcome
 
+    def __repr__(self) -> str:
+        return f"Verdict({self.outcome}: {shortened(self.claim.reading, 100)})"
+
 
 def judge_all(results: Results) -> list[Verdict]:
     """The verdicts on the claims of an experiment.
@@ -468,4 +472,5 @@ def _outcome(holds: bool, fails: bool, n: int) -> Outcome:
 
 
 def _on(n: int) -> str:
-    return f"on {number(n)} problems" + (", too few to decide" if n < FEWEST else "")
+    problems = "1 problem" if n == 1 else f"{number(n)} problems"
+    return f"on {problems}" + (", too few to decide" if n < FEWEST else "")

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import fields_of, index, inlined, jit, specialised
-from switchmdp.mdp.laws import BERNOULLI, draw_reward
+from switchmdp.mdp.mdp import BERNOULLI, draw_reward
 from switchmdp.mdp.model import Model, draw_successor
 from switchmdp.mdp.pairs import find_pair
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import switchmdp as sm
-from switchmdp.reports.progress import TerminalBar, progress_bar
+from switchmdp.display import TerminalBar, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -80,7 +80,7 @@ def test_a_bar_is_drawn_at_most_ten_times_a_second_and_never_wider_than_the_term
 ) -> None:
     terminal = become_terminal(monkeypatch)
     now = [0.0]
-    monkeypatch.setattr("switchmdp.reports.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("switchmdp.display.time.monotonic", lambda: now[0])
     monkeypatch.setenv("COLUMNS", "40")
     bar = TerminalBar()
     for done in range(100):
