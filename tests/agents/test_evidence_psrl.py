@@ -136,3 +136,13 @@ def test_an_episode_is_no_longer_than_the_root_of_the_steps_since_a_restart() ->
     longest = 1 + np.floor(np.sqrt(episodes.start - episodes.since))
     assert (episodes.length <= longest).all()
     assert (episodes.length == longest).mean() > 0.5
+
+
+def test_rewards_may_depend_on_the_next_state(tmp_path: Path) -> None:
+    agent = sm.agents.EvidencePSRL(3, 2, independent=False)
+    assert not agent.restarts.independent
+    assert sm.agents.EvidencePSRL(3, 2).restarts.independent
+    agent.save(tmp_path / "agent")
+    assert not sm.agents.load(tmp_path / "agent").restarts.independent
+    with pytest.raises(InvalidParameter, match="independent must be True or False"):
+        sm.agents.EvidencePSRL(3, 2, independent=1)  # type: ignore[arg-type]

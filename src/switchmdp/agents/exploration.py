@@ -66,6 +66,7 @@ from switchmdp.compiled import (
     make_scratch,
     require,
 )
+from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.plausible.posterior import HIGHEST, LOWEST
 from switchmdp.plausible.row_prior import learn_concentration
@@ -160,6 +161,11 @@ class DirectedProbes:
     def __init__(self, share: float = 0.06, delta: float = 0.01) -> None:
         self.share = check_not_negative("share", share)
         self.delta = check_probability("delta", delta)
+
+    def check_partners(self, memory: Any, episodes: Any) -> None:
+        """The tests count whole visits."""
+        if memory.counts.visits.dtype.kind == "f":
+            raise InvalidParameter("memory", memory, "one that counts whole visits, for probes")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
