@@ -72,7 +72,8 @@ def parse(command: str) -> None:
     if arguments == ["--version"]:
         return
     name, *rest = arguments
-    with cli.commands[name].make_context(name, rest, resilient_parsing=False):
+    parent = click.Context(cli, **cli.context_settings)  # commands remember its names for --help
+    with cli.commands[name].make_context(name, rest, parent):
         pass
 
 
