@@ -61,10 +61,12 @@ def main() -> int:
         f"switchmdp {switchmdp.__version__}, Python {platform.python_version()}, "
         f"Numba {numba.__version__}, NumPy {np.__version__}, {platform.machine()}"
     )
+    chosen = [title for title in sections if not options.only or options.only in title]
+    if not chosen:
+        parser.error(f"no title contains {options.only!r}; the titles are {', '.join(sections)}")
     missed = 0
-    for title, measure in sections.items():
-        if options.only and options.only not in title:
-            continue
+    for title in chosen:
+        measure = sections[title]
         print(title, flush=True)
         for row in measure():
             print(row, flush=True)

@@ -22,6 +22,9 @@ FIRST_STEP = (
     "import switchmdp as sm; p = sm.problems.random_switching(5, 3, changes=2, horizon=100_000);"
     "sm.simulate(sm.agents.SWUCRL(5, 3, window=1000, delta=0.1), p, 1)"
 )
+IMPORT = (
+    "import time; began = time.process_time(); import switchmdp; print(time.process_time() - began)"
+)
 # CPU time: several compilers at work on one machine slow each other down.
 COLD = """
 import json, time, switchmdp as sm
@@ -52,10 +55,12 @@ print(json.dumps(best))
 """
 
 
-def _python(code: str, environment: dict[str, str]) -> tuple[str, str]:
-    """What a process prints, and what it says on the side."""
+def _python(code: str, environment: dict[str, str], folder: Path | None = None) -> tuple[str, str]:
+    """What a process, started in a folder, prints and says on the side."""
     command = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=True, env=environment, cwd=folder, capture_output=True, text=True
+    )
     return done.stdout, done.stderr
 
 
@@ -71,6 +76,8 @@ def _seconds(code: str, repeats: int, environment: dict[str, str]) -> float:
 def waits() -> Iterable[Row]:
     """Whole processes, the interpreter's own start included; only the compiler is timed inside."""
     plain = dict(os.environ)
+    imports = [float(_python(IMPORT, plain)[0]) for _ in range(7)]
+    yield at_most("import switchmdp, CPU time", statistics.median(imports), 0.1)
     yield at_most("import switchmdp (whole process)", _seconds("import switchmdp", 7, plain), 0.6)
     with tempfile.TemporaryDirectory() as folder:
         environment = plain | {"SWITCHMDP_CACHE": folder, "SWITCHMDP_NATIVE": "1"}
@@ -140,7 +147,7 @@ def prebuilt() -> Iterable[Row]:
         began = time.perf_counter()
         subprocess.run([*pip, "install", "--no-deps", "--target", str(target), wheel], check=True)
         done = time.perf_counter()
-        _, said = _python(readme, installed)
+        _, said = _python(readme, installed, Path(folder))  # the example writes a figure there
         seconds = time.perf_counter() - began
         yield at_most("pip install of that wheel, then the README's example", seconds, 5.0)
         yield Row("  of this the example", show(time.perf_counter() - done))

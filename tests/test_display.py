@@ -65,6 +65,7 @@ def test_a_sparkline_leaves_out_what_is_not_finite() -> None:
 def test_long_lists_are_cut() -> None:
     assert few([]) == ""
     assert len(few(range(10**5))) < 80
+    assert few(["a" * 1000, "b"]) == "a" * 40 + "…, b"
 
 
 def public(thing: Any) -> set[str]:

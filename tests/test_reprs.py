@@ -1,56 +1,93 @@
-"""What public objects of experiments and reports print: one line of at most 200 characters."""
+"""Every public object prints one informative line."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
-from switchmdp import reports
-from switchmdp.experiments import (
-    MemoryStore,
-    Progress,
-    check,
-    load_results,
-    loads,
-    prepare,
-    shipped,
-    status,
-    verify,
+import switchmdp as sm
+from switchmdp.experiments.results import Results, as_setting
+from switchmdp.mdp import Pairs
+from switchmdp.simulation import Episodes
+
+PROBLEM = sm.problems.random_switching(50, 3, changes=2, horizon=1000, seed=0, law=sm.Beta(1e-9))
+MDP = sm.MDP(PROBLEM.at(1).transitions, PROBLEM.at(1).rewards, available=np.ones((50, 3), bool))
+
+
+def record() -> sm.Record:
+    options: dict[str, Any] = {"every": 1, "episodes": True, "trajectory": True}
+    return sm.simulate(sm.agents.Random(50, 3), PROBLEM, 1000, seed=1, **options)
+
+
+def optimistic_plan() -> Any:
+    radii: dict[str, Any] = {"reward_radius": 0.1, "transition_radius": 0.1}
+    return sm.extended_value_iteration(MDP, precision=0.01, **radii)
+
+
+def episodes(n: int) -> Episodes:
+    numbers = np.arange(n)
+    return Episodes(numbers, numbers, numbers / 1, numbers, np.zeros((n, 50), np.int32), numbers)
+
+
+def played() -> Any:
+    env = sm.gym.make_env("riverswim")
+    return sm.gym.play(sm.agents.Random(6, 2), env, 10, seed=0)
+
+
+def results() -> Any:
+    setting = as_setting([10], {"Random": [[1.0], [2.0]]})
+    return Results("one", 0.05, {"a": setting})
+
+
+def agent_report() -> Any:
+    return sm.check_agent(lambda: sm.agents.Random(3, 2), steps=50, memory_steps=100)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (record, "Record(Random, horizon=1000, seed=1, regret="),
+        (lambda: record().trajectory, "Trajectory(1000 steps, total reward "),
+        (lambda: episodes(3000), "Episodes(3000 episodes, lengths 0 to 2999, 3000 restarts"),
+        (lambda: episodes(0), "Episodes(none)"),
+        (lambda: MDP, "MDP(50 states, 3 actions, 7500 transitions, Bernoulli())"),
+        (lambda: PROBLEM, "SwitchingMDP(50 states, 3 actions, 2 changes, 450 rows, Beta("),
+        (lambda: PROBLEM.pairs, "Pairs(50 states, 3 actions, 150 of 150 available)"),
+        (lambda: Pairs.of(1, 2, [[True, False]]), "Pairs(1 states, 2 actions, 1 of 2 available)"),
+        (lambda: PROBLEM.model, "Model(50 states, 150 pairs, 450 rows, 22500 transitions)"),
+        (lambda: PROBLEM.patches, "Patches(2 changes, 300 replaced rows)"),
+        (lambda: sm.optimal_gain(MDP), "Plan(gain=0."),
+        (optimistic_plan, "OptimisticPlan(gain="),
+        (lambda: sm.hardness(PROBLEM), "Hardness(3 configurations, diameter="),
+        (lambda: sm.diameter(MDP), ""),
+        (lambda: sm.Beta(variance=0.01), "Beta(variance=0.01)"),
+        (lambda: sm.problems.SmallSteps(0.1), "SmallSteps(size=0.1)"),
+        (lambda: sm.problems.HiddenImprovement(0.5), "HiddenImprovement(margin=0.5)"),
+        (lambda: sm.problems.Sinusoidal(), "Sinusoidal("),
+        (lambda: sm.gym.At(list(range(2, 5000))), "At(4998 steps)"),
+        (lambda: sm.gym.Every(10), "Every(10)"),
+        (lambda: sm.gym.AtRate(0.1), "AtRate(0.1)"),
+        (lambda: sm.gym.PermuteActions(), "PermuteActions()"),
+        (lambda: sm.gym.RescaleRewards(0.5, 1), "RescaleRewards(0.5, 1.0)"),
+        (lambda: sm.gym.PerturbTransitions(0.1), "PerturbTransitions(0.1)"),
+        (lambda: sm.gym.ReseedMap(), "ReseedMap(0.8)"),
+        (results, "Results('one', 1 settings, 1 agents, 0 failures)"),
+        (lambda: results().settings["a"], "Setting('curves', 2 problems, 1 agents, 1 recorded "),
+        (played, "Played(10 steps, mean reward "),
+        (agent_report, "AgentReport(Random: "),
+    ],
 )
-from switchmdp.experiments.leaderboard import Row, Suite
-from switchmdp.experiments.spec import Claim
-from switchmdp.reports.measures import as_setting
-
-LONG = "a title of many words " * 9
-
-
-def test_reprs_are_one_short_line_without_an_address(tmp_path: Path) -> None:
-    experiment = loads(shipped()["figure-1"]).model_copy(update={"title": LONG})
-    store, plan = prepare("figure-1", tmp_path / LONG, n_problems=2)
-    results = load_results(store)
-    setting = as_setting(range(1, 500), {LONG: np.ones((3, 499))}, [7])
-    band = reports.regret_band(setting, LONG)
-    claim = Claim(quote=LONG, reading=LONG, measure="better", setting="s", agent="a", than="b")
-    objects = [
-        experiment, plan, store, check(experiment), MemoryStore(check(experiment)), status(store),
-        verify(store), results, replace(results, title=LONG), *results.settings.values(), setting,
-        *setting.agents.values(), Progress(3, left={i: i for i in range(99)}), band,
-        reports.Panel(LONG, {LONG: band}), reports.summary_table(setting),
-        reports.judge_all(replace(results, claims=(claim,)))[0],
-        reports.Leaderboard(Suite(LONG, (Row("r", "random"),), ()), []),
-    ]  # fmt: skip
-    for one in objects:
-        text = repr(one)
-        assert text.startswith(f"{type(one).__name__}(")
-        assert len(text) <= 200, text
-        assert "\n" not in text
-        assert " at 0x" not in text
+def test_a_public_object_has_an_informative_repr_of_one_line(make: Any, expected: str) -> None:
+    shown = repr(make())
+    assert shown.startswith(expected)
+    assert "\n" not in shown
+    assert " at 0x" not in shown
+    assert len(shown) < 200
 
 
-def test_reprs_show_what_an_object_is_of() -> None:
-    setting = as_setting([10, 20], {"a": [[1.0, 2.0], [np.nan, 4.0]]})
-    assert repr(setting) == "Setting('curves', 2 problems, 1 agents, 2 recorded steps)"
-    assert repr(setting.agents["a"]) == "Runs('a', 2 runs, 1 failed)"
-    assert repr(Progress(9, done=3)) == "Progress(3 of 9 runs done, 0 failed, 0 chunks lost)"
+def test_an_error_does_not_print_large_values_in_full() -> None:
+    with pytest.raises(sm.errors.InvalidParameter) as caught:
+        sm.check_agent(list(range(10_000)))
+    assert len(str(caught.value)) < 400

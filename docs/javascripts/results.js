@@ -20,7 +20,7 @@ function enliven(results) {
     results.classList.toggle("one-row", choice.value !== "");
     results.classList.toggle("overall", choice.value.startsWith("all rows"));
     const shown = lines.filter((line) => !line.hidden).length;
-    count.textContent = shown === 1 ? "1 line" : `${shown} lines`;
+    count.textContent = shown === 1 ? "1 result" : `${shown} results`;
   }
 
   function sort(head) {

@@ -23,6 +23,7 @@ from typing import Any
 LINE_WIDTH, LINE_HEIGHT = 240, 48  # of a sparkline, in pixels
 MOST_POINTS = 120
 SHOWN = 12  # entries of a long list
+LONGEST = 40  # characters of an entry
 
 _loaders: list[Callable[[], Any]] = []
 
@@ -185,7 +186,7 @@ def few(values: Iterable[Any]) -> str:
     Returns
     -------
     str
-        The first 12, and how many there are if there are more.
+        The first 12, each cut to 40 characters, and how many there are if there are more.
 
     Examples
     --------
@@ -193,7 +194,8 @@ def few(values: Iterable[Any]) -> str:
     ('0, 1, 2', '9, 10, 11, … (100 in all)')
     """
     listed = list(values)
-    text = ", ".join(map(str, listed[:SHOWN]))
+    shown = [str(value) for value in listed[:SHOWN]]
+    text = ", ".join(each if len(each) <= LONGEST else f"{each[:LONGEST]}…" for each in shown)
     return text if len(listed) <= SHOWN else f"{text}, … ({len(listed)} in all)"
 
 

@@ -32,6 +32,11 @@ def check_index(value: Any, top: int, field: str, error: type[InvalidParameter])
     -------
     int
         The integer.
+
+    Examples
+    --------
+    >>> check_index(2, 3, "arm", InvalidParameter)
+    2
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < top:
         raise error(field, value, f"an integer from 0 to {top - 1}")
@@ -77,6 +82,11 @@ def check_action(value: Any, n_actions: int) -> int:
     -------
     int
         The action.
+
+    Examples
+    --------
+    >>> check_action(1, n_actions=2)
+    1
     """
     return check_index(value, n_actions, "action", InvalidAction)
 
@@ -136,6 +146,15 @@ def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:
     ------
     InvalidParameter
         If the value is not an integer in the range.
+
+    Examples
+    --------
+    >>> check_integer("window", 5, least=1)
+    5
+    >>> check_integer("window", 2.5, least=1)
+    Traceback (most recent call last):
+        ...
+    switchmdp.errors.InvalidParameter: window must be an integer >= 1, got 2.5
     """
     if (
         isinstance(value, bool)
@@ -167,6 +186,11 @@ def check_increasing_steps(values: Any) -> NDArray[np.int64]:
     ------
     ValueError
         If the values are anything else.
+
+    Examples
+    --------
+    >>> check_increasing_steps([100, 200])
+    array([100, 200])
     """
     try:
         steps = np.asarray(values)
@@ -198,6 +222,11 @@ def is_number(value: Any) -> bool:
     -------
     bool
         Whether it is one.
+
+    Examples
+    --------
+    >>> is_number(0.5), is_number(True), is_number("1")
+    (True, False, False)
     """
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
@@ -225,6 +254,11 @@ def check_probability(field: str, value: Any) -> float:
     ------
     InvalidParameter
         If the value is anything else.
+
+    Examples
+    --------
+    >>> check_probability("delta", 0.05)
+    0.05
     """
     if not is_number(value) or not 0.0 < value < 1.0:
         raise InvalidParameter(field, value, "a number strictly between 0 and 1")
@@ -252,6 +286,11 @@ def check_positive(field: str, value: Any) -> float:
     ------
     InvalidParameter
         If the value is anything else.
+
+    Examples
+    --------
+    >>> check_positive("gap", 10)
+    10.0
     """
     if not is_number(value) or not 0.0 < value < float("inf"):
         raise InvalidParameter(field, value, "a positive number")
@@ -277,6 +316,11 @@ def check_not_negative(field: str, value: Any) -> float:
     ------
     InvalidParameter
         If the value is anything else.
+
+    Examples
+    --------
+    >>> check_not_negative("bonus", 0)
+    0.0
     """
     if not is_number(value) or not 0.0 <= value < float("inf"):
         raise InvalidParameter(field, value, "a number >= 0")

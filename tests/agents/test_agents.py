@@ -57,7 +57,7 @@ def test_any_memory_combines_with_any_restart_rule_compiled_and_interpreted(make
     assert np.array_equal(runs[0].regret, runs[1].regret)
 
 
-@pytest.mark.parametrize("name", ["told-ucrl2b", "told-ucrl3", "told-kl-ucrl", "oracle-psrl"])
+@pytest.mark.parametrize("name", ["oracle-ucrl2b", "oracle-ucrl3", "oracle-kl-ucrl", "oracle-psrl"])
 def test_agents_that_know_the_change_points_restart_exactly_there(name: str) -> None:
     cls: Any = AGENTS[name]
     agent = cls(4, 2, change_points=[3001])

@@ -33,6 +33,12 @@ def test_a_working_installation_is_fine(call: Any) -> None:
     assert any("writing and syncing files here" in line for line in rest)
 
 
+def test_the_packages_of_contributors_are_not_checked(call: Any) -> None:
+    names = [line.split()[1] for line in call("doctor").out.splitlines()[1:]]
+    assert "matplotlib" in names
+    assert not {"mypy", "ruff", "mkdocs-material", "jupytext"} & {*names}
+
+
 def test_a_missing_extra_is_not_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "version", lacking("pyarrow"))
     result = call("doctor")

@@ -372,3 +372,30 @@ def test_the_shell_completes_commands_and_names(
     with pytest.raises(SystemExit):
         main([])
     assert expected <= {*capsys.readouterr().out.split()}
+
+
+# `compopt` works only while a user presses Tab.
+PRESS_TAB = """
+compopt() { echo compopt "$@"; }
+eval "$(_SWITCHMDP_COMPLETE=bash_source switchmdp)"
+COMP_WORDS=(switchmdp run "$1") COMP_CWORD=2
+_switchmdp_completion switchmdp
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("fig", "figure-1"), ("wi", "window-scan windows.toml"), ("no such name", "")],
+)
+def test_bash_offers_configurations_and_otherwise_files(
+    typed: str, completed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "windows.toml").touch()
+    (tmp_path / "window.csv").touch()
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", PRESS_TAB, "bash", typed], capture_output=True, text=True, cwd=tmp_path,
+        env=os.environ | {"PATH": programs}, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"compopt -o default\n{completed}\n"

@@ -17,7 +17,7 @@ from tests.client.prepared_service import DROPPED, PreparedService
 
 from switchmdp import client as package
 from switchmdp.client import Added, AsyncClient, Bucket, Client, Decision, Model, Problem, Retries
-from switchmdp.client import problems as errors
+from switchmdp.client import answers as errors
 
 DECISION = {
     "id": "1-ab", "action": 1, "action_name": "voucher", "state": 0, "state_name": "new",

@@ -49,7 +49,7 @@ def step():
     return 2.0
 """
 COUNT = "import counting; print(counting.count(10))"
-COMPILING = "compiling Counter.run"
+COMPILING = "compiling Counter for this machine"
 
 
 class User:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from tools import prebuild
+from tools import build_hook, prebuild
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS
@@ -38,6 +40,17 @@ with event.install_recorder("numba:compile") as compiled:
     sm.clairvoyant_reward(sm.MDP([[[0, 1]], [[1, 0]]], [[1], [0]]), 10)
 print(len(compiled.buffer) > 0)
 """
+
+
+class Described:
+    """An installed package whose file WHEEL has this content."""
+
+    def __init__(self, content: str | None) -> None:
+        self.content = content
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "WHEEL"
+        return self.content
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +107,29 @@ def test_an_installed_wheel_compiles_nothing_and_gives_the_same_results(
     expected = hashlib.sha256(record.regret.tobytes() + record.pseudo_regret.tobytes())
     assert python(RUN, installed, tmp_path / "cache") == (expected.hexdigest(), "")
     assert not (tmp_path / "cache").exists()
+
+
+@needs_machine_code
+def test_the_wheel_has_the_tag_of_numbas_wheel(installed: Path) -> None:
+    (described,) = installed.glob("switchmdp-*.dist-info/WHEEL")
+    numba = distribution("numba").read_text("WHEEL") or ""
+    tags = [re.findall("^Tag: (.*)$", text, re.M) for text in (described.read_text(), numba)]
+    assert set(tags[0]) == set(tags[1])
+    assert not any("-linux_" in tag for tag in tags[0])
+
+
+def test_the_tags_of_a_wheel_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = "Root-Is-Purelib: false\nTag: cp311-cp311-a\nTag: cp311-cp311-b\n"
+    monkeypatch.setattr(build_hook, "distribution", lambda name: Described(described))
+    assert build_hook.tag_of_wheel("numba") == "cp311-cp311-a.b"
+
+
+@pytest.mark.parametrize("described", [None, "", "Root-Is-Purelib: false\n"])
+def test_without_a_wheel_the_tag_is_unknown(
+    described: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_hook, "distribution", lambda name: Described(described))
+    assert build_hook.tag_of_wheel("numba") is None
 
 
 @needs_machine_code

@@ -187,7 +187,7 @@ def test_the_results_are_filtered_by_row_and_agent(
     choice = Select(one(browser, ".results select"))
     choice.select_by_visible_text("paper, 2 changes")
     assert set(shown(browser, "row")) == {"paper, 2 changes"}
-    assert one(browser, ".results output").text == f"{len(shown(browser, 'row'))} lines"
+    assert one(browser, ".results output").text == f"{len(shown(browser, 'row'))} results"
     one(browser, ".results input").send_keys("evidence")
     assert shown(browser, "agent") == ["EvidencePSRL"]
     choice.select_by_visible_text("every row")

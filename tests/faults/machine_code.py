@@ -89,7 +89,7 @@ def sabotaged_caches(scratch: Path, count: int) -> str:
     whole, files = _run(config, scratch / "cold", root)
     if not all((cache_folder() / file.name).exists() for file in files):
         whole, files = _run(config, scratch / "warm", root)  # compiling asks for more than running
-    order = sorted(files)
+    order = sorted(files, key=lambda file: (os.stat(file).st_size, file))  # soon compiled, first
     damaged = rounds = 0
     while damaged < count:
         for _ in range(min(3, count - damaged)):

@@ -15,6 +15,8 @@ from switchmdp.online import Decisions
 from switchmdp.online.models import Models
 from switchmdp.online.server import Server, application, listen
 
+PATIENCE = 300  # seconds; on a busy machine an agent may have to be compiled meanwhile
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -50,7 +52,7 @@ class Client:
         self, method: str, path: str, content: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
         """A request on a connection of its own; bytes are sent as they are."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             body = content
             if content is not None and not isinstance(content, bytes):
@@ -75,7 +77,7 @@ class Client:
 
     def raw(self, sent: bytes) -> bytes:
         """Everything that comes back until the server closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             received = b""
             try:
                 connection.sendall(sent)
@@ -95,7 +97,7 @@ def serving(decisions: Decisions | Models, **options: Any) -> Iterator[Client]:
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(PATIENCE)
         yield Client(port)
     finally:
         server.stop()

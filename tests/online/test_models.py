@@ -10,8 +10,9 @@ import pytest
 from tests.online.serving import Answer, Client, serving
 from tests.online.workbench import bits
 
-from switchmdp.errors import ModelExists, UnknownDecision, UnknownModel
+from switchmdp.errors import InvalidParameter, ModelExists, UnknownDecision, UnknownModel
 from switchmdp.online import Decisions, check, rebuild
+from switchmdp.online import models as module
 from switchmdp.online.models import Models
 from switchmdp.online.sqlite import SQLite
 
@@ -52,6 +53,38 @@ def test_a_model_is_created_listed_archived_and_deleted(client: Client) -> None:
     assert client.ask("POST", "/models/ads/decisions", {"state": "home"}).status == 201
     assert client.ask("DELETE", "/models/ads").json == {"deleted": "ads"}
     assert client.ask("GET", "/models/ads").error == "UnknownModel"
+
+
+def test_models_of_one_definition_start_alike_and_sign_their_own_ids(models: Models) -> None:
+    for name in ("a", "b"):
+        models.create(name, **SHOP)  # type: ignore[arg-type]  # of mixed types
+    assert models.loaded() == {}
+    one, other = models.load("a"), models.load("b")
+    assert bits(one.learner) == bits(other.learner)
+    decision = one.decide("home")
+    with pytest.raises(UnknownDecision):
+        other.feedback(decision.id, 1.0)
+
+
+def test_definitions_that_are_only_equal_in_python_are_not_mixed_up(models: Models) -> None:
+    given: dict[str, Any] = {"states": 2, "actions": 2}
+    models.create("one", "sw-ucrl", {"window": 1}, **given)
+    with pytest.raises(InvalidParameter, match="window"):
+        models.create("true", "sw-ucrl", {"window": True}, **given)
+    assert models.store.models() == ["one"]
+
+
+def test_the_first_model_of_a_kind_is_compiled_when_it_is_created(
+    client: Client, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(module, "_compiled", {frozenset()})
+    monkeypatch.setattr(module, "compile_agent", lambda decisions: compiled.append(decisions.model))
+    given = {"states": 2, "actions": 2}
+    assert client.ask("POST", "/models", {"name": "new", "agent": "ucrl2", **given}).status == 201
+    assert client.ask("POST", "/models", {"name": "dull", "agent": "random", **given}).status == 201
+    assert compiled == ["new"]
+    assert set(models.loaded()) == {"new"}
 
 
 def test_models_are_listed_in_pages_and_found_by_a_part_of_their_name(

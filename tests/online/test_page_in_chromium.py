@@ -15,6 +15,7 @@ from tests.online.watching import (
     fact,
     live,
     points,
+    shown_as,
     text,
     until_counted,
     until_says,
@@ -48,11 +49,9 @@ def test_the_page_shows_the_agents_policy_and_estimates(
     values = ask(
         browser, "[...document.querySelectorAll('#policy .value')].map((v) => v.textContent)"
     )
-    assert values == [
-        f"{pair['estimate']:.2f}" if pair["visits"] else "unknown"
-        for row in told["states"]
-        for pair in row["actions"]
-    ]
+    estimates = [pair["estimate"] for row in told["states"] for pair in row["actions"]]
+    assert len(values) == len(estimates)
+    assert all(map(shown_as, values, estimates)), (values, estimates)
     assert fact(browser, "Decisions made") == "150"
     assert fact(browser, "Episode") == str(told["episode"]["number"])
     assert "100 of 100 steps" in text(browser, "#window-text")
@@ -125,8 +124,8 @@ def test_new_states_and_actions_appear(browser: Chrome, serve: Open, decisions: 
     until_counted(browser, 5)
     decisions.add_state([0])
     decisions.add_action([0])
-    wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#policy tbody tr")) == 4)
-    assert text(browser, "#policy thead") == "StateAction 0Action 1Action 2"
+    until_says(browser, "#policy thead", "StateAction 0Action 1Action 2")  # perhaps a poll later
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#policy tbody tr")) == 4
     assert "not available" in text(browser, "#policy tbody tr:last-child")
 
 

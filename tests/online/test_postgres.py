@@ -133,6 +133,7 @@ def test_any_worker_accepts_any_request(start: Callable[[], Worker]) -> None:
     (models, one), (other, two) = start(), start()
     made = {"name": "shop", "agent": "random", "states": ["a", "b"], "actions": 2}
     assert two.ask("POST", "/models", made).status == 201
+    assert two.ask("GET", "/models/shop").status == 200  # who is asked first serves the model
     decided = one.ask("POST", "/models/shop/decisions", {"state": "b"}, {"Idempotency-Key": "k"})
     assert decided.status == 201
     again = two.ask("POST", "/models/shop/decisions", {"state": "b"}, {"Idempotency-Key": "k"})

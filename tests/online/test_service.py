@@ -176,6 +176,7 @@ def test_unknown_paths_and_methods_are_reported(client: Client) -> None:
         assert (answer.status, answer.error) == (404, "NotFound")
     for method, path, allowed in (
         ("GET", "/decisions", "POST"), ("OPTIONS", "/mode", "POST"), ("TRACE", "/restart", "POST"),
+        ("POST", "/models/main", "DELETE, GET, HEAD"), ("POST", "/arms", "GET, HEAD, PUT"),
     ):  # fmt: skip
         answer = client.ask(method, path)
         assert (answer.status, answer.error) == (405, "MethodNotAllowed")

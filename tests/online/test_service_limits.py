@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import resource
@@ -9,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from tests.online.serving import Client, serving
@@ -41,6 +43,43 @@ def test_requests_may_be_chunked_and_pipelined(client: Client) -> None:
     assert received.count(b"HTTP/1.1 201 Created") == 3
     states = [int(part[:1]) for part in received.split(b'"state": ')[1:]]
     assert states == [2, 0, 1]
+
+
+def test_a_client_may_wait_for_100_continue(client: Client) -> None:
+    head = (
+        b"POST /decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 12\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    )
+    with connected(client.port) as connection:
+        connection.sendall(head)
+        assert connection.recv(1024) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b'{"state": 1}')
+        received = b""
+        while part := connection.recv(1024):
+            received += part
+    assert received.startswith(b"HTTP/1.1 201 Created")
+    assert received.endswith(b"}")
+
+
+def test_the_head_of_a_response_is_sent_together_with_its_body() -> None:
+    sent: list[bytes] = []
+
+    class Network(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            sent.append(data)
+
+        def close(self) -> None:
+            sent.append(b"closed")
+
+    response = server._HeadWithBody(Network())
+    for data in (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"{}", b"more"):
+        response.write(data)
+    assert sent == [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}", b"more"]
+    without_body = server._HeadWithBody(Network())
+    without_body.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    assert len(sent) == 3
+    without_body.close()
+    assert sent[3:] == [b"HTTP/1.1 200 OK\r\n\r\n", b"closed"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +170,7 @@ def test_900_idle_unauthenticated_connections_do_not_block_a_client_with_the_tok
         assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
         left = sum(map(is_open, idle))
         assert 0 < left <= server.MOST_UNAUTHENTICATED_FROM_ADDRESS
-        assert is_open(idle[-1])  # whoever has waited longest has gone first
+        assert is_open(idle[-1])  # the one that was idle longest was closed first
 
 
 def test_unauthenticated_connections_are_limited_in_total(

@@ -15,7 +15,7 @@ from switchmdp.online import Decisions
 from switchmdp.online.models import Models
 from switchmdp.online.server import Server, address_of, application, listen
 
-PATIENCE = 30  # seconds; only for what fails
+PATIENCE = 120  # seconds; an agent may have to be compiled meanwhile on a busy machine
 
 
 class Running:
@@ -87,3 +87,13 @@ def chosen(browser: Chrome) -> list[str]:
     script = """[...document.querySelectorAll('#policy tbody tr')].map((row) =>
         [...row.querySelectorAll('td')].map((cell) => cell.querySelector('.mark').textContent))"""
     return [" | ".join(row) for row in ask(browser, script)]
+
+
+def shown_as(value: str, number: float | None) -> bool:
+    """Whether the page shows this number, or that it is unknown.
+
+    JavaScript and Python round a tie such as 0.125 to different decimals.
+    """
+    if number is None or value == "unknown":
+        return number is None and value == "unknown"
+    return abs(float(value) - number) <= 0.005 + 1e-12

@@ -151,7 +151,7 @@ def test_copies_of_one_agent_give_the_records_of_single_runs(
     )
 
 
-def test_a_call_that_is_cut_short_goes_on_with_the_copy(problems: list[sm.SwitchingMDP]) -> None:
+def test_a_call_that_is_cut_short_continues_with_the_copy(problems: list[sm.SwitchingMDP]) -> None:
     """Episodes fill the room of their log, and the flag is set, in the middle of runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_module, "ROOM", 1)

@@ -6,7 +6,9 @@ out. That function is imported when the command is called, so that `--help` is f
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -71,14 +73,33 @@ def parsed_by(parse: Callable[[Any], Any]) -> Any:
 # Completion in a shell. Names are imported when the user asks for them.
 
 
-def completed_by(names: Callable[[], Iterable[str]], kind: str = "plain") -> Any:
-    """A callback of click that completes names; `kind` "file" or "dir" adds those."""
+def completed_by(names: Callable[[], Iterable[str]]) -> Any:
+    """A callback of click that completes names."""
 
     def complete(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
-        items = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
-        return items + [CompletionItem(incomplete, type=kind)] * (kind != "plain")
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
 
     return complete
+
+
+def complete_folder(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete folders."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def complete_configuration(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
+    """Complete the configurations of the package, and let the shell complete files.
+
+    Bash forgets the items before one of type "file", and completes files only if there are no other
+    items. So the files that are likely to be meant are listed as well.
+    """
+    from switchmdp.experiments.spec import shipped
+
+    shipped_names = [name for name in shipped() if name.startswith(incomplete)]
+    bash = os.environ.get("_SWITCHMDP_COMPLETE") == "bash_complete"
+    files = sorted(glob.glob(f"{glob.escape(incomplete)}*.toml")) if bash else []
+    names = [CompletionItem(name) for name in [*shipped_names, *files]]
+    return [CompletionItem(incomplete, type="file"), *names]
 
 
 def registered(module: str, registry: str) -> Callable[[], Iterable[str]]:
@@ -86,23 +107,15 @@ def registered(module: str, registry: str) -> Callable[[], Iterable[str]]:
     return lambda: getattr(import_module(f"switchmdp.{module}"), registry)
 
 
-def configurations() -> Iterable[str]:
-    """The names of the configurations that come with the package."""
-    from switchmdp.experiments.spec import shipped
-
-    return shipped()
-
-
 AGENTS = completed_by(registered("agents", "AGENTS"))
 PROBLEMS = completed_by(registered("problems", "PROBLEMS"))
-FOLDERS = completed_by(list, "dir")
 
 
 def out(text: str, shown: str, default: str | None = None) -> Decorator:
     """The option for the output folder."""
     return option(
         "--out", text, type=PATH, default=default, shown=shown, metavar="FOLDER",
-        shell_complete=FOLDERS,
+        shell_complete=complete_folder,
     )  # fmt: skip
 
 
@@ -121,7 +134,7 @@ def set_option(example: str) -> Decorator:
     )  # fmt: skip
 
 
-FOLDER = click.argument("folder", type=PATH, shell_complete=FOLDERS)
+FOLDER = click.argument("folder", type=PATH, shell_complete=complete_folder)
 # `main` reads these two itself: they also apply to errors in the other options.
 JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose_value=False)
 QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
@@ -160,7 +173,8 @@ SERVING = (
     option("--actions", "The number of actions.", type=click.IntRange(1), metavar="N"),
     option("--window", "The number of steps that the agent remembers, if it has a window.",
            type=click.IntRange(1), metavar="W"),
-    option("--delta", "The agent's probability of error.", type=float, shown="0.05", metavar="P"),
+    option("--delta", "The agent's probability of error.", type=float,
+           shown="the agent's own", metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
            "state,action,reward,next_state, or from another database. Only for a new one.",
@@ -272,7 +286,7 @@ def reproduce() -> None:
 
 @command(
     "run.run_named",
-    click.argument("config", shell_complete=completed_by(configurations, "file")),
+    click.argument("config", shell_complete=complete_configuration),
     out("Folder for the results.", "results/ and the name of CONFIG"),
     problems_option("Problems per setting, instead of n_problems in CONFIG."),
     TRUST,
@@ -351,7 +365,7 @@ def verify() -> None:
 
 @command(
     "inspect.export_results",
-    click.argument("folder", type=PATH, required=False, shell_complete=FOLDERS),
+    click.argument("folder", type=PATH, required=False, shell_complete=complete_folder),
     option("--format", "The file format; may be repeated.", "formats",
            type=click.Choice(["csv", "parquet"]), multiple=True,
            shown="both, or csv if pyarrow is not installed; with --database csv"),

@@ -227,12 +227,12 @@ def check_installation() -> int:
 
 
 def _dependencies() -> dict[str, str]:
-    """The dependencies in the package's metadata: name -> extra, or "" if it is required."""
+    """The dependencies of users in the package's metadata: name -> extra, or "" if required."""
     dependencies: dict[str, str] = {}
     for requirement in requires("switchmdp") or []:
         name = re.match(r"[\w.-]+", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
-        if name and name[0] != "switchmdp" and (not extra or extra[1] != "dev"):
+        if name and name[0] != "switchmdp" and (not extra or extra[1] not in ("dev", "docs")):
             dependencies.setdefault(name[0], extra[1] if extra else "")
     return dependencies
 

@@ -13,42 +13,37 @@ Both classes have the same methods, with the same arguments and results. The cli
 
 - `calls`: one function per operation of the service: what is sent, and what is returned
 - `connection`: `Client` and `AsyncClient`, which send calls and retry them
-- `retries`: which failures are retried, and after how many seconds
-- `results`: what the methods return
-- `problems`: the errors that they raise
+- `answers`: what the methods return, and the errors that they raise
 """
 
-from switchmdp.client.connection import AsyncClient, Client
-from switchmdp.client.problems import (
+from switchmdp.client.answers import (
+    ActionExplanation,
+    Added,
+    Arm,
     BadRequest,
+    Bucket,
+    Change,
     Conflict,
     ConnectionFailed,
+    Decision,
     Expired,
+    Explanation,
     Forbidden,
+    History,
     Invalid,
+    Model,
+    ModelPage,
     NotFound,
     Problem,
     ServiceError,
     ServiceFailed,
+    Successor,
     TooManyRequests,
     Unauthorized,
     Unavailable,
     UnexpectedAnswer,
 )
-from switchmdp.client.results import (
-    ActionExplanation,
-    Added,
-    Arm,
-    Bucket,
-    Change,
-    Decision,
-    Explanation,
-    History,
-    Model,
-    ModelPage,
-    Successor,
-)
-from switchmdp.client.retries import Retries
+from switchmdp.client.connection import AsyncClient, Client, Retries
 
 __all__ = [
     "ActionExplanation", "Added", "Arm", "AsyncClient", "BadRequest", "Bucket", "Change",

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from switchmdp.client.problems import Problem, UnexpectedAnswer, problem
-from switchmdp.client.results import (
+from switchmdp.client.answers import (
     Added,
     Arm,
     Decision,
@@ -22,6 +21,9 @@ from switchmdp.client.results import (
     History,
     Model,
     ModelPage,
+    Problem,
+    UnexpectedAnswer,
+    problem,
     read_all,
 )
 
@@ -34,7 +36,7 @@ COMPILING = 300.0  # seconds: without prebuilt machine code, a new kind of agent
 class Call(Generic[T]):
     """A request, and how to read its answer.
 
-    `repeatable`: executing the call twice has the same effect as executing it once (`retries`).
+    `repeatable`: executing the call twice has the same effect as executing it once (`connection`).
     """
 
     method: str

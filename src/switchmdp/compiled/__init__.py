@@ -124,6 +124,17 @@ def inlined(function: F) -> F:
     -------
     F
         The compiled function.
+
+    Examples
+    --------
+    >>> @inlined
+    ... def double(x):
+    ...     return 2 * x
+    >>> @entry
+    ... def quadruple(x):
+    ...     return double(double(x))
+    >>> quadruple(3)
+    12
     """
     return cast("F", InnerFunction(function, entry, forceinline=True) if JIT else function)
 
@@ -140,6 +151,14 @@ def entry(function: F) -> F:
     -------
     F
         The compiled function.
+
+    Examples
+    --------
+    >>> @entry
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
     """
     label = f"_{function.__module__.rpartition('.')[2]}.{function.__name__}"
     return cast("F", _cached(function, label, _sources(function)))
@@ -160,6 +179,14 @@ def patient(function: F) -> F:
     -------
     F
         The compiled function.
+
+    Examples
+    --------
+    >>> @patient
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
     """
     return cast("F", InnerFunction(function, entry, patient=True) if JIT else function)
 
@@ -176,6 +203,14 @@ def interpreted(function: F) -> F:
     -------
     F
         The plain function.
+
+    Examples
+    --------
+    >>> @entry
+    ... def double(x):
+    ...     return 2 * x
+    >>> interpreted(double)(3)
+    6
     """
     return cast("F", getattr(function, "py_func", function))
 
@@ -201,6 +236,20 @@ def compiled(cls: C) -> C:
     -------
     C
         The class itself.
+
+    Examples
+    --------
+    >>> import switchmdp as sm
+    >>> from switchmdp.agents import Agent
+    >>> @compiled
+    ... class First(Agent):
+    ...     def act(self, state):
+    ...         return int(self.actions[self.starts[state]])
+    ...
+    ...     def observe(self, state, action, reward, next_state):
+    ...         pass
+    >>> First(5, 3).act(0)
+    0
     """
     if JIT:
         register(cls)
@@ -258,6 +307,12 @@ def classes_of(package: str) -> dict[str, type]:
     -------
     dict[str, type]
         The classes, by name.
+
+    Examples
+    --------
+    >>> import switchmdp.memory
+    >>> "Window" in classes_of("switchmdp")
+    True
     """
     return {c.__name__: c for c in _classes if c.__module__.partition(".")[0] == package}
 

@@ -270,12 +270,22 @@ def _lock(label: str) -> Iterator[None]:
                 lock.acquire(timeout=min(SILENT_WAIT, LONGEST_WAIT))
             except Timeout:
                 if not label.startswith("_"):
-                    _announce(f"another process is compiling {label} ...")
+                    name = _short(label)
+                    _announce(f"waiting for {name}, which another process is compiling ...")
                 lock.acquire(timeout=LONGEST_WAIT)
             held.callback(lock.release)
             # A process that waits for a removed file finds the code all the same.
             held.callback(path.unlink, missing_ok=True)
         yield
+
+
+def _short(label: str) -> str:
+    """A label without the classes of the components.
+
+    >>> _short("SWUCRL-Episodic-L1Ball-Window.run"), _short("Random.run")
+    ('SWUCRL', 'Random')
+    """
+    return label.partition("-")[0].partition(".")[0]
 
 
 class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
@@ -307,7 +317,7 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             if found is not None:
                 return found
         if not self._label.startswith("_"):
-            name = self._label.partition("-")[0]  # without the classes of its components
+            name = _short(self._label)
             _announce(f"compiling {name} for this machine, once; it may take a minute ...")
         return None
 

@@ -116,6 +116,14 @@ def is_interpreting() -> bool:
     -------
     bool
         Whether it is.
+
+    Examples
+    --------
+    >>> is_interpreting()
+    False
+    >>> with interpreting():
+    ...     is_interpreting()
+    True
     """
     return getattr(_here, "interpreting", False)
 

@@ -59,6 +59,11 @@ class Shape:
     ----------
     sizes
         The size of each axis: a number, a name or an expression.
+
+    Examples
+    --------
+    >>> Shape("pairs", 2).sizes
+    ('pairs', 2)
     """
 
     def __init__(self, *sizes: int | str) -> None:
@@ -110,6 +115,11 @@ class Range(Rule):
         The bounds of an interval that includes them; by default none.
     above, below
         The bounds of an interval that does not include them; by default none.
+
+    Examples
+    --------
+    >>> Range(0, below="pairs").holds(3, {"pairs": 3})
+    False
     """
 
     def __init__(
@@ -144,6 +154,11 @@ class Equals(Range):
     ----------
     value
         The value: a number, a name or an expression.
+
+    Examples
+    --------
+    >>> Equals("pairs + 1").holds(4, {"pairs": 3})
+    True
     """
 
     def __init__(self, value: Bound) -> None:
@@ -194,6 +209,11 @@ class Scratch:
     fill
         The value of every element, or a function of the named dimensions that makes the whole
         field.
+
+    Examples
+    --------
+    >>> Scratch(1.0).fill
+    1.0
     """
 
     def __init__(self, fill: float | Callable[[Names], Any] = 0) -> None:
@@ -231,6 +251,18 @@ def declarations(cls: type) -> dict[str, Declaration]:
     -------
     dict[str, Declaration]
         The declarations, by field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from typing import Annotated
+    >>> from numpy.typing import NDArray
+    >>> class Averages:
+    ...     rate: Annotated[float, Range(0.0, 1.0)]
+    ...     average: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    ...     sums: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    >>> list(declarations(Averages))
+    ['rate', 'average', 'sums']
     """
     return _declarations(cls)
 
@@ -253,6 +285,18 @@ def state_fields(cls: type) -> dict[str, Any]:
     -------
     dict[str, Any]
         The types, by field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from typing import Annotated
+    >>> from numpy.typing import NDArray
+    >>> class Averages:
+    ...     rate: Annotated[float, Range(0.0, 1.0)]
+    ...     average: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    ...     sums: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    >>> list(state_fields(Averages))
+    ['rate', 'average']
     """
     return {name: d.kind for name, d in declarations(cls).items() if d.scratch is None}
 
@@ -303,6 +347,10 @@ def require(condition: Any, message: str) -> None:
     ------
     ValueError
         If the condition does not hold.
+
+    Examples
+    --------
+    >>> require(1 <= 2, "the steps do not increase")
     """
     if not condition:
         raise ValueError(message)
@@ -352,6 +400,21 @@ def complete(instance: Any, **dimensions: int) -> None:
     ------
     ValueError
         If a field is wrong; the message names the first one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from typing import Annotated
+    >>> from numpy.typing import NDArray
+    >>> class Averages:
+    ...     rate: Annotated[float, Range(0.0, 1.0)]
+    ...     average: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    ...     sums: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    >>> averages = Averages()
+    >>> averages.rate, averages.average = 0.5, np.ones(2)
+    >>> complete(averages, pairs=2)
+    >>> averages.sums
+    array([0., 0.])
     """
     _validate(instance, dimensions, rebuild=True)
 
@@ -422,6 +485,21 @@ def make_scratch(instance: Any, pairs: Any) -> None:
         The component.
     pairs
         The state-action pairs of the agent.
+
+    Examples
+    --------
+    >>> import switchmdp as sm
+    >>> import numpy as np
+    >>> from typing import Annotated
+    >>> from numpy.typing import NDArray
+    >>> class Averages:
+    ...     rate: Annotated[float, Range(0.0, 1.0)]
+    ...     average: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, 1.0)]
+    ...     sums: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]
+    >>> averages = Averages()
+    >>> make_scratch(averages, sm.MDP([[[1.0]]], [[0.5]]).pairs)
+    >>> averages.sums
+    array([0.])
     """
     dimensions = {"states": pairs.n_states, "actions": pairs.n_actions, "pairs": pairs.n_pairs}
     _fill(instance, _names(instance, dimensions))

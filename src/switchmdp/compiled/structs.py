@@ -100,6 +100,13 @@ def fields_of(cls: type) -> dict[str, Any]:
     -------
     dict[str, Any]
         The types, by field.
+
+    Examples
+    --------
+    >>> class Averages:
+    ...     rate: float
+    >>> fields_of(Averages)
+    {'rate': <class 'float'>}
     """
     if cls not in _fields:
         _fields[cls] = {
@@ -117,6 +124,12 @@ class ArrayOf:
     ----------
     hint
         The annotation.
+
+    Examples
+    --------
+    >>> from numpy.typing import NDArray
+    >>> ArrayOf(NDArray[np.int64]).dtype
+    dtype('int64')
     """
 
     def __init__(self, hint: Any) -> None:
@@ -274,6 +287,11 @@ def index(i: Any) -> Any:
     -------
     Any
         The same number, unsigned.
+
+    Examples
+    --------
+    >>> [10, 20, 30][index(1)]
+    20
     """
     return i
 
@@ -307,6 +325,11 @@ def class_tree(instance: Any) -> Any:
     -------
     Any
         The tree of classes; None if machine code cannot hold the instance.
+
+    Examples
+    --------
+    >>> class_tree("text") is None  # not a compiled class
+    True
     """
     cls = type(instance)
     if "__state__" not in cls.__dict__:
@@ -335,6 +358,11 @@ def is_compiled(instance: Any) -> bool:
     -------
     bool
         Whether it can.
+
+    Examples
+    --------
+    >>> is_compiled("text")
+    False
     """
     return class_tree(instance) is not None
 

@@ -42,6 +42,11 @@ def high_part(reward: float) -> int:
     -------
     int
         h.
+
+    Examples
+    --------
+    >>> high_part(0.5) == 2**30
+    True
     """
     return int(reward * HIGH)
 
@@ -59,6 +64,11 @@ def low_part(reward: float) -> int:
     -------
     int
         l.
+
+    Examples
+    --------
+    >>> low_part(0.5), high_part(0.1) / 2**31 + low_part(0.1) / 2**62
+    (0, 0.1)
     """
     scaled = reward * HIGH
     return int((scaled - int(scaled)) * HIGH + 0.5)
@@ -300,7 +310,7 @@ class Counts(Slots):
         return float(total / max(1, self.reward_visits(pair)))
 
     def variance(self, pair: int) -> float:
-        """An upper bound of the rewards' empirical variance; `memory.variance` has it exactly."""
+        """An upper bound of the variance of the rewards; `CountsWithVariance` has it exactly."""
         mean = self.mean(pair)
         return mean * (1.0 - mean)
 
@@ -388,6 +398,11 @@ def block_size(used: int) -> int:
     -------
     int
         The least power of two that is at least `used`; 0 if none is in use.
+
+    Examples
+    --------
+    >>> block_size(0), block_size(3), block_size(4)
+    (0, 4, 4)
     """
     size = 1
     while size < used:

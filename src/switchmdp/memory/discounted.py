@@ -45,6 +45,13 @@ class Weights(Slots):
     ----------
     pairs
         The state-action pairs that are counted.
+
+    Examples
+    --------
+    >>> from switchmdp.mdp import MDP
+    >>> mdp = MDP([[[0.5, 0.5]], [[1.0, 0.0]]], [[0.2], [0.8]])
+    >>> Weights(mdp.pairs).mean(0)
+    0.0
     """
 
     visits: Annotated[NDArray[np.float64], Shape("pairs"), Range(0.0, below=2.0**53)]

@@ -175,6 +175,13 @@ class CountsApart(Counts):
     ----------
     pairs
         The state-action pairs that are counted.
+
+    Examples
+    --------
+    >>> from switchmdp.mdp import MDP
+    >>> mdp = MDP([[[0.5, 0.5]], [[1.0, 0.0]]], [[0.2], [0.8]])
+    >>> CountsApart(mdp.pairs).reward_visits(0)
+    0
     """
 
     rewarded: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, MOST_VISITS)]

@@ -53,7 +53,7 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.online.arms import MAIN
-from switchmdp.online.database import MODEL, Database, Event, ModelRow, Writer, lost
+from switchmdp.online.database import MODEL, Event, ModelRow, Writer, lost
 from switchmdp.online.learner import (
     REJECTIONS,
     REPEATED,
@@ -239,7 +239,8 @@ class Decisions:
             if store.snapshots(model):
                 raise DamagedFile(f"{store.name}: the row of the model {model!r} is missing")
             check_new(agent)
-            create_model(store, ModelRow(model, new_key(), name_of(agent)), agent, given)
+            content, summary = first_snapshot(agent, given)
+            store.create(ModelRow(model, new_key(), name_of(agent), summary=summary), content)
         elif agent is not None:
             first = initial(store, model, classes).agent
             if not alike(described(agent), described(first)):
@@ -750,16 +751,16 @@ def new_key() -> str:
     return secrets.token_hex(KEY_SIZE)
 
 
-def create_model(
-    store: Database, row: ModelRow, agent: Any, settings: dict[str, Any],
-    states: list[str] | None = None, actions: list[str] | None = None,
-) -> None:  # fmt: skip
-    """Add a model to a database, with names for its states and actions."""
+def first_snapshot(
+    agent: Any, settings: dict[str, Any], states: list[str] | None = None,
+    actions: list[str] | None = None,
+) -> tuple[bytes, dict[str, Any]]:  # fmt: skip
+    """The snapshot and the summary of a new model, with names for its states and actions."""
     window = getattr(getattr(agent, "memory", None), "window", DEFAULT_SIGNAL)
     settings = {"signal_window": min(window, LONGEST_SIGNAL)} | settings
     learner = Learner(agent, checked_settings(Settings(**settings)))
     learner.states, learner.actions = Names("state", states or ()), Names("action", actions or ())
-    store.create(replace(row, summary=summary_of(learner)), packed(*parts_of(learner)))
+    return packed(*parts_of(learner)), summary_of(learner)
 
 
 def summary_of(learner: Learner) -> dict[str, Any]:

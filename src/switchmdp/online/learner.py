@@ -343,7 +343,11 @@ class Learner:
         entry = self.pending.get(number)
         if entry is None or now - entry.at > self.settings.expiry:
             raise ForgottenDecision(f"decision {number} has expired, or got its feedback long ago")
-        check_observe(self.agent, entry.state, entry.action, reward, next_state)
+        if (  # the state and the action were checked when the decision was made
+            type(reward) is not float or type(next_state) is not int
+            or not (0.0 <= reward <= 1.0 and 0 <= next_state < self.agent.n_states)
+        ):  # fmt: skip
+            check_observe(self.agent, entry.state, entry.action, reward, next_state)
         return False
 
     def _feedback(self, event: Mapping[str, Any]) -> tuple[bool, Signal | None]:

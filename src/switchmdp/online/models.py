@@ -12,15 +12,16 @@ over because this one seemed dead, the next commit fails (`Overtaken`), and the 
 from __future__ import annotations
 
 import copy
+import json
 import re
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from switchmdp.online.database import Database, Lease, ModelRow, Writer
 from switchmdp.online.decisions import (
     Decisions,
     classes_in,
-    create_model,
+    first_snapshot,
     new_key,
     summary_of,
 )
@@ -111,21 +112,27 @@ class Models:
     def create(
         self, name: str, agent: str = AGENT, parameters: dict[str, Any] | None = None, *,
         states: int | list[str], actions: int | list[str], labels: dict[str, str] | None = None,
-        **settings: Any,
+        compiled: bool = False, **settings: Any,
     ) -> ModelRow:  # fmt: skip
-        """Add a model. States and actions are numbers of them, or their names."""
+        """Add a model. States and actions are numbers of them, or their names.
+
+        `compiled`: load the model if it is the first one of its kind, which compiles its agent.
+        """
         parameters, labels = parameters or {}, _checked_labels(labels or {})
         sizes = [_size("states", states), _size("actions", actions)]
         if sizes[0] * sizes[1] > MOST_PAIRS:
             product = sizes[0] * sizes[1]
             raise InvalidParameter("states * actions", product, f"at most {MOST_PAIRS}")
-        made = new_agent(agent, sizes[0], sizes[1], parameters)
-        row = ModelRow(checked_name(name), new_key(), agent, parameters, labels)
+        new = _new_model(json.dumps([agent, parameters, states, actions, settings]))
+        summary = new.summary
+        row = ModelRow(checked_name(name), new_key(), agent, parameters, labels, summary=summary)
         with self._turn(name):
             if self.store.key_of(name) is not None:
                 raise ModelExists(f"there is already a model {name!r}")
-            names = [given if isinstance(given, list) else None for given in (states, actions)]
-            create_model(self.store, row, made, settings, *names)
+            self.store.create(row, new.snapshot)
+        if compiled and new.kind not in _compiled:
+            with suppress(Elsewhere):
+                self.load(name)
         return self.store.model(name)
 
     def adopt(self, decisions: Decisions) -> None:
@@ -272,7 +279,12 @@ class Models:
         self.close()
 
 
-_compiled: set[frozenset[type]] = set()
+_compiled: set[frozenset[type]] = {frozenset()}
+
+
+def _kind_of(agent: Any) -> frozenset[type]:
+    """The classes that are compiled together; none if the agent does not plan."""
+    return frozenset(classes_in(agent)) if follows_policy(agent) else frozenset()
 
 
 def _copy_of(agent: Any, learner: Learner) -> Any:
@@ -286,10 +298,27 @@ def compile_agent(decisions: Decisions) -> None:
         return [learner.agent, *(arm.agent for arm in learner.arms.values() if arm.agent)]
 
     for agent in decisions.look(agents):
-        classes = frozenset(classes_in(agent))
-        if follows_policy(agent) and classes not in _compiled:
+        kind = _kind_of(agent)
+        if kind not in _compiled:
             decisions.look(partial(_copy_of, agent)).plan()
-            _compiled.add(classes)
+            _compiled.add(kind)
+
+
+class _NewModel(NamedTuple):
+    """What the database stores of a new model."""
+
+    snapshot: bytes
+    summary: dict[str, Any]
+    kind: frozenset[type]  # of its agent
+
+
+@lru_cache(maxsize=16)
+def _new_model(definition: str) -> _NewModel:
+    """A new model. Of many models with the same definition, only the first one is made."""
+    agent, parameters, states, actions, settings = json.loads(definition)
+    names = [given if isinstance(given, list) else None for given in (states, actions)]
+    made = new_agent(agent, _size("states", states), _size("actions", actions), parameters)
+    return _NewModel(*first_snapshot(made, settings, *names), _kind_of(made))
 
 
 def new_agent(name: str, n_states: int, n_actions: int, parameters: dict[str, Any]) -> Any:

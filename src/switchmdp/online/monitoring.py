@@ -81,6 +81,15 @@ class ChangeSignal:
     ------
     InvalidParameter
         A parameter has the wrong type or is out of range.
+
+    Examples
+    --------
+    >>> signal = ChangeSignal(window=100)
+    >>> for reward in [0.0] * 100 + [1.0] * 100:
+    ...     due = signal.add(0, 0, reward, 0)
+    >>> found = signal.compare(n_states=2, n_actions=2, n_pairs=4)
+    >>> found.strength > 1, found.before, found.now
+    (True, 0.0, 1.0)
     """
 
     def __init__(self, window: int, delta: float = 0.01, *, since: int = 0) -> None:

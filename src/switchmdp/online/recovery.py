@@ -154,6 +154,19 @@ def open_database(place: Place, *, sync: bool = True, read_only: bool = False) -
     -------
     Database
         The database.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     with closing(open_database(place, read_only=True)) as database:
+    ...         database.models()
+    True
+    ['main']
     """
     if is_url(place):
         from switchmdp.online.postgres import PostgreSQL
@@ -189,6 +202,18 @@ def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> L
     ------
     DamagedFile
         If replayed actions differ from the stored ones, or an event cannot be applied.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     rebuild(place).counted
+    True
+    1
     """
     verified = verify(place, classes, model=model)
     if verified.differing:
@@ -215,6 +240,18 @@ def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
     ------
     UnknownModel
         If there is no such model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     [event["event"] for _, event in events_of(place)]
+    True
+    ['decide', 'feedback']
     """
     with _open(place) as store:
         if store.key_of(model) is None:
@@ -243,6 +280,18 @@ def history(place: Place, model: str = MODEL) -> Iterator[Step]:
     ------
     UnknownModel
         If there is no such model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     list(history(place))
+    True
+    [(0, 0, 1.0, 1)]
     """
     decided: dict[int, tuple[int, int]] = {}
     for _, event in events_of(place, model):
@@ -297,6 +346,19 @@ def decision_blocks(
     ------
     UnknownModel
         If there is no such model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Decisions(SWUCRL(2, 2, window=100), place) as decisions:
+    ...         decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    ...     (block,) = decision_blocks(place)
+    ...     dict(zip(DECISION_COLUMNS, block))["reward"]
+    True
+    [1.0]
     """
     with _open(place) as store:
         key, epoch = bytes.fromhex(store.key_of(model) or ""), ""
@@ -346,6 +408,16 @@ def read_steps(source: Place, agent: Any) -> Iterator[Step]:
         If the agent cannot learn from a step.
     DamagedFile
         If a line is not a step.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = Path(place, "steps.csv")
+    ...     _ = file.write_text("state,action,reward,next_state\\n0,1,0.5,1\\n")
+    ...     list(read_steps(file, SWUCRL(2, 2, window=100)))
+    [(0, 1, 0.5, 1)]
     """
     path = Path(source)
     is_database = is_url(source) or path.is_dir() or path.suffix in SUFFIXES

@@ -61,11 +61,12 @@ from switchmdp.online.schemas import PROBLEM, ROUTES
 from switchmdp.online.service import (
     ALLOWED,
     FORWARDED,
+    HEADERS,
     MAX_BODY,
     ROUTE,
+    Application,
     Service,
     error_response,
-    starlette_app,
 )
 
 IDLE = 75  # seconds that a connection may wait between two requests
@@ -263,6 +264,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._reject(f"a request must have exactly one Host header, got {hosts}")
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":
+            self.cycle.transport = _HeadWithBody(self.transport)
         if self.parser.should_upgrade():  # what follows is not HTTP
             self.cycle.keep_alive = False
             self._upgraded = True
@@ -304,12 +307,43 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+class _HeadWithBody(asyncio.Transport):
+    """The transport of one response, which sends the head together with the body.
+
+    Uvicorn sends them one after the other. A system call less saves about 20 µs per request.
+    """
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = None
+
+    def write(self, data: Any) -> None:
+        """Send data; the head is kept until there is a body, which may be empty."""
+        if self._head is None and not data.startswith(STATUS_LINE[100]):
+            self._head = data
+        else:
+            self._transport.write((self._head or b"") + data)
+            self._head = self._head and b""
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or about to be."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Send what was kept, and close the connection."""
+        if self._head:
+            self._transport.write(self._head)
+        self._transport.close()
+
+
 # Access.
 
 RATE = 5000.0
 SHORTEST_TOKEN = 16
 MOST_CLIENTS = 10_000
-HEADERS = [
+ADDED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
@@ -336,7 +370,7 @@ def application(
         models = Models.around(models)
     metrics = Metrics(models)
     service = Service(models, metrics)
-    app = starlette_app(service, single=single, max_body=max_body)
+    app = Application(service, single=single, max_body=max_body)
     tokens = Tokens([token]) if isinstance(token, str) else token
     return AccessControl(app, service, metrics, tokens=tokens, rate=rate)
 
@@ -434,7 +468,7 @@ class AccessControl:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = [*message["headers"], *ADDED_HEADERS]
             await send(message)
 
         rejection = self._rejection(scope)
@@ -445,7 +479,7 @@ class AccessControl:
                 self._metrics.count(scope.get(ROUTE, "other"), status, time.perf_counter() - began)
 
     def _rejection(self, scope: Scope) -> Response | None:
-        headers = dict(scope["headers"])
+        headers = scope[HEADERS] = dict(scope["headers"])
         if FORWARDED.encode() in headers:
             if self._secret and hmac.compare_digest(headers[FORWARDED.encode()], self._secret):
                 return None

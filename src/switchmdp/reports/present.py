@@ -29,6 +29,7 @@ from switchmdp.reports.figures import (
     own_style,
     regret_figure,
 )
+from switchmdp.reports.page import number
 from switchmdp.reports.resampling import Band
 from switchmdp.simulation import Record, Records
 from switchmdp.validation import check_integer
@@ -224,7 +225,7 @@ def _plot_agent(agent: Agent) -> Figure:
             axis.plot([a, a + 1, a + 1, a, a], [s, s, s + 1, s + 1, s], color="black", lw=1.2,
                       clip_on=False)  # fmt: skip
     name = type(agent).__name__
-    figure.suptitle(f"{name} at step {chosen.t} (frames: current policy)", fontsize=TEXT)
+    figure.suptitle(f"{name} at step {number(chosen.t)} (frames: current policy)", fontsize=TEXT)
     figure.draw_without_rendering()
     return figure
 
@@ -257,7 +258,16 @@ def _table(axis: Axes, values: NDArray[Any], states: Any = None, actions: Any = 
         if not np.isnan(value):
             share = (value - low) / (high - low) if high > low else 0.0
             colour = "black" if share > 0.55 else "white"
-            axis.text(a + 0.5, s + 0.5, f"{value:.3g}", ha="center", va="center", color=colour)
+            axis.text(a + 0.5, s + 0.5, _cell(value), ha="center", va="center", color=colour)
+
+
+def _cell(value: float) -> str:
+    """A number in a cell.
+
+    >>> [_cell(value) for value in (11_428.0, 0.0, 1.0, 0.5, 1 / 3)]
+    ['11 428', '0', '1', '0.5', '0.333']
+    """
+    return number(value) if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _graph(axis: Axes, mdp: MDP) -> None:

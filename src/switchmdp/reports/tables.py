@@ -480,4 +480,5 @@ def _outcome(holds: bool, fails: bool, n: int) -> Outcome:
 
 
 def _on(n: int) -> str:
-    return f"on {number(n)} problems" + (", too few to decide" if n < FEWEST else "")
+    problems = "1 problem" if n == 1 else f"{number(n)} problems"
+    return f"on {problems}" + (", too few to decide" if n < FEWEST else "")
