@@ -21,7 +21,15 @@ pytestmark = pytest.mark.xdist_group("Posterior")
 
 def test_it_needs_no_horizon_changes_diameter_or_window() -> None:
     parameters = set(inspect.signature(EvidencePSRL).parameters)
-    assert parameters == {"n_states", "n_actions", "delta", "share", "seed", "available"}
+    assert parameters == {
+        "n_states",
+        "n_actions",
+        "delta",
+        "share",
+        "independent",
+        "seed",
+        "available",
+    }
 
 
 def test_after_a_full_change_only_the_steps_since_the_change_are_kept() -> None:
