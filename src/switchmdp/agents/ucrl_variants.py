@@ -34,7 +34,7 @@ problem changes. With a window it is a heuristic, as above.
     Extended value iteration         the inner maximum by its dual           planning.inner_maximum
 
 In a stationary communicating MDP the paper bounds its regret by order D S √(A T), like that of
-UCRL2, with probability 1 - δ, if the constants contain the horizon T. `plausible.kl_ball` says what
+UCRL2, with probability 1 - δ, if the constants contain the horizon T. `plausible.tight` says what
 holds with t instead. There is no guarantee if the problem changes. With a window it is a heuristic.
 """
 
