@@ -7,12 +7,11 @@ plan is the optimal policy of that MDP. `agents.components.PlausibleSet` is thei
 - `l1`: L1 balls around the empirical rows (UCRL2 and its variants)
 - `tight`: an interval for each transition probability (UCRL2B, UCRL3), and Kullback-Leibler balls
   (KL-UCRL)
-- `posterior`, `sparse_posterior`: Dirichlet rows and Beta rewards, for few and for many states
+- `posterior`: Dirichlet rows and Beta rewards, for few and for many states
 """
 
 from switchmdp.plausible.l1 import L1Ball, SpanBall, Varied, Widened
-from switchmdp.plausible.posterior import Posterior
-from switchmdp.plausible.sparse_posterior import SparsePosterior, posterior_for
+from switchmdp.plausible.posterior import Posterior, SparsePosterior, posterior_for
 from switchmdp.plausible.tight import Bernstein, BernsteinLaplace, KLBall
 
 __all__ = [
