@@ -34,8 +34,8 @@ from switchmdp.compiled import Range, compiled, index, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
 from switchmdp.restarts import NEVER, Calibrated, Cubic, Never, Periodic, Told, ToldPairs
+from switchmdp.restarts.glr import Splits
 from switchmdp.restarts.schedules import mark_all
-from switchmdp.restarts.splits import Splits
 
 MOST_STEPS = 2**53  # a century at almost three million per second
 PARTS = {
