@@ -2,8 +2,8 @@
 
 A new agent is one file and one line in `registry`.
 
-- `protocol`, `policy_agent`: the interface, and the base class of agents that follow a policy
-- `episodic`, `components`: the agent that is made of components, and their interfaces
+- `protocol`, `policy_agent`: the interfaces, and the base class of agents that follow a policy
+- `episodic`: the agent that is made of components
 - `episodes`, `exploration`, `recall`: components that only agents use
 - the other modules: one paper each, and `references`, which know the change points
 """

@@ -19,17 +19,17 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.components import (
+from switchmdp.agents.episodes import Doubling
+from switchmdp.agents.exploration import NO_STATE, AsPlanned
+from switchmdp.agents.policy_agent import PolicyAgent
+from switchmdp.agents.protocol import (
+    Agent,
     EpisodeRule,
     Exploration,
     Memory,
     PlausibleSet,
     RestartRule,
 )
-from switchmdp.agents.episodes import Doubling
-from switchmdp.agents.exploration import NO_STATE, AsPlanned
-from switchmdp.agents.policy_agent import PolicyAgent
-from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Range, compiled, index, require
 from switchmdp.concurrency import exclusive
 from switchmdp.errors import InvalidParameter
@@ -86,7 +86,7 @@ def _due(rule: Any, since: int) -> int:
 class Episodic(PolicyAgent):
     """An agent that learns in episodes, made of components.
 
-    `agents.components` says what each component must offer.
+    `agents.protocol` says what each component must offer.
 
     Parameters
     ----------

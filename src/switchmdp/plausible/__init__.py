@@ -2,7 +2,7 @@
 
 A *plausible set* contains the MDPs that are consistent with the counts, up to confidence radii. Its
 plan is optimistic: the best policy in the best of these MDPs. A *posterior* draws one MDP, and its
-plan is the optimal policy of that MDP. `agents.components.PlausibleSet` is their interface.
+plan is the optimal policy of that MDP. `agents.protocol.PlausibleSet` is their interface.
 
 - `l1`: L1 balls around the empirical rows (UCRL2 and its variants)
 - `tight`: an interval for each transition probability (UCRL2B, UCRL3), and Kullback-Leibler balls

@@ -1,6 +1,6 @@
 """Restart rules: schedules that are known in advance, and detectors that look at the data.
 
-`agents.components.RestartRule` is their interface.
+`agents.protocol.RestartRule` is their interface.
 
 - `schedules`: never, at given steps, periodically, at the steps of UCRL2-R
 - `glr`: generalised likelihood ratio tests, and the base of detectors that compare the visits of a
