@@ -3,8 +3,8 @@
 A new agent is one file and one line in `registry`.
 
 - `protocol`, `policy_agent`: the interfaces, and the base class of agents that follow a policy
-- `episodic`: the agent that is made of components
-- `episodes`, `exploration`, `recall`: components that only agents use
+- `episodic`: the agent that is made of components, and the rules when an episode ends
+- `exploration`, `recall`: components that only agents use
 - the other modules: one paper each, and `references`, which know the change points
 """
 
@@ -13,8 +13,7 @@ from typing import Any
 
 from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3, DiminishingExploration
 from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2, ForcedExploration
-from switchmdp.agents.episodes import Doubling, Growing, Rooted, Squares, Vanishing
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Doubling, Episodic, Growing, Rooted, Squares, Vanishing
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, DirectedProbes
 from switchmdp.agents.imed_rl import IMEDRL
