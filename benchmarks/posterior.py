@@ -1,4 +1,4 @@
-"""Posterior sampling: its speed beside SW-UCRL's, and what it costs with many states.
+"""Posterior sampling: its speed beside SW-UCRL's, what it costs with many states, and its sweeps.
 
 Times are CPU times, the best of several, measured in turns. The runs with 1,000 and 10,000 states
 have a process of their own, so that its memory can be read.
@@ -15,6 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 import switchmdp as sm
+from switchmdp.agents.episodes import Growing
+from switchmdp.compiled import compiled
+from switchmdp.memory import Everything
+from switchmdp.plausible import SparsePosterior
+from switchmdp.restarts import Never
 from timing import Row, at_most, best_in_turns, show
 
 HORIZON = 100_000
@@ -23,7 +28,21 @@ AGENTS: dict[str, Callable[[], Any]] = {
     "EvidencePSRL": lambda: sm.agents.EvidencePSRL(5, 3),
     "GLRPSRL": lambda: sm.agents.GLRPSRL(5, 3),
     "SWPSRL": lambda: sm.agents.SWPSRL(5, 3, window=20_000),
+    "PSRL": lambda: sm.agents.PSRL(5, 3),
 }
+
+
+@compiled
+class FromZero(SparsePosterior):
+    """A posterior whose plans do not start at the values of the last plan."""
+
+    plan_from_last = SparsePosterior.plan
+
+    def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
+        """Draw an MDP, and plan from zero."""
+        for s in range(self.bias.size):
+            self.bias[s] = 0.0
+        self.plan_from_last(starts, counts, t, choice)
 
 
 def seconds_of(agent: Any, problem: Any, horizon: int) -> float:
@@ -34,7 +53,7 @@ def seconds_of(agent: Any, problem: Any, horizon: int) -> float:
 
 
 def beside_sw_ucrl() -> list[Row]:
-    """The three agents at S=5, A=3, T = 100,000, by SW-UCRL's time in the same run."""
+    """Agents that sample posteriors at S=5, A=3, T = 100,000, by SW-UCRL's time in the same run."""
     problem = sm.problems.random_switching(5, 3, changes=2, horizon=HORIZON, seed=0)
     calls = {
         name: lambda make=make: sm.simulate(make(), problem, HORIZON, seed=0)
@@ -67,6 +86,21 @@ def by_states() -> list[Row]:
     return [*rows, Row("  at S=200 by S=5", f"{ratio:.1f} x", "<= 10 x", ratio <= 10.0)]
 
 
+def sweeps() -> list[Row]:
+    """The sweeps of a plan that starts at zero, and of one that starts where the last one ended."""
+    problem = sm.problems.random_sparse_mdp(200, 3, 5, seed=0)
+    rows = []
+    for start, posterior in (("zero", FromZero()), ("the last plan's values", SparsePosterior())):
+        agent = sm.agents.Episodic(
+            200, 3, memory=Everything(), plausible=posterior, restarts=Never(), episodes=Growing()
+        )
+        record = sm.simulate(agent, problem, HORIZON, seed=0, episodes=True)
+        assert record.episodes is not None
+        mean = f"{record.episodes.sweeps.mean():.2f}"
+        rows.append(Row(f"PSRL, sweeps of a plan from {start}, S=200 A=3", mean))
+    return rows
+
+
 def many_states() -> list[Row]:
     """A million steps of EvidencePSRL on a ring with shortcuts."""
     rows = []
@@ -86,7 +120,7 @@ def many_states() -> list[Row]:
 
 def lines() -> list[Row]:
     """All of the above."""
-    return [*beside_sw_ucrl(), *by_states(), *many_states()]
+    return [*beside_sw_ucrl(), *by_states(), *sweeps(), *many_states()]
 
 
 def main(n_states: int) -> None:

@@ -76,8 +76,8 @@ def _seconds(code: str, repeats: int, environment: dict[str, str]) -> float:
 def waits() -> Iterable[Row]:
     """Whole processes, the interpreter's own start included; only the compiler is timed inside."""
     plain = dict(os.environ)
-    printed = [_python(IMPORT, plain)[0] for _ in range(7)]
-    yield at_most("import switchmdp, CPU time", statistics.median(map(float, printed)), 0.1)
+    imports = [float(_python(IMPORT, plain)[0]) for _ in range(7)]
+    yield at_most("import switchmdp, CPU time", statistics.median(imports), 0.1)
     yield at_most("import switchmdp (whole process)", _seconds("import switchmdp", 7, plain), 0.6)
     with tempfile.TemporaryDirectory() as folder:
         environment = plain | {"SWITCHMDP_CACHE": folder, "SWITCHMDP_NATIVE": "1"}

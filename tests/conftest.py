@@ -80,7 +80,7 @@ def _group_of(item: pytest.Function) -> str | None:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     agent = parameters.get("name")
     if isinstance(agent, str) and agent in AGENTS:
-        return component_family(agent)
+        return component_family(AGENTS.aliases.get(agent, agent))
     fixtures = [definitions[-1] for definitions in item._fixtureinfo.name2fixturedefs.values()]
     if any(fixture.scope == "module" for fixture in fixtures):
         return item.path.stem

@@ -120,6 +120,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "bonus": st.floats(0.0, 2.0),
     "weight": st.floats(1e-6, 1.0),
     "rewards": st.booleans(),
+    "independent": st.booleans(),
 }
 
 

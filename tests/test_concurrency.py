@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -163,6 +165,9 @@ def test_another_thread_is_rejected_while_an_agent_is_in_use() -> None:
             lambda: agent.visits,
             lambda: agent.start_over(),
             lambda: agent.save(Path(os.devnull)),
+            lambda: copy.copy(agent),
+            lambda: copy.deepcopy(agent),
+            lambda: pickle.dumps(agent),
             lambda: sm.simulate(agent, sm.problems.random_mdp(3, 2, seed=0), 10, experienced=True),
         ]
         for call in calls:
@@ -177,11 +182,35 @@ def test_another_thread_is_rejected_while_an_agent_is_in_use() -> None:
         thread.start()
         thread.join()
         agent.observe(1, 1, 1.0, 2)  # its own thread may enter again
-    assert len(rejected) == 7
+        assert copy.deepcopy(agent).t == 3
+    assert len(rejected) == 10
     assert "give each thread its own agent" in rejected[0]
     assert agent.t == 3
     assert agent.n_states == 3
     assert agent.visits.sum() == 2
+
+
+def test_a_pickle_has_the_state_of_one_moment() -> None:
+    """Pickle writes what it was given after the agent is free again."""
+    agent = sm.agents.SWUCRL(3, 2, window=50)
+    reduced = agent.__reduce_ex__(4)
+    agent.observe(0, 0, 1.0, 1)
+    assert reduced[2]["clock"] == 1
+    assert pickle.loads(pickle.dumps(agent)).t == 2
+
+
+def test_every_copy_of_an_agent_or_a_detector_is_independent() -> None:
+    agent, detector = sm.agents.SWUCRL(3, 2, window=50), sm.DriftDetector(3, 2)
+    duplicates: list[Any] = [
+        copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)),
+    ]  # fmt: skip
+    for duplicate in duplicates:
+        twin, second = duplicate(agent), duplicate(detector)
+        twin.observe(2, 1, 1.0, 2)
+        second.update(2, 1, 1.0, 2)
+        assert (agent.t, agent.visits.sum(), agent.log_pair[0]) == (1, 0, 0)
+        assert (twin.t, twin.visits.sum()) == (2, 1)
+        assert (detector.steps, detector._pairs[0], second.steps) == (0, 0, 1)
 
 
 def test_no_step_is_lost_when_two_threads_simulate_with_one_agent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -166,3 +167,33 @@ def test_a_notebook_shows_the_figures_that_its_page_saves() -> None:
         '```python\nsm.reports.save_figure(figure, "a.svg")\n```\n\n![A](../figures/t/a.svg)\n'
     ).cells
     assert cell.source == 'sm.reports.save_figure(figure, "a.svg")\nfigure'
+
+
+def test_the_page_of_problems_says_which_parameters_they_have() -> None:
+    page = read("docs/problems.md")
+    signatures = {name: inspect.signature(factory).parameters for name, factory in PROBLEMS.items()}
+
+    def having(parameter: str) -> set[str]:
+        return {name for name, parameters in signatures.items() if parameter in parameters}
+
+    rows = dict(re.findall(r"^\| (`[a-z_`, ]+`) \| (.*`) \|$", page, re.MULTILINE))
+    for parameters in ("`changes`, `change_points`", "`cycle`", "`every`", "`seed`"):
+        named = set(re.findall("`(.+?)`", rows[parameters]))
+        named = set(PROBLEMS) - named if rows[parameters].startswith("all except") else named
+        for parameter in re.findall("`(.+?)`", parameters):
+            assert named == having(parameter), parameter
+    assert having("law") == set(PROBLEMS)
+    defaults = {name: signatures[name]["changes"].default for name in having("changes")}
+    other = {name: default for name, default in defaults.items() if default != 2}
+    assert other == {
+        "grid": 4, "deterministic-graph": 4, "contextual-bandit": 0, "concentrated-rows": 0,
+    }  # fmt: skip
+    text = "2, for `grid` and `deterministic-graph` 4, for `contextual-bandit` and"
+    assert f"The default of `changes` is {text} `concentrated-rows` 0" in page
+    renamed = {
+        name: factory.__name__
+        for name, factory in PROBLEMS.items()
+        if factory.__name__ != name.replace("-", "_")
+    }
+    assert renamed == {"random": "random_mdp", "random-sparse": "random_sparse_mdp"}
+    assert all(f"`{name}` is `problems.{new}`" in page for name, new in renamed.items())

@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 def become_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Let standard error be a terminal. (Not a fixture: pytest sets it anew after those.)"""
+    """Let standard error be a terminal. (Not a fixture: pytest sets it again after those.)"""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")

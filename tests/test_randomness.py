@@ -16,7 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+import switchmdp as sm
 from switchmdp.compiled import JIT, jit
+from switchmdp.errors import InvalidParameter
 from switchmdp.randomness import (
     EXPONENTIAL_F,
     EXPONENTIAL_X,
@@ -396,3 +398,12 @@ def test_both_gamma_generators_have_the_same_law(shape: float) -> None:
 
 
 TABLES = "a83b2efe0110649f"
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, True, None, "1"])
+def test_a_stream_needs_a_seed_that_is_not_negative(seed: Any) -> None:
+    for use in (stream, sm.agents.Random(2, 2).reseed, sm.agents.EvidencePSRL(2, 2).reseed):
+        with pytest.raises(
+            InvalidParameter, match="seed must be an integer >= 0 or a SeedSequence"
+        ):
+            use(seed)

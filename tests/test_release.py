@@ -23,8 +23,9 @@ from switchmdp.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OPTION = re.compile(r"--[a-z][a-z-]*")
 HOME = PROJECT["urls"]["Homepage"]
 RAW = HOME.replace("github.com", "raw.githubusercontent.com")
 COMMAND = re.compile(r"(?<!from)[ `]switchmdp ")  # few modules have one, and parsing takes a while
@@ -71,7 +72,8 @@ def parse(command: str) -> None:
     if arguments == ["--version"]:
         return
     name, *rest = arguments
-    with cli.commands[name].make_context(name, rest, resilient_parsing=False):
+    parent = click.Context(cli, **cli.context_settings)  # commands remember its names for --help
+    with cli.commands[name].make_context(name, rest, parent):
         pass
 
 
@@ -89,6 +91,25 @@ def test_commands_are_found_in_messages_help_texts_and_pages() -> None:
     places = {place.partition(":")[0] for place, _ in suggested_commands()}
     assert {"commands.py", "sqlite.py", "README.md", "experiments.md"} <= places
     assert sum(place.startswith("experiments.md") for place, _ in suggested_commands()) > 10
+
+
+def options_named_in(text: str) -> set[str]:
+    """The options that are explained in the running text of a page: `--name VALUE`."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.S)
+    return {found for span in re.findall(r"`(--[^`]+)`", prose) for found in OPTION.findall(span)}
+
+
+def test_every_option_that_a_page_explains_exists() -> None:
+    existing = {
+        option
+        for command in [cli, *cli.commands.values()]
+        for parameter in command.params
+        for option in parameter.opts
+    }
+    named = {path.name: options_named_in(path.read_text("utf-8")) for path in PAGES}
+    assert {"--shard", "--dask", "--json"} <= named["experiments.md"]
+    foreign = {"--build-arg"}  # of docker
+    assert set().union(*named.values()) - existing <= foreign
 
 
 def test_every_extra_that_a_text_names_exists() -> None:

@@ -180,7 +180,9 @@ def as_markdown(docstring: str) -> str:
 
 
 def _command_line_page() -> str:
-    context = click.Context(cli, info_name=TOP, terminal_width=80, max_content_width=80)
+    context = click.Context(
+        cli, info_name=TOP, terminal_width=80, max_content_width=80, **cli.context_settings
+    )
     return "\n\n".join(["# Command line", *_helps(cli, context)]) + "\n"
 
 

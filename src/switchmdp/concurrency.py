@@ -9,18 +9,20 @@ from a thread of its own; machine code polls the flag, returns when it is set, a
 chance to run the handlers that are waiting.
 
 **Threads.** An agent belongs to one thread at a time. `exclusive` raises `SharedAgent` when a
-second thread enters while the first is still inside.
+second thread enters while the first is still inside. To copy or to pickle an agent is to use it
+(`OneThreadAtATime`).
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,3 +222,32 @@ class exclusive:  # noqa: N801  # read as a verb: with exclusive(agent)
     def __exit__(self, *error: object) -> None:
         if self._holder is self._entry:
             _users.pop(id(self._agent), None)
+
+
+class OneThreadAtATime:
+    """Base class of objects that one thread at a time may use, which includes copying and pickling.
+
+    Every copy is independent of the original, also that of `copy.copy`.
+
+    Examples
+    --------
+    >>> import switchmdp as sm
+    >>> agent = sm.agents.SWUCRL(2, 2, window=100)
+    >>> twin = copy.copy(agent)
+    >>> twin.observe(0, 0, 1.0, 1)
+    >>> twin.t, agent.t
+    (2, 1)
+    """
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        with exclusive(self):
+            twin = memo[id(self)] = object.__new__(type(self))
+            vars(twin).update(copy.deepcopy(vars(self), memo))
+            return twin
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # Pickle writes the state after this call, so it gets a state that no thread changes.
+        return object.__reduce_ex__(copy.deepcopy(self), protocol)

@@ -92,21 +92,45 @@ class SharedAgent(SwitchmdpError, RuntimeError):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a simulation. `record` has the completed steps; `resume=record` continues.
 
-    The agent is consistent: it has learned from exactly the steps in the record. In a batch,
-    `record` is that of the run that was interrupted, and `before` has the records of the runs
-    before it. In a notebook, `sys.last_value.record` is the record of the last interrupted run.
+    `agent` is the agent of the run, in a batch of copies the copy. It is consistent: it has learned
+    from exactly the steps in the record. In a batch, `record` is that of the run that was
+    interrupted, and `before` has the records of the runs before it. In a notebook,
+    `sys.last_value.record` is the record of the last interrupted run.
     """
 
-    def __init__(self, record: Any, horizon: int, before: Sequence[Any] = ()) -> None:
-        super().__init__(record, horizon, before)
+    def __init__(
+        self, record: Any, horizon: int, before: Sequence[Any] = (), agent: Any = None
+    ) -> None:
+        super().__init__(record, horizon, before, agent)
         self.record = record
         self.horizon = horizon
         self.before = list(before)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        if self.record.horizon >= self.horizon:
+            return f"interrupted after all {self.horizon:,} steps; error.record is complete"
+        return (
+            f"interrupted after {self.record.horizon:,} of {self.horizon:,} steps; to continue: "
+            "simulate(error.agent, problem, horizon, resume=error.record)"
+        )
+
+
+class PlayInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped `gym.play`. `played` has the rewards and resets of the completed steps.
+
+    The agent has learned from exactly these steps.
+    """
+
+    def __init__(self, played: Any, steps: int) -> None:
+        super().__init__(played, steps)
+        self.played = played
+        self.steps = steps
 
     def __str__(self) -> str:
         return (
-            f"interrupted after {self.record.horizon:,} of {self.horizon:,} steps; to continue: "
-            "simulate(agent, problem, horizon, resume=error.record)"
+            f"interrupted after {len(self.played.rewards):,} of {self.steps:,} steps; "
+            "error.played has their rewards"
         )
 
 

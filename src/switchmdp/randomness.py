@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import inlined, jit
+from switchmdp.errors import InvalidParameter
 
 _0 = np.uint64(0)
 _1 = np.uint64(1)
@@ -54,13 +55,21 @@ def stream(seed: int | np.random.SeedSequence) -> np.ndarray[Any, np.dtype[np.ui
     numpy.ndarray
         The state, which the draws change.
 
+    Raises
+    ------
+    InvalidParameter
+        If the seed is neither.
+
     Examples
     --------
     >>> stream(0).dtype, len(stream(0))
     (dtype('uint64'), 4)
     """
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    return sequence.generate_state(4, np.uint64).astype(np.uint64)
+    if not isinstance(seed, np.random.SeedSequence):
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise InvalidParameter("seed", seed, "an integer >= 0 or a SeedSequence")
+        seed = np.random.SeedSequence(int(seed))
+    return seed.generate_state(4, np.uint64).astype(np.uint64)
 
 
 def run_seeds(seed: int) -> list[np.random.SeedSequence]:

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.errors import DamagedFile
+from switchmdp.errors import DamagedFile, InvalidParameter
 
 FORMAT = 1
 MOST_ENTRIES = 10_000
@@ -58,6 +58,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     BinaryIO
         The temporary file.
 
+    Raises
+    ------
+    InvalidParameter
+        If the path is empty or a root, and so names no file.
+
     Examples
     --------
     >>> import tempfile
@@ -68,9 +73,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     b'whole'
     """
     target = Path(path)
+    if not target.name:
+        raise InvalidParameter("path", path, "the name of a file")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with open(temporary, "xb") as file:
+        with _opened_for(target, temporary) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -78,6 +85,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(target.parent)
+
+
+def _opened_for(target: Path, temporary: Path) -> BinaryIO:
+    """A new file. An error names the target, not the temporary file."""
+    try:
+        return open(temporary, "xb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None
 
 
 def save_bytes(path: str | os.PathLike[str], content: bytes) -> None:

@@ -161,7 +161,10 @@ def check_integer(field: str, value: Any, least: int, most: int = 2**62) -> int:
         or not isinstance(value, (int, np.integer))
         or not least <= value <= most
     ):
-        limit = f"an integer >= {least}" if most == 2**62 else f"an integer from {least} to {most}"
+        too_large = isinstance(value, (int, np.integer)) and value > most
+        limit = f"an integer from {least} to {'2**62' if most == 2**62 else most}"
+        if most == 2**62 and not too_large:
+            limit = f"an integer >= {least}"
         raise InvalidParameter(field, value, limit)
     return int(value)
 
@@ -196,7 +199,7 @@ def check_increasing_steps(values: Any) -> NDArray[np.int64]:
         if steps.ndim != 1 or steps.dtype.kind not in "iu" or steps.max() >= 2**62:
             raise ValueError
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raise ValueError(f"must be a list of integers, got {values!r}") from None
+        raise ValueError(f"must be a list of integers below 2**62, got {values!r}") from None
     steps = steps.astype(np.int64)
     if steps[0] < 2:
         raise ValueError(f"must be >= 2, got {steps[0]} first")

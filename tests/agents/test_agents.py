@@ -260,3 +260,15 @@ def test_before_the_first_episode_there_is_no_gain() -> None:
     assert np.isnan(agent.gain)
     agent.act(0)
     assert agent.gain == 1.0
+
+
+def test_sizes_are_read_only_and_only_grow_changes_them() -> None:
+    agent: Any = sm.agents.SWUCRL(4, 3, window=50)
+    for size, value in (("n_states", 40), ("n_actions", 2)):
+        with pytest.raises(InvalidParameter, match=f"{size} must be .*, got {value}"):
+            setattr(agent, size, value)
+    with pytest.raises(InvalidState):
+        agent.observe(39, 2, 1, 39)
+    assert (agent.n_states, agent.n_actions) == (4, 3)
+    agent.grow(6, 3)
+    assert (agent.n_states, agent.n_actions) == (6, 3)

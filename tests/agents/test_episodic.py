@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import switchmdp as sm
+from switchmdp.agents import DiminishingExploration, DirectedProbes, Episodic, Squares
 from switchmdp.compiled import compiled
-from switchmdp.restarts import Cubic
+from switchmdp.errors import InvalidParameter
+from switchmdp.memory import Discounted, Window
+from switchmdp.plausible import L1Ball
+from switchmdp.restarts import Cubic, Never
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -68,3 +74,13 @@ def test_very_late_restart_times_do_not_overflow() -> None:
     rule = Cubic(10**5)
     rule.i = 3_000_000
     assert rule.after(1) == -(-(3_000_000**3) // 10**10)
+
+
+def test_exploration_checks_the_components_that_it_needs() -> None:
+    parts: dict[str, Any] = {"plausible": L1Ball(0.1), "restarts": Never()}
+    with pytest.raises(InvalidParameter, match="memory must be one that counts whole visits"):
+        Episodic(2, 2, memory=Discounted(0.99), exploration=DirectedProbes(), **parts)
+    for episodes in (None, Squares(20.0)):
+        parts = {"plausible": L1Ball(0.1), "restarts": Never(), "episodes": episodes}
+        with pytest.raises(InvalidParameter, match=r"episodes must be Squares\(10\)"):
+            Episodic(2, 2, memory=Window(9), exploration=DiminishingExploration(10), **parts)

@@ -21,7 +21,15 @@ pytestmark = pytest.mark.xdist_group("Posterior")
 
 def test_it_needs_no_horizon_changes_diameter_or_window() -> None:
     parameters = set(inspect.signature(EvidencePSRL).parameters)
-    assert parameters == {"n_states", "n_actions", "delta", "share", "seed", "available"}
+    assert parameters == {
+        "n_states",
+        "n_actions",
+        "delta",
+        "share",
+        "independent",
+        "seed",
+        "available",
+    }
 
 
 def test_after_a_full_change_only_the_steps_since_the_change_are_kept() -> None:
@@ -136,3 +144,13 @@ def test_an_episode_is_no_longer_than_the_root_of_the_steps_since_a_restart() ->
     longest = 1 + np.floor(np.sqrt(episodes.start - episodes.since))
     assert (episodes.length <= longest).all()
     assert (episodes.length == longest).mean() > 0.5
+
+
+def test_rewards_may_depend_on_the_next_state(tmp_path: Path) -> None:
+    agent = sm.agents.EvidencePSRL(3, 2, independent=False)
+    assert not agent.restarts.independent
+    assert sm.agents.EvidencePSRL(3, 2).restarts.independent
+    agent.save(tmp_path / "agent")
+    assert not sm.agents.load(tmp_path / "agent").restarts.independent
+    with pytest.raises(InvalidParameter, match="independent must be True or False"):
+        sm.agents.EvidencePSRL(3, 2, independent=1)  # type: ignore[arg-type]

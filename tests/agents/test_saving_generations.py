@@ -14,7 +14,7 @@ from tests.agents.saving_helpers import aged, live
 
 from switchmdp.agents import load
 from switchmdp.agents.saving import previous_of
-from switchmdp.errors import DamagedFile
+from switchmdp.errors import DamagedFile, InvalidParameter
 
 
 def test_the_previous_file_is_kept_and_used_if_the_newest_is_damaged(tmp_path: Path) -> None:
@@ -27,12 +27,10 @@ def test_the_previous_file_is_kept_and_used_if_the_newest_is_damaged(tmp_path: P
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.warns(UserWarning, match="loaded the previous file"):
         assert load(path).t == 21
-    path.unlink()
-    with pytest.warns(UserWarning, match="loaded the previous file"):
-        assert load(path).t == 21
     previous_of(path).write_bytes(b"")
     with pytest.raises(DamagedFile, match="and the previous file"):
         load(path)
+    path.unlink()
     previous_of(path).unlink()
     with pytest.raises(FileNotFoundError):
         load(path)
@@ -91,7 +89,7 @@ def killed_at(operation: int, save: Callable[[], None]) -> bool:
 def loaded_step(path: Path) -> int | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return int(load(path).t) if path.exists() or previous_of(path).exists() else None
+        return int(load(path).t) if path.exists() else None
 
 
 BEFORE: dict[str, Any] = {
@@ -101,7 +99,7 @@ BEFORE: dict[str, Any] = {
     "the newest damaged": (
         lambda path: (aged(10).save(path), aged(12).save(path), path.write_bytes(b"PK")), 11),
     "the newest missing": (
-        lambda path: (aged(10).save(path), aged(12).save(path), path.unlink()), 11),
+        lambda path: (aged(10).save(path), aged(12).save(path), path.unlink()), None),
 }  # fmt: skip
 
 
@@ -145,3 +143,25 @@ def test_after_many_kills_an_agent_can_always_be_loaded(tmp_path: Path) -> None:
         assert loaded <= agent.t
         newest = max(newest, loaded)
     assert newest > 100
+
+
+def test_a_file_that_was_removed_is_not_replaced_by_an_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "agent"
+    aged(10).save(path)
+    aged(20).save(path)
+    path.unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"its previous version is .*agent.previous"
+    ) as error:
+        load(path)
+    assert error.value.filename == str(path)
+    assert load(previous_of(path)).t == 11
+
+
+def test_errors_of_saving_name_the_file_and_not_a_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "agent"
+    with pytest.raises(FileNotFoundError) as error:
+        aged(10).save(path)
+    assert error.value.filename == str(path)
+    with pytest.raises(InvalidParameter, match="path must be the name of a file, got ''"):
+        aged(10).save("")

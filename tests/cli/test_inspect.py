@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -281,3 +283,14 @@ def test_the_schema_is_printed_as_json_for_editors(call: Any) -> None:
     schema = json.loads(call("schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert set(schema["required"]) == {"horizon", "n_problems", "problems", "agents"}
+
+
+def test_the_program_runs_as_a_module_and_without_docstrings() -> None:
+    environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
+    for arguments in (["agents"], ["problems"], ["schema"], ["agents", "random"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "switchmdp", *arguments],
+            capture_output=True, text=True, check=False, env=environment,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout

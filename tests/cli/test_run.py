@@ -135,7 +135,7 @@ def test_failed_runs_are_repeated_only_on_request(call: Any) -> None:
     assert call("resume", "here", *PLAIN).code == 3
     assert written(Path("here")) == before
     for file in Path("here/failures").iterdir():
-        file.unlink()  # what failed is known all the same
+        file.unlink()  # what failed is still known
     assert call("resume", "here", "--retry-failed", *PLAIN).code == 3
     after = written(Path("here"))
     assert {name for name in after if after[name] != before[name]} == {

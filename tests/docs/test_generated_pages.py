@@ -15,6 +15,7 @@ from tools import api_reference, leaderboard_page
 import switchmdp as sm
 from examples import gallery
 from switchmdp import theory
+from switchmdp.cli.commands import cli
 from switchmdp.reports.page import with_interval
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -66,6 +67,7 @@ def test_the_command_line_page_has_every_command() -> None:
     page = api_reference.pages()["command-line"]
     for command in ("run", "leaderboard", "serve", "doctor"):
         assert f"## `switchmdp {command}`" in page
+    assert page.count("  -h, --help") == len(cli.commands) + 1
 
 
 def test_the_page_about_the_leaderboard_shows_the_published_results() -> None:

@@ -14,7 +14,17 @@ import pydantic
 import pytest
 
 from switchmdp.errors import InvalidExperiment
-from switchmdp.experiments.spec import LARGEST_SEED, Experiment, dumps, load, loads, parse, schema
+from switchmdp.experiments.spec import (
+    LARGEST_SEED,
+    AgentSpec,
+    Experiment,
+    ProblemSpec,
+    dumps,
+    load,
+    loads,
+    parse,
+    schema,
+)
 
 Small = Callable[..., dict[str, Any]]
 
@@ -334,3 +344,19 @@ def fits(value: Any, rule: dict[str, Any], named: dict[str, Any]) -> bool:
     except AssertionError:
         return False
     return True
+
+
+def test_experiments_made_in_python_raise_the_errors_of_files() -> None:
+    known: dict[str, Any] = {"horizon": 10, "n_problems": 1}
+    agents, problems = {"A": AgentSpec(agent="random")}, {"P": ProblemSpec(problem="random")}
+    with pytest.raises(InvalidExperiment, match="horizon: must be greater than or equal to 1") as e:
+        Experiment(horizon=-1, n_problems=1, agents=agents, problems=problems)
+    assert [fault.path for fault in e.value.faults] == ["horizon"]
+    with pytest.raises(InvalidExperiment, match="unknown key 'horizn'; did you mean 'horizon'"):
+        Experiment(**known, horizn=10, agents=agents, problems=problems)  # type: ignore[call-arg]
+    with pytest.raises(InvalidExperiment, match="unknown key 'agnt'; did you mean 'agent'"):
+        AgentSpec(agnt="random")  # type: ignore[call-arg]
+    with pytest.raises(InvalidExperiment, match="missing required key 'problem'"):
+        ProblemSpec()  # type: ignore[call-arg]
+    with pytest.raises(InvalidExperiment, match=r"agents.A: missing required key 'agent'"):
+        Experiment(**known, agents={"A": {}}, problems=problems)  # type: ignore[dict-item]

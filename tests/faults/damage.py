@@ -151,10 +151,10 @@ def foreign_folders(scratch: Path, count: int) -> str:
             assert here("run", config, "--out", folder, *HERE) == 4, f"#{i}"
             assert everything(folder) == before, f"#{i}"
         config.write_text(text)
-        mended = _mended(folder, count)
+        repaired = _repaired(folder, count)
         assert here("run", config, "--out", folder, *HERE) == 0
     return (
-        f"{count} other configurations rejected with exit code 4, no byte changed; {mended} "
+        f"{count} other configurations rejected with exit code 4, no byte changed; {repaired} "
         "damaged chunks computed again to the same bytes by resume"
     )
 
@@ -171,12 +171,12 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def _mended(folder: Path, count: int) -> int:
+def _repaired(folder: Path, count: int) -> int:
     """Repeatedly damage several chunks at once; resume restores their content."""
-    whole, mended = results(folder), 0
+    whole, repaired = results(folder), 0
     rng = np.random.default_rng(7)
     files = sorted(folder.glob("runs/*"))
-    while mended < count:
+    while repaired < count:
         for file in files:
             how = int(rng.integers(4))
             if how == 0:
@@ -185,7 +185,7 @@ def _mended(folder: Path, count: int) -> int:
                 file.write_bytes(truncated(file.read_bytes(), rng))
             elif how == 2:
                 file.write_bytes(files[0].read_bytes() if files[0].exists() else b"")
-            mended += how < 3
+            repaired += how < 3
         assert here("resume", folder, *HERE) == 0
         assert results(folder) == whole
-    return mended
+    return repaired

@@ -14,7 +14,13 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.compiled import pack
-from switchmdp.errors import InvalidAction, InvalidEnvironment, InvalidParameter, Mismatch
+from switchmdp.errors import (
+    InvalidAction,
+    InvalidEnvironment,
+    InvalidParameter,
+    Mismatch,
+    PlayInterrupted,
+)
 from switchmdp.gym import SwitchingEnv, make_env, play
 
 FAILS_AT = 8
@@ -462,3 +468,20 @@ def test_sw_ucrl_learns_to_cross_a_small_lake() -> None:
     env = gymnasium.make("FrozenLake-v1", desc=["SF", "FG"], is_slippery=False)
     agent = sm.agents.SWUCRL(4, 4, window=20_000, delta=0.1)
     assert play(agent, env, 10_000, seed=0).mean_reward > 0.2
+
+
+def test_an_interrupted_play_keeps_its_rewards() -> None:
+    def stop(done: int, steps: int) -> None:
+        raise KeyboardInterrupt
+
+    agent = sm.agents.Random(6, 2)
+    with pytest.raises(PlayInterrupted, match=r"after 1,000 of 5,000 steps; error.played") as error:
+        play(agent, make_env("riverswim"), 5000, seed=0, progress=stop)
+    whole = play(sm.agents.Random(6, 2), make_env("riverswim"), 1000, seed=0)
+    assert np.array_equal(error.value.played.rewards, whole.rewards)
+    assert np.array_equal(error.value.played.resets, whole.resets)
+
+
+def test_a_class_is_no_agent() -> None:
+    with pytest.raises(InvalidParameter, match="an object with the methods act and observe"):
+        play(sm.agents.Random, make_env("riverswim"), 10)

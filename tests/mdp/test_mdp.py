@@ -155,3 +155,24 @@ def test_invalid_sizes_are_rejected_by_field(size: Any) -> None:
 def test_too_many_pairs_are_rejected_before_memory_is_allocated() -> None:
     with pytest.raises(InvalidParameter, match=str(MAX_PAIRS)):
         Pairs.of(2**20, 2**20)
+
+
+def test_labels_may_be_any_sequence_of_strings() -> None:
+    pandas = pytest.importorskip("pandas")
+    for labels in (np.array(["a", "b", "c"]), pandas.Index(["a", "b", "c"])):
+        mdp = MDP(ROWS, MEANS, state_labels=labels)
+        assert mdp.state_labels == ("a", "b", "c")
+        assert {type(label) for label in mdp.state_labels} == {str}
+    for wrong in ("abc", np.array(["a", "b"]), np.arange(3), {"a", "b", "c"}, 3):
+        with pytest.raises(InvalidMDP, match="state_labels must be 3 different strings"):
+            MDP(ROWS, MEANS, state_labels=wrong)  # type: ignore[arg-type]
+
+
+def test_masked_entries_are_refused() -> None:
+    masked = np.ma.masked_less(np.array(MEANS, float), 2.0)
+    with pytest.raises(InvalidMDP, match="rewards must be an array without masked entries"):
+        MDP(ROWS, masked)
+    rows = np.ma.masked_less(np.array(ROWS, float), 2.0)
+    with pytest.raises(InvalidMDP, match="without masked entries"):
+        MDP(rows, MEANS)
+    assert MDP(ROWS, np.ma.masked_greater(np.array(MEANS, float), 2.0)).n_states == 3

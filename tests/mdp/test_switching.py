@@ -56,7 +56,9 @@ def test_configurations_may_come_from_a_generator() -> None:
 @pytest.mark.parametrize("t", [0, -1, 1.0, None, "1", True, np.nan, 2**63])
 def test_an_invalid_step_is_rejected(t: Any) -> None:
     for ask in (SwitchingMDP([swap(0.5)]).at, SwitchingMDP([swap(0.5)]).active):
-        with pytest.raises(InvalidParameter, match="t must be an integer >= 1") as caught:
+        with pytest.raises(
+            InvalidParameter, match=r"t must be an integer (>= 1|from 1 to)"
+        ) as caught:
             ask(t)
         assert repr(t) in str(caught.value)
 
@@ -236,3 +238,13 @@ def test_an_invalid_stack_raises_the_same_errors_as_its_configurations(
     rows, means, points = spoil(*_stack(2, 1))
     with pytest.raises(error, match=message):
         SwitchingMDP.from_arrays(rows, means, points)
+
+
+def test_configurations_with_different_labels_are_refused() -> None:
+    for field, other in (("state_labels", ["b", "a"]), ("action_labels", ["stay"])):
+        one: dict[str, Any] = {"state_labels": ["a", "b"], "action_labels": ["go"]}
+        two = one | {field: other}
+        with pytest.raises(InvalidProblem, match=f"configuration 2 has {field} .*, an earlier one"):
+            SwitchingMDP([swap(0.1, **one), swap(0.2), swap(0.3, **two)], [5, 9])
+        later = SwitchingMDP([swap(0.1), swap(0.2, **two)], [5])
+        assert list(getattr(later, field)) == other

@@ -16,7 +16,7 @@ def test_a_client_may_use_its_rate_plus_a_burst_of_one_second() -> None:
     assert came == 4 + 4 * 10 - 1  # what the tenth second's end would allow is not yet due
 
 
-def test_a_client_that_waits_as_told_is_accepted() -> None:
+def test_a_client_that_waits_for_retry_after_is_accepted() -> None:
     now = 0.0
     limit = RateLimit(0.5, clock=lambda: now)
     assert limit.wait("a") == 0

@@ -150,7 +150,7 @@ def test_closing_cancels_a_plan_at_once(decisions: Decisions, planner: Planner) 
     assert events(decisions.database)[-1] == "cancel"
     with Decisions(None, decisions.database) as again:
         assert bits_of(again) == before
-        until_planning(again, planner)  # and begun anew where it is due
+        until_planning(again, planner)  # and started again where it is due
         swapped(again, planner)
 
 

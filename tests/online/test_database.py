@@ -154,7 +154,9 @@ def another_process(folder: Path) -> str:
 def test_a_second_opener_is_refused_with_a_clear_message(tmp_path: Path) -> None:
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         live(decisions, 3)
-        message = f"ForeignFolder {tmp_path / NAME} is in use by another process\n"
+        place = tmp_path / NAME
+        reason = "is in use by another process, or was opened before in this one"
+        message = f"ForeignFolder {place} {reason}\n"
         assert another_process(tmp_path) == message
         with pytest.raises(ForeignFolder, match="in use"):
             Decisions(None, tmp_path)

@@ -84,7 +84,7 @@ def test_a_signal_stops_the_server_after_open_requests(
 
 def test_kill_9_under_load_loses_nothing_acknowledged(start: Start, tmp_path: Path) -> None:
     told: dict[str, bool] = {}
-    for options in (NEW, []):  # the second server goes on with what the first has left
+    for options in (NEW, []):  # the second server continues with the database of the first
         before = len(told)
         process, client = start(*options)
         visitors = [threading.Thread(target=_visit, args=(client, told)) for _ in range(4)]

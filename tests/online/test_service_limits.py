@@ -170,7 +170,7 @@ def test_900_idle_unauthenticated_connections_do_not_block_a_client_with_the_tok
         assert asked(early, TOKEN) == b"HTTP/1.1 200 OK"
         left = sum(map(is_open, idle))
         assert 0 < left <= server.MOST_UNAUTHENTICATED_FROM_ADDRESS
-        assert is_open(idle[-1])  # whoever has waited longest has gone first
+        assert is_open(idle[-1])  # the one that was idle longest was closed first
 
 
 def test_unauthenticated_connections_are_limited_in_total(

@@ -28,9 +28,9 @@ def one_way_ring(n_states: int, slip: float) -> MDP:
 
 
 def rare_goal(n_states: int, steps: int, chance: float) -> MDP:
-    """All states are drawn anew in each step, but the last `steps` must be climbed one by one.
+    """All states are drawn again in each step, but the last `steps` must be climbed one by one.
 
-    A state of the climb goes on with this chance, and otherwise starts again.
+    A state of the climb leads upwards with this probability, and otherwise starts again.
     """
     rows = np.zeros((n_states, 1, n_states))
     plain = n_states - steps

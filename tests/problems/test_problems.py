@@ -227,3 +227,21 @@ def test_invalid_parameters_are_named() -> None:
         problems.ring_with_shortcuts(5, slip=1.5)
     with pytest.raises(InvalidProblem, match="change points must be >= 2"):
         problems.random_switching(changes=1, horizon=3, change_points=lambda n, t: [1])
+
+
+def test_change_points_must_be_as_many_as_changes() -> None:
+    with pytest.raises(InvalidParameter, match=r"as many as changes, which is 2 here, got .50."):
+        sm.problems.random_switching(change_points=[50], horizon=100)
+    with pytest.raises(
+        InvalidParameter, match=r"a function such as problems\.bursts, got 'bursts'"
+    ):
+        sm.problems.random_switching(change_points="bursts", horizon=100)  # type: ignore[arg-type]
+    one = sm.problems.random_switching(changes=1, change_points=[50], horizon=100)
+    assert one.change_points.tolist() == [50]
+
+
+def test_a_registered_name_leads_to_its_function() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'random_sparse_mdp'"):
+        _ = sm.problems.random_sparse  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'rivrswim'$"):
+        _ = sm.problems.rivrswim  # type: ignore[attr-defined]

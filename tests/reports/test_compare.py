@@ -274,3 +274,100 @@ def test_the_table_says_what_its_numbers_are_and_the_figure_what_it_is_the_mean_
     named = sm.compare({"easy": new_problem}, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(named).startswith("easy: regret after 300 steps on 2 problems (lower is better)\n")
     assert named.plot().axes[0].get_title() == "easy (2 problems)"
+
+
+class Plain:
+    """An agent in plain Python, which always takes action 0."""
+
+    def __init__(self, eps: float = 0.1) -> None:
+        self.eps, self.steps = eps, 0
+
+    def act(self, state: int) -> int:
+        return 0
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        self.steps += 1
+
+
+def test_a_seed_is_passed_by_name_or_to_the_only_required_parameter() -> None:
+    seen: list[Any] = []
+
+    def optional(slip: float = 0.1) -> sm.SwitchingMDP:
+        seen.append(slip)
+        return new_problem(0)
+
+    def required(number: int, slip: float = 0.1) -> sm.SwitchingMDP:
+        seen.append((number, slip))
+        return new_problem(0)
+
+    def named(slip: float = 0.1, *, seed: int) -> sm.SwitchingMDP:
+        seen.append((seed, slip))
+        return new_problem(0)
+
+    def both(number: int, horizon: int) -> sm.SwitchingMDP:
+        seen.append((number, horizon))
+        return new_problem(0)
+
+    one = problem_seed(0, 0)
+    expected: list[tuple[Any, Any]] = [
+        (optional, 0.1), (required, (one, 0.1)), (named, (one, 0.1)), (both, (one, 10)),
+    ]  # fmt: skip
+    for family, arguments in expected:
+        seen.clear()
+        sm.compare(family, {"A": Plain}, horizon=10, n_problems=1)
+        assert set(seen) == {arguments}
+
+
+@pytest.mark.parametrize("family", [sm.problems.riverswim, sm.problems.perils_of_drift])
+def test_a_problem_without_a_seed_is_the_same_each_time(family: Any) -> None:
+    made = sm.compare(family, {"A": lambda problem: Plain()}, horizon=10, n_problems=2)
+    assert made.results.settings["problems"].n_problems == 2
+
+
+def test_a_function_that_requires_more_than_a_seed_is_refused_by_name() -> None:
+    families: list[Any] = [
+        lambda size, *, seed: None, lambda size, law: None, lambda *, size: None,
+    ]  # fmt: skip
+    for family in families:
+        with pytest.raises(InvalidParameter, match="requires size"):
+            sm.compare(family, {"A": Plain}, horizon=10)
+
+
+def test_an_agent_gets_the_problem_only_as_a_required_argument() -> None:
+    made: list[Any] = []
+
+    class Sized(Plain):
+        def __init__(self, S: int, A: int) -> None:
+            super().__init__()
+            made.append((S, A))
+
+    class Defaults(Plain):
+        def __init__(self, eps: float = 0.1) -> None:
+            super().__init__(eps)
+            made.append(eps)
+
+    class Told(Plain):
+        def __init__(self, *, problem: Any = None) -> None:
+            super().__init__()
+            made.append(problem)
+
+    class Needs(Plain):
+        def __init__(self, n_states: int, n_actions: int, *, width: float) -> None:
+            super().__init__()
+
+    problem = new_problem(0)
+    for cls, got in ((Sized, (5, 3)), (Defaults, 0.1), (Told, problem)):
+        made.clear()
+        sm.compare(problem, {"A": cls}, horizon=10)
+        assert set(made) == {got}
+    with pytest.raises(InvalidParameter, match="requires width: pass lambda problem"):
+        sm.compare(problem, {"A": Needs}, horizon=10)
+    with pytest.raises(InvalidParameter, match="requires one, two, three"):
+        sm.compare(problem, {"A": lambda one, two, three: None}, horizon=10)
+
+
+def test_one_agent_for_all_runs_is_refused() -> None:
+    agent = Plain()
+    with pytest.raises(InvalidParameter, match=r"'A'.* must be a function that makes a new agent"):
+        sm.compare(new_problem, {"A": lambda problem: agent}, horizon=10, n_problems=2)
+    assert agent.steps == 0

@@ -156,8 +156,8 @@ def test_a_row_table_names_the_chosen_values_the_yardstick_and_absent_agents(
 def test_only_detectors_are_scored_for_detection(leaderboard: Leaderboard) -> None:
     rows = detector_table(SUITE, leaderboard.standings).rows
     assert rows == (
-        ("changes", "ours", "100.0 %", "99", "50.0 (50.0 … 50.0)"),
-        ("still", "ours", "–", "–", "100 (100 … 100)"),
+        ("changes", "ours", "100.0 %", "99", "50.0"),
+        ("still", "ours", "–", "–", "100"),
     )
 
 
@@ -165,7 +165,7 @@ def test_the_cost_of_adaptivity_is_measured_on_problems_that_do_not_change(
     leaderboard: Leaderboard,
 ) -> None:
     rows = adaptivity_table(SUITE, leaderboard.standings).rows
-    assert rows[0] == ("still", "ours", "plain", "1.20 (1.20 … 1.20)")
+    assert rows[0] == ("still", "ours", "plain", "1.20")
     assert rows[1][:2] == ("still", "window")
     assert len(rows) == 2
 

@@ -143,7 +143,7 @@ def test_all_thresholds_together_spend_at_most_half_of_delta() -> None:
     assert 0.3 * 0.01 / 2 < spent <= 0.01 / 2
 
 
-def test_after_a_restart_thresholds_begin_anew_and_pay_for_the_restart() -> None:
+def test_after_a_restart_thresholds_are_reset_and_pay_for_the_restart() -> None:
     rule = detector()
     feed(rule, steps_of(np.random.default_rng(0), 2000, *world(np.random.default_rng(1))))
     before = rule.threshold(0)

@@ -90,3 +90,12 @@ def test_invalid_input_is_rejected_and_changes_nothing() -> None:
     with pytest.raises(InvalidParameter):
         sm.DriftDetector(2, 2, delta=0.0)
     assert repr(detector) == "DriftDetector(2, 2, delta=0.01, t=0)"
+
+
+def test_with_one_state_no_row_is_suspected() -> None:
+    """Its rows have a single successor, so that only rewards can change."""
+    rng, detector = np.random.default_rng(0), sm.DriftDetector(1, 2)
+    for t in range(3000):
+        detector.update(0, t % 2, float(rng.random() < (0.2 if t < 1500 else 0.8)), 0)
+    assert detector.alarms
+    assert all(alarm.rewards and not alarm.rows for alarm in detector.alarms)

@@ -155,3 +155,37 @@ def test_compare_is_interrupted_at_once_and_its_threads_end() -> None:
         time.sleep(0.05)
     assert threading.active_count() <= threads + 1
     assert "chance" in str(sm.compare([PROBLEM] * 2, makers, horizon=1000))
+
+
+def test_the_copy_of_a_batch_that_was_interrupted_continues() -> None:
+    """Ctrl-C comes from the progress function, between two calls into machine code."""
+    agent, horizon = sm.agents.Random(4, 3), 20_000_000
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=r"simulate.error.agent, problem, horizon") as stopped:
+        sm.simulate_batch(agent, PROBLEM, horizon, [5, 6], every=horizon, progress=stop)
+    error = stopped.value
+    assert agent.t == 1
+    assert 0 < error.record.horizon == error.agent.t - 1 < horizon
+    end = error.record.horizon + 1000
+    continued = sm.simulate(error.agent, PROBLEM, end, resume=error.record)
+    seed = error.record.seed
+    whole = sm.simulate(sm.agents.Random(4, 3), PROBLEM, end, seed, every=horizon)
+    assert continued == whole
+
+
+def test_an_interruption_after_the_last_step_says_that_the_record_is_complete() -> None:
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    agent = Slow()
+    with pytest.raises(
+        Interrupted, match=r"after all 20 steps; error.record is complete"
+    ) as stopped:
+        sm.simulate(agent, PROBLEM, 20, progress=stop)
+    assert stopped.value.record.horizon == 20
+    assert stopped.value.agent is agent

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.errors import InvalidAction, InvalidParameter, InvalidState, Mismatch
+from switchmdp.errors import (
+    InvalidAction,
+    InvalidParameter,
+    InvalidProblem,
+    InvalidState,
+    Mismatch,
+)
 
 MAKERS: dict[str, Any] = {
     "sw-ucrl": lambda p: sm.agents.SWUCRL(5, 3, window=300, delta=0.1),
@@ -284,3 +290,15 @@ class TestRefusals:
         with pytest.raises(InvalidParameter, match="progress"):
             sm.simulate(agent, problem, 10, progress=True)  # type: ignore[arg-type]
         assert agent.t == 1
+
+
+def test_a_number_that_is_too_large_is_told_the_limit() -> None:
+    problem = sm.problems.random_mdp(2, 2, seed=0)
+    for name in ("seed", "horizon"):
+        arguments: dict[str, Any] = {"horizon": 10, name: 2**64}
+        with pytest.raises(InvalidParameter, match=rf"{name} must be .* from [01] to 2\*\*62, got"):
+            sm.simulate(sm.agents.Random(2, 2), problem, **arguments)
+    with pytest.raises(InvalidParameter, match=r"window must be .* to 2"):
+        sm.agents.SWUCRL(2, 2, window=2**64)
+    with pytest.raises(InvalidProblem, match=r"below 2\*\*62"):
+        sm.SwitchingMDP([problem] * 2, [2**64])

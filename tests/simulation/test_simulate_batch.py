@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -149,7 +151,7 @@ def test_copies_of_one_agent_give_the_records_of_single_runs(
     )
 
 
-def test_a_call_that_is_cut_short_goes_on_with_the_copy(problems: list[sm.SwitchingMDP]) -> None:
+def test_a_call_that_is_cut_short_continues_with_the_copy(problems: list[sm.SwitchingMDP]) -> None:
     """Episodes fill the room of their log, and the flag is set, in the middle of runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_module, "ROOM", 1)
@@ -265,3 +267,13 @@ def test_streams_of_runs_equal_those_of_numpys_seed_sequences(key: int) -> None:
     assert np.array_equal(streams_of_runs(seeds)[key], expected)
     spawned = np.random.SeedSequence(12345).spawn(3)[key]
     assert np.array_equal(expected[2], stream(spawned))
+
+
+def test_records_of_compiled_agents_can_be_pickled_and_copied() -> None:
+    problem = sm.problems.random_switching(4, 3, changes=1, horizon=50, seed=0)
+    records = sm.simulate_batch(
+        sm.agents.Random(4, 3), problem, 50, [1, 2], trajectory=True, episodes=True
+    )
+    for twin in (pickle.loads(pickle.dumps(records)), copy.deepcopy(records)):
+        assert np.array_equal(twin.regret, records.regret)
+        assert list(twin) == list(records)

@@ -28,6 +28,7 @@ from switchmdp.agents.episodes import Squares, check_gap
 from switchmdp.agents.episodic import Episodic
 from switchmdp.agents.exploration import NO_STATE
 from switchmdp.compiled import Range, Shape, compiled, require
+from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import EverythingWithVariance
 from switchmdp.plausible import BernsteinLaplace
@@ -79,6 +80,11 @@ class DiminishingExploration:
 
     def __init__(self, gap: float) -> None:
         self.gap, self.next_round = check_gap(gap), 1
+
+    def check_partners(self, memory: Any, episodes: Any) -> None:
+        """An episode must end when a round begins."""
+        if getattr(episodes, "gap", None) != self.gap:
+            raise InvalidParameter("episodes", episodes, f"Squares({self.gap:g}), as the rounds")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

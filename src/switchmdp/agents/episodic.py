@@ -145,6 +145,8 @@ class Episodic(PolicyAgent):
             component.taken = True
             if hasattr(component, "allocate"):
                 component.allocate(self.pairs)
+        if hasattr(self.exploration, "check_partners"):
+            self.exploration.check_partners(self.memory, self.episodes)
         self.begin()
         self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 

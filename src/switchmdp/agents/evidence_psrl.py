@@ -45,6 +45,9 @@ class EvidencePSRL(Episodic):
         The probability that the detector ever raises a false alarm; also the level of the probes.
     share
         How much probes may cost, relative to the regret of learning; 0 for no probes.
+    independent
+        Whether the reward and the next state of a step are independent. If not, it takes more steps
+        to find a change of both.
     seed
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available
@@ -70,10 +73,12 @@ class EvidencePSRL(Episodic):
 
     def __init__(
         self, n_states: Any, n_actions: Any, *,
-        delta: float = 0.01, share: float = 0.06, seed: int = 0, available: Any = None,
+        delta: float = 0.01, share: float = 0.06, independent: bool = True, seed: int = 0,
+        available: Any = None,
     ) -> None:  # fmt: skip
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=Recall(), plausible=posterior_for(n_states, seed, SHARPNESS), episodes=Rooted(),
-            restarts=Calibrated(delta), exploration=DirectedProbes(share, delta),
+            restarts=Calibrated(delta, independent=independent),
+            exploration=DirectedProbes(share, delta),
         )  # fmt: skip

@@ -10,7 +10,7 @@ Wald's sequential test says when to stop:
     otherwise                  try again, up to 2 + 4 log b visits
 
 The test looks for improvements. If the mean reward has changed, it has the prior Beta(2, 1); if the
-row has changed, it has the learned prior (`plausible.row_prior`). "The reward", "the row" and
+row has changed, it has the learned prior (`plausible.posterior`). "The reward", "the row" and
 "both" are equally likely, and b is the mean of the three Bayes factors. Without a change, b exceeds
 n k (k + 1)/δ with probability at most δ over all tests until a restart, if the prior of the old law
 is right (Ville's inequality, summed over the tests).
@@ -66,9 +66,9 @@ from switchmdp.compiled import (
     make_scratch,
     require,
 )
+from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.plausible.posterior import HIGHEST, LOWEST
-from switchmdp.plausible.row_prior import learn_concentration
+from switchmdp.plausible.posterior import HIGHEST, LOWEST, learn_concentration
 from switchmdp.special_functions import log_gamma, log_rising
 from switchmdp.validation import check_not_negative, check_probability
 
@@ -160,6 +160,11 @@ class DirectedProbes:
     def __init__(self, share: float = 0.06, delta: float = 0.01) -> None:
         self.share = check_not_negative("share", share)
         self.delta = check_probability("delta", delta)
+
+    def check_partners(self, memory: Any, episodes: Any) -> None:
+        """The tests count whole visits."""
+        if memory.counts.visits.dtype.kind == "f":
+            raise InvalidParameter("memory", memory, "one that counts whole visits, for probes")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

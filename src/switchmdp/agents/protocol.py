@@ -15,12 +15,13 @@ may call an agent. Machine code has checked already, and calls the methods direc
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import Increasing, Range, Shape, require
+from switchmdp.concurrency import OneThreadAtATime
 from switchmdp.display import html_table, present
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs, find_pair
@@ -110,7 +111,23 @@ def grow_as_given(
     return n_states, n_actions, available
 
 
-class Agent:
+class FixedSize:
+    """A size that is set once: machine code uses arrays of this size without checking indices.
+
+    It has no `__get__`, so that Python reads the number from the instance, at full speed.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        size = vars(instance).setdefault(self._name, value)
+        if value != size:
+            allowed = f"{size}, with which this agent was made (a method grow may increase it)"
+            raise InvalidParameter(self._name, value, allowed)
+
+
+class Agent(OneThreadAtATime):
     """Base class of the compiled agents: their state-action pairs, and checked calls from Python.
 
     Parameters
@@ -137,8 +154,8 @@ class Agent:
         "reseed": as_given, "start_over": as_given,
     }  # fmt: skip
 
-    n_states: Annotated[int, Range(1, MAX_PAIRS)]
-    n_actions: Annotated[int, Range(1, MAX_PAIRS)]
+    n_states: Annotated[int, Range(1, MAX_PAIRS)] = cast("int", FixedSize())
+    n_actions: Annotated[int, Range(1, MAX_PAIRS)] = cast("int", FixedSize())
     starts: Annotated[NDArray[np.int64], Shape("states + 1"), Range(0, "pairs"), Increasing()]
     actions: Annotated[NDArray[np.int64], Shape("pairs"), Range(0, below="actions")]
 
@@ -182,8 +199,8 @@ class Agent:
         return pairs, place
 
     def know(self, pairs: Pairs) -> None:
-        """Set the state-action pairs."""
-        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
+        """Set the state-action pairs, also where they were set before."""
+        vars(self).update(n_states=pairs.n_states, n_actions=pairs.n_actions)
         self.starts, self.actions = pairs.starts, pairs.actions
 
     @property

@@ -9,7 +9,7 @@ that a file is complete, not who wrote it.
 
 A loaded agent continues exactly as if it had never been saved. Saving renames the file that was
 there to `PATH.previous`, unless it is damaged. Loading falls back to it if the newer file is
-damaged or missing. An agent that could not be loaded again is not written.
+damaged. An agent that could not be loaded again is not written.
 
 Formats: 1 had no exploration component; 1 and 2 also held the scratch fields, which are ignored.
 A class that has gained fields names them with the values that they have in earlier files:
@@ -18,6 +18,7 @@ A class that has gained fields names them with the values that they have in earl
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import warnings
@@ -164,7 +165,7 @@ def _kind_of(number: Any) -> type:
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     """Load an agent that `Agent.save` has written.
 
-    If the file is damaged or missing, its previous version is loaded, with a warning.
+    If the file is damaged, its previous version is loaded, with a warning.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     DamagedFile
         If the file is incomplete, altered, or describes no valid agent.
     FileNotFoundError
-        If there is no file.
+        If there is no file; the message names the previous version if there is one.
     InvalidParameter
         If two classes have one name, or one has the name of a class of switchmdp.
 
@@ -203,7 +204,12 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         return _loaded(newest, known)
     except NotKnown:
         raise
-    except (DamagedFile, FileNotFoundError) as error:
+    except FileNotFoundError:
+        if not previous.exists():
+            raise
+        reason = f"there is no such file; its previous version is {previous}"
+        raise FileNotFoundError(errno.ENOENT, reason, str(newest)) from None
+    except DamagedFile as error:
         if not previous.exists():
             raise
         try:

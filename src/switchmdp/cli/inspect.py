@@ -152,8 +152,12 @@ def _show_entries(kind: Kind, name: str | None, choices: Choices | None = None) 
     for entry in kind.registry if name is None else [name]:
         _show_signature(entry, kind.registry[entry], kind.already_set, choices)
     if name is not None:
-        _, *rest = (inspect.getdoc(kind.registry[name]) or "").splitlines()
-        say("\n".join(rest).rstrip())
+        say("\n".join(_doc_lines(kind.registry[name])[1:]).rstrip())
+
+
+def _doc_lines(described: Any) -> list[str]:
+    """The lines of a docstring, at least one; `python -OO` removes docstrings."""
+    return (inspect.getdoc(described) or "(no description)").splitlines()
 
 
 def show_schema() -> None:
@@ -168,7 +172,7 @@ def _show_signature(
     """Print a name, its summary, and its parameters as they would be in a configuration."""
     from switchmdp.experiments.names import accepts
 
-    say(f"{name}: {(inspect.getdoc(factory) or '').splitlines()[0]}")
+    say(f"{name}: {_doc_lines(factory)[0]}")
     for parameter in inspect.signature(factory).parameters.values():
         if parameter.name not in already_set and accepts(factory, parameter.name):
             say(f"    {_parameter(parameter, (choices or {}).get(parameter.name, {}))}")

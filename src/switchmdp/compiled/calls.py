@@ -178,7 +178,8 @@ class Layout:
 
     def copy_with(self, instance: Any, fields: tuple[Any, ...]) -> Any:
         """A copy of an instance that has these fields, which are not copied."""
-        parts = [copy(instance)]
+        parts = [object.__new__(type(instance))]
+        vars(parts[0]).update(vars(instance))  # `copy` would copy the components too
         for owner, name in self.components[1:]:
             part = copy(parts[owner].__dict__[name])
             parts[owner].__dict__[name] = part

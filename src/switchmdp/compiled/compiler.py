@@ -15,9 +15,12 @@ The hook is the class of Numba's code libraries, and a stack of the functions th
 compiled. Numba's compiler lock covers both. Functions that others compile with Numba are compiled
 as usual, even if our functions call them, because Python may call them too.
 
-**References.** Numba counts references to arrays and structs with atomic instructions, about 5 ns
-each. Where a function is inlined, the operations of caller and callee usually cancel out. Where one
-does not, they run at every call. `references_in_loops` finds those in hot loops.
+**References.** Numba counts references to arrays and structs with calls of two functions, which use
+atomic instructions: about 5 ns each, half of the time of some agents. Numba removes pairs of calls
+that cancel out. What is left is inlined here and counts without atomic instructions. That is safe,
+because only one thread ever counts the same references: a call from Python wraps each array that it
+passes in a counter of its own, an array made by machine code reaches Python when the call returns,
+and none of our functions starts threads. `references_in_loops` finds what is left in hot loops.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
@@ -147,8 +151,50 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+COUNTING = ("NRT_incref", "NRT_decref")
+# As Numba defines them (`numba.core.runtime.nrtdynmod`), but inlined, and not atomic.
+WITHOUT_ATOMICS = """
+declare void @NRT_MemInfo_call_dtor(ptr)
+
+define void @NRT_incref(ptr %counter) alwaysinline nounwind {
+  %none = icmp eq ptr %counter, null
+  br i1 %none, label %end, label %count, !prof !0
+count:
+  %old = load i64, ptr %counter
+  %new = add i64 %old, 1
+  store i64 %new, ptr %counter
+  br label %end
+end:
+  ret void
+}
+
+define void @NRT_decref(ptr %counter) alwaysinline nounwind {
+  %none = icmp eq ptr %counter, null
+  br i1 %none, label %end, label %count, !prof !0
+count:
+  %old = load i64, ptr %counter
+  %new = add i64 %old, -1
+  store i64 %new, ptr %counter
+  %last = icmp eq i64 %new, 0
+  br i1 %last, label %free, label %end, !prof !0
+free:
+  call void @NRT_MemInfo_call_dtor(ptr %counter)
+  br label %end
+end:
+  ret void
+}
+
+!0 = !{!"branch_weights", i32 1, i32 99}
+"""
+
+
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
-    """The code of one function and of all that it calls."""
+    """The code of one function and of all that it calls.
+
+    `with_calls` is that of an outer function before the counting of references was inlined.
+    """
+
+    with_calls = b""
 
     def _is_inner(self) -> bool:
         """Whether this code is only ever linked into that of an outer function."""
@@ -163,6 +209,29 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
     def _optimize_final_module(self) -> None:
         if not self._is_inner():
             super()._optimize_final_module()
+            if _compiling and isinstance(_compiling[-1], OuterFunction):
+                self.with_calls = self._final_module.as_bitcode()
+                self._inline_counting()
+
+    def _inline_counting(self) -> None:
+        """Replace the calls that count references by instructions."""
+        module = self._final_module
+        defined = {function.name for function in module.functions if not function.is_declaration}
+        if defined.isdisjoint(COUNTING):
+            return
+        without_atomics = binding.parse_assembly(WITHOUT_ATOMICS)
+        without_atomics.triple, without_atomics.data_layout = module.triple, module.data_layout
+        module.link_in(without_atomics)  # replaces Numba's definitions, which are weak
+        for name in COUNTING:
+            module.get_function(name).linkage = "internal"
+        passes = binding.newpassmanagers.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_dead_store_elimination_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, self._codegen._pass_builder())
 
     def _finalize_final_module(self) -> None:
         if self._is_inner():  # it is linked into its callers, and never runs by itself
@@ -191,7 +260,6 @@ event.register("numba:compile", _Watcher())
 
 
 _DEFINED = re.compile(r'^define .*?@"?(?P<name>[^"(]+)"?\(')
-COUNTING = ("NRT_incref", "NRT_decref")
 _CALL = re.compile(r'\b(?:call|invoke)\b.*?@"?([^"(]+)"?\(')
 _LABEL = re.compile(r'^"?(?P<name>[\w.$-]+)"?:')
 _JUMP = re.compile(r'label %"?([\w.$-]+)"?')
@@ -215,22 +283,24 @@ def references_in_loops(function: Any) -> dict[str, int]:
     A call inside a loop counts with all operations of the called function. `function` has been
     compiled in this process: code that was loaded from disk can't be inspected.
 
-    >>> from switchmdp.compiled import JIT, entry
-    >>> @entry
-    ... def total(values):
+    >>> from switchmdp.compiled import JIT
+    >>> def total(values):
     ...     result = 0.0
     ...     for value in values:
     ...         result += value
     ...     return result
-    >>> import numpy as np
-    >>> total(np.ones(3))
+    >>> function = OuterFunction(total) if JIT else total
+    >>> function(np.ones(3))
     3.0
-    >>> references_in_loops(total) if JIT else {}
+    >>> references_in_loops(function) if JIT else {}
     {}
     """
     counts: dict[str, int] = {}
     for compiled in function.overloads.values():
-        functions = parse_functions(compiled.library.get_llvm_str())
+        code = compiled.library.with_calls
+        if not code:
+            raise ValueError(f"{function.py_func.__name__} was loaded from disk")
+        functions = parse_functions(str(binding.parse_bitcode(code)))
         for name, blocks in functions.items():
             inside = [block for label, block in blocks.items() if is_in_loop(label, blocks)]
             n = sum(_operations(block, functions, {name}) for block in inside)

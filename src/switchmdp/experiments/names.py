@@ -144,6 +144,17 @@ def accepts(factory: Callable[..., Any], name: str) -> bool:
     )  # fmt: skip
 
 
+def required_parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that have no default.
+
+    >>> [parameter.name for parameter in required_parameters(lambda n, *rest, window=5: None)]
+    ['n']
+    """
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    every = parameters_of(factory).values()
+    return [p for p in every if p.default is p.empty and p.kind not in variadic]
+
+
 def with_integers(factory: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Floats with an integer value, such as 1e4, as integers where the factory declares `int`.
 

@@ -379,6 +379,12 @@ def make_plan(
                     factory = agents.factories[variant.source]
                     agent, _ = make_agent(variant, factory, problem, horizon, 0)
                     compiled[j] &= is_compiled(agent)
+                    # Machine code refuses an agent that has run before; here it is noticed.
+                    if not is_compiled(agent):
+                        again, _ = make_agent(variant, factory, problem, horizon, 0)
+                        if again is agent:
+                            allowed = "a function that makes a new agent for each run"
+                            raise InvalidParameter(f"agents[{variant.name!r}]", agent, allowed)
     return Plan(
         experiment, tuple(problems.variants), tuple(agents.variants), problems.factories,
         agents.factories, tuple(compiled), tuple(pairs),

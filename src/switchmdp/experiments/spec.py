@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
@@ -92,10 +92,31 @@ Parameters = Annotated[dict[str, Any], Field(json_schema_extra=PARAMETERS_SCHEMA
 
 def _keep_summary(schema: dict[str, Any]) -> None:
     """Describe a table of an experiment file by the first sentence of the docstring."""
-    schema["description"] = schema["description"].partition("\n\n")[0]
+    if "description" in schema:  # `python -OO` removes docstrings
+        schema["description"] = schema["description"].partition("\n\n")[0]
 
 
-class _Strict(BaseModel):
+if TYPE_CHECKING:
+    _Model = BaseModel
+else:
+
+    class _RaisesOurErrors(type(BaseModel)):
+        """The class of models: calling one raises InvalidExperiment for invalid arguments.
+
+        (With an `__init__` of its own, a model could not be a part of another one.)
+        """
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            try:
+                return super().__call__(*given, **named)
+            except ValidationError as error:
+                raise InvalidExperiment([_fault_of(e, cls) for e in error.errors()]) from None
+
+    class _Model(BaseModel, metaclass=_RaisesOurErrors):
+        pass
+
+
+class _Strict(_Model):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False,
         json_schema_extra=_keep_summary,
@@ -508,8 +529,9 @@ _ALLOWED = {
 }  # fmt: skip
 
 
-def _fault_of(error: Any) -> Fault:
-    """One of pydantic's errors in our words."""
+def _fault_of(error: Any, made: Any = None) -> Fault:
+    """One of pydantic's errors in our words; `made` is the class that was called, if any."""
+    top: type[BaseModel] = made or Experiment
     parts = [str(part) for part in error["loc"] if part != "[key]"]
     shown = [part if part.isprintable() and part else repr(part) for part in parts]
     path, parent = ".".join(shown) or "the experiment", ".".join(shown[:-1])
@@ -520,7 +542,7 @@ def _fault_of(error: Any) -> Fault:
         models: dict[str, type[BaseModel]] = {
             "problems": ProblemSpec, "agents": AgentSpec, "claims": Claim,
         }  # fmt: skip
-        model = models.get(parts[0], Experiment) if len(parts) > 1 else Experiment
+        model = models.get(parts[0], top) if len(parts) > 1 else top
         more = f" (parameters are written as parameters = {{ {shown[-1]} = ... }})"
         more = more if "parameters" in model.model_fields else ""
         return unknown("key", parts[-1], model.model_fields, path, parent, error["input"], more)

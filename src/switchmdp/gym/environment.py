@@ -43,6 +43,7 @@ from switchmdp.errors import (
     InvalidParameter,
     InvalidState,
     Mismatch,
+    PlayInterrupted,
 )
 from switchmdp.mdp import MDP, Deterministic, SwitchingMDP, as_switching
 from switchmdp.mdp.mdp import BERNOULLI, RewardLaw, variance_of
@@ -473,6 +474,8 @@ def play(
         If the environment returns an invalid value.
     Mismatch
         If agent and environment do not fit together.
+    PlayInterrupted
+        Ctrl-C. `error.played` has the rewards and resets so far.
 
     Examples
     --------
@@ -492,21 +495,28 @@ def play(
     if seed is not None and hasattr(agent, "reseed"):
         agent.reseed(run_seeds(seed)[2])
     state = _reset(env, observations, seed)
-    with whole_steps(steps) as counter:
-        for i in counter:
-            action = check_index(agent.act(state), n_actions, "the agent's action", InvalidAction)
-            result = _call("step", env.step, first_action + action)
-            observation, raw, terminated, truncated = _unpacked(result)
-            next_state = _state(observation, observations)
-            reward = scale(raw)
-            fresh = _reset(env, observations, None) if terminated or truncated else next_state
-            agent.observe(state, action, reward, fresh if terminated else next_state)
-            rewards[i] = raw
-            state = fresh
-            if terminated or truncated:
-                resets.append(i + 1)
-            if progress is not None and ((i + 1) % 1000 == 0 or i + 1 == steps):
-                progress(i + 1, steps)
+    done = 0
+    try:
+        with whole_steps(steps) as counter:
+            for i in counter:
+                action = check_index(
+                    agent.act(state), n_actions, "the agent's action", InvalidAction
+                )
+                result = _call("step", env.step, first_action + action)
+                observation, raw, terminated, truncated = _unpacked(result)
+                next_state = _state(observation, observations)
+                reward = scale(raw)
+                fresh = _reset(env, observations, None) if terminated or truncated else next_state
+                agent.observe(state, action, reward, fresh if terminated else next_state)
+                rewards[i] = raw
+                state = fresh
+                if terminated or truncated:
+                    resets.append(i + 1)
+                done = i + 1
+                if progress is not None and (done % 1000 == 0 or done == steps):
+                    progress(done, steps)
+    except KeyboardInterrupt:
+        raise PlayInterrupted(Played(rewards[:done], np.array(resets, np.int64)), steps) from None
     return Played(rewards, np.array(resets, np.int64))
 
 
@@ -556,6 +566,8 @@ def discrete(env: Any, name: str) -> gymnasium.spaces.Discrete:
 
 def _must_fit(agent: Any, env: Any, observations: Any, actions: Any) -> None:
     """Raise Mismatch if the agent's states or actions differ from the environment's."""
+    if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in ("act", "observe")):
+        raise InvalidParameter("agent", agent, "an object with the methods act and observe")
     for size, space in (("n_states", observations), ("n_actions", actions)):
         has = getattr(agent, size, None)
         if has is not None and has != space.n:

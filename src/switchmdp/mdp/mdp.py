@@ -254,8 +254,8 @@ class MDP(OverPairs):
         *,
         available: Any = None,
         law: RewardLaw | None = None,
-        state_labels: Sequence[str] | None = None,
-        action_labels: Sequence[str] | None = None,
+        state_labels: Sequence[str] | NDArray[np.str_] | None = None,
+        action_labels: Sequence[str] | NDArray[np.str_] | None = None,
     ) -> None:
         means = parse_means(rewards)
         pairs = Pairs.of(means.shape[0], means.shape[1], available)
@@ -398,14 +398,20 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
         )
 
 
-def check_labels(field: str, labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
+LABELS = ("state_labels", "action_labels")
+
+
+def check_labels(
+    field: str, labels: Sequence[str] | NDArray[np.str_] | None, size: int
+) -> tuple[str, ...] | None:
     """Check that labels are different strings, one for each state or action."""
     if labels is None:
         return None
-    fits = isinstance(labels, Sequence) and not isinstance(labels, str) and len(labels) == size
-    if not fits or not all(isinstance(x, str) for x in labels) or len(set(labels)) != size:
+    is_list = isinstance(labels, Sequence) or hasattr(labels, "__array__")  # NumPy, pandas
+    given = tuple(labels) if is_list and not isinstance(labels, str) else ()
+    if not all(isinstance(x, str) for x in given) or not len(given) == len(set(given)) == size:
         raise InvalidMDP(f"{field} must be {size} different strings, got {labels!r}")
-    return tuple(labels)
+    return tuple(map(str, given))
 
 
 class SwitchingMDP(OverPairs):
@@ -446,6 +452,7 @@ class SwitchingMDP(OverPairs):
         _must_be_mdp(base, 0)
         points = _checked_points(change_points)
         pool = Pool(base.pairs, base.model)
+        labels = {field: getattr(base, field) for field in LABELS}
         count = 1
         for count, mdp in enumerate(iterator, start=2):
             _must_be_mdp(mdp, count - 1)
@@ -459,13 +466,21 @@ class SwitchingMDP(OverPairs):
                     f"configuration {count - 1} has rewards of law {mdp.law}, configuration 0 "
                     f"of law {base.law}"
                 )
+            for field, known in labels.items():
+                own = getattr(mdp, field)
+                if None not in (own, known) and own != known:
+                    raise InvalidProblem(
+                        f"configuration {count - 1} has {field} {own}, an earlier one {known}: all "
+                        "configurations of a problem have the same"
+                    )
+                labels[field] = known or own
             pool.change_to(mdp.model)
         if count != len(points) + 1:
             raise InvalidProblem(
                 f"{count} configurations need {count - 1} change points, got {len(points)}"
             )
         self._set(base.pairs, base.law, *pool.finish(), points)
-        self.label_like(base)
+        self.state_labels, self.action_labels = (labels[field] for field in LABELS)
 
     @classmethod
     def from_arrays(

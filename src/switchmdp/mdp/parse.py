@@ -49,6 +49,8 @@ def numbers(value: Any, what: str) -> NDArray[np.float64]:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidMDP(f"{what} must be an array of numbers: {error}") from None
+    if np.ma.is_masked(value):  # `asarray` would use the numbers behind the mask
+        raise InvalidMDP(f"{what} must be an array without masked entries")
     if array.dtype.kind not in "fiu":
         raise InvalidMDP(f"{what} must be an array of numbers, got {array.dtype}")
     return array.astype(np.float64)

@@ -3,8 +3,8 @@
 `agents.components.Memory` is their interface.
 
 - `counts`: visits, sums of rewards and successor counts of each pair
-- `window`: all steps since the last restart, or the last W steps
-- `variance`: the same with the empirical variance of the rewards
+- `window`: all steps since the last restart, or the last W steps; both also with the empirical
+  variance of the rewards
 - `since`: the steps since the last change of each pair
 - `discounted`: weights that decay with the age of a step
 """
@@ -12,12 +12,13 @@
 from switchmdp.memory.counts import HIGH, Counts, block_size, high_part, low_part
 from switchmdp.memory.discounted import Discounted, Weights
 from switchmdp.memory.since import Apart, CountsApart, Since
-from switchmdp.memory.variance import (
+from switchmdp.memory.window import (
     CountsWithVariance,
+    Everything,
     EverythingWithVariance,
+    Window,
     WindowWithVariance,
 )
-from switchmdp.memory.window import Everything, Window
 
 __all__ = [
     "HIGH", "Apart", "Counts", "CountsApart", "CountsWithVariance", "Discounted", "Everything",

@@ -310,7 +310,7 @@ class Counts(Slots):
         return float(total / max(1, self.reward_visits(pair)))
 
     def variance(self, pair: int) -> float:
-        """An upper bound of the rewards' empirical variance; `memory.variance` has it exactly."""
+        """An upper bound of the variance of the rewards; `CountsWithVariance` has it exactly."""
         mean = self.mean(pair)
         return mean * (1.0 - mean)
 

@@ -778,6 +778,9 @@ def summary_of(learner: Learner) -> dict[str, Any]:
 
 def check_new(agent: Any) -> None:
     """Check the agent of a new model."""
+    if isinstance(agent, type):
+        allowed = f"an agent, such as {agent.__name__}(n_states, n_actions), not a class"
+        raise InvalidParameter("agent", agent, allowed)
     if not isinstance(agent, Agent):
         raise InvalidParameter("agent", agent, "an Agent: the model is new")
 

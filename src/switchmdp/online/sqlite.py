@@ -210,7 +210,7 @@ class SQLite(Database):
 @contextmanager
 def locked(file: Path, what: Path) -> Iterator[None]:
     """Hold a lock that only one process can have. It ends with the process."""
-    in_use = f"{what} is in use by another process"
+    in_use = f"{what} is in use by another process, or was opened before in this one"
     if fcntl is None:
         from filelock import FileLock, Timeout
 

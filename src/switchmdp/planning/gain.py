@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
 from switchmdp.display import few, html_table, present
+from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.iteration import (
@@ -69,8 +70,8 @@ DENSE = 2000
 SWEEPS_FOR_LARGE = 20_000
 
 
-@dataclass(frozen=True, repr=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(EqualByFields):
     """An optimal policy with lower <= ρ* <= upper; `gain` is the midpoint.
 
     The smallest entry of the bias is 0. Entries beyond 1.8e308 are set to that.

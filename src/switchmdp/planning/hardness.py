@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import jit, patient
+from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
 from switchmdp.planning.gain import Plan, check_plan, optimal_gain
@@ -146,8 +147,8 @@ def is_communicating(mdp: MDP) -> bool:
     return mdp.unconnected is None
 
 
-@dataclass(frozen=True, repr=False)
-class Hardness:
+@dataclass(frozen=True, eq=False, repr=False)
+class Hardness(EqualByFields):
     """How hard a problem is: one entry per configuration, and the variations over all changes.
 
     Parameters

@@ -53,6 +53,7 @@ from switchmdp.compiled import (
     thaw,
 )
 from switchmdp.compiled.declarations import Names
+from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
 from switchmdp.mdp.model import FULL_ROWS_UP_TO
@@ -183,8 +184,8 @@ class Optimism:
         return False
 
 
-@dataclass(frozen=True, repr=False)
-class OptimisticPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class OptimisticPlan(EqualByFields):
     """The result of extended value iteration.
 
     Parameters

@@ -8,7 +8,6 @@ plan is the optimal policy of that MDP. `agents.components.PlausibleSet` is thei
 - `intervals`: an interval for each transition probability (UCRL2B, UCRL3)
 - `kl_ball`: Kullback-Leibler balls (KL-UCRL)
 - `posterior`, `sparse_posterior`: Dirichlet rows and Beta rewards, for few and for many states
-- `row_prior`: the prior of the rows, learned from the counts
 - `optimistic`: what `intervals` and `kl_ball` have in common
 """
 

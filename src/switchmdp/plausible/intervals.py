@@ -5,7 +5,7 @@
     |p̃(s') - p̂(s')| <= sqrt( 2 p̂(s') (1 - p̂(s')) b / n ) + 3 b / n,
     |r̃ - r̂| <= sqrt( 2 V̂ b / n ) + 3 b / n,                     b = log( 3 S A (S+1) n (n+1) / δ ),
 
-where V̂ is the empirical variance of the rewards (`memory.variance`). A memory that does not store
+where V̂ is the empirical variance of the rewards (`memory.window`). A memory that does not store
 V̂ returns r̂ (1 - r̂), which is at least as large. The variance of an entry is p̂ (1 - p̂).
 
 Proof. Let x_1, …, x_n in [0, 1] be independent with the same mean, and let V be their empirical

@@ -12,7 +12,7 @@ problem, add one line there. Users mark their own functions with `problem_factor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Bernoulli, Beta, Deterministic
@@ -118,6 +118,16 @@ CHOICES: dict[str, dict[str, Any]] = {
     },
     "path": {"linear": linear, "sinusoidal": Sinusoidal},
 }
+
+
+if not TYPE_CHECKING:  # type checkers would then accept any name
+
+    def __getattr__(name: str) -> Any:
+        """An error that names the function of a registered problem, for a name that is not here."""
+        known = PROBLEMS.get(name.replace("_", "-"))
+        advice = f"; did you mean {known.__name__!r}?" if known is not None else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

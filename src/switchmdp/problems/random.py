@@ -414,7 +414,15 @@ def check_changes(changes: int, horizon: int, change_points: When) -> tuple[int,
     horizon = check_integer("horizon", horizon, 1)
     if changes >= horizon:
         raise InvalidParameter("changes", changes, f"fewer than the {horizon} steps")
-    return changes, change_points(changes, horizon) if callable(change_points) else change_points
+    if callable(change_points):
+        return changes, change_points(changes, horizon)
+    if isinstance(change_points, str):
+        allowed = "a list of steps, or a function such as problems.bursts"
+        raise InvalidParameter("change_points", change_points, allowed)
+    if np.ndim(change_points) == 1 and len(change_points) != changes:
+        allowed = f"a list of {changes} steps, as many as changes, which is {changes} here"
+        raise InvalidParameter("change_points", change_points, allowed)
+    return changes, change_points
 
 
 def check_sizes(n_states: int, n_actions: int, configurations: int = 1) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from switchmdp.experiments import (
     raise_if_lost,
     run_chunks,
 )
-from switchmdp.experiments.names import accepts
+from switchmdp.experiments.names import AGENT, accepts, required_parameters
 from switchmdp.experiments.plan import Entries, make_plan, problem_seed
 from switchmdp.experiments.results import Setting, expand
 from switchmdp.experiments.spec import AgentSpec, ProblemSpec, parse
@@ -40,6 +41,7 @@ from switchmdp.reports.report import write_report
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
+POSITIONAL = ([inspect.Parameter.POSITIONAL_ONLY], [inspect.Parameter.POSITIONAL_OR_KEYWORD])
 UNNAMED = "problems"  # the setting's name, if problems have no names
 
 
@@ -149,11 +151,12 @@ def compare(
     Parameters
     ----------
     problems
-        A problem; a list of problems; a function of a seed that makes one; or several of these by
-        name, as a mapping.
+        A problem; a list of problems; a function that makes one; or several of these by name, as a
+        mapping. A function gets the seed as its parameter `seed` or as the only argument that it
+        requires, and the horizon if it has a parameter `horizon`.
     agents
         By name: classes that take `n_states` and `n_actions`, or functions that make a new agent
-        for a problem.
+        for a problem. A class or function that requires no argument gets none.
     horizon
         The number of steps of a run.
     seed
@@ -178,7 +181,7 @@ def compare(
     Raises
     ------
     InvalidParameter
-        If problems or agents are none of the above.
+        If problems or agents are none of the above, or an agent is made only once for all runs.
     InvalidExperiment
         If a number has the wrong type or is out of range.
 
@@ -251,7 +254,10 @@ def _is_list(family: Any) -> bool:
 
 
 def _generator(family: Any, seed: int) -> Any:
-    """A function of a seed, and of the horizon if it accepts one that is not set already."""
+    """A function with the parameter `seed`, if it needs one, and `horizon`, if that is not set.
+
+    A seed is passed by name, or as the only required argument.
+    """
     if isinstance(family, (MDP, SwitchingMDP)):
         return lambda: family
     if _is_list(family) and all(isinstance(problem, (MDP, SwitchingMDP)) for problem in family):
@@ -260,15 +266,49 @@ def _generator(family: Any, seed: int) -> Any:
     if not callable(family):
         allowed = "an MDP, a SwitchingMDP, a list of them, or a function of a seed"
         raise InvalidParameter("problems", family, allowed)
-    if not accepts(family, "seed"):
-        return lambda seed: family(seed)
     has_horizon = "horizon" in getattr(family, "keywords", ())  # a functools.partial
-    return (lambda seed: family(seed=seed)) if has_horizon else family
+    by_name = [name for name in ("seed", "horizon") if accepts(family, name)]
+    others = [p for p in required_parameters(family) if p.name not in by_name]
+    if [p.kind for p in others] in POSITIONAL and "seed" not in by_name:
+        if "horizon" in [p.name for p in required_parameters(family)]:
+            return lambda seed, horizon: family(seed, horizon=horizon)
+        return lambda seed: family(seed)
+    if others:
+        names = ", ".join(p.name for p in others)
+        allowed = f"a function of a seed; this one requires {names}: set it with functools.partial"
+        raise InvalidParameter("problems", family, allowed)
+    if not has_horizon:
+        return family
+    return (lambda seed: family(seed=seed)) if "seed" in by_name else (lambda: family())
 
 
 def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A class gets its arguments by name; any other function gets the problem."""
-    return make if accepts(make, "n_states") else lambda problem: make(problem)
+    """A class with `n_states` gets its arguments by name.
+
+    Any other class or function gets the problem as its only required argument, the two sizes if it
+    requires two arguments, or nothing if it requires nothing.
+    """
+    required = required_parameters(make)
+    if accepts(make, "n_states"):
+        unknown = [p.name for p in required if p.name not in AGENT.already_set]
+        if not unknown:
+            return make
+    else:
+        unknown = [p.name for p in required]
+        if accepts(make, "problem") and unknown in ([], ["problem"]):
+            return lambda problem: make(problem=problem)
+        if not unknown:
+            return lambda: make()
+        kinds = [p.kind for p in required]
+        if kinds in POSITIONAL:
+            return lambda problem: make(problem)
+        if len(kinds) == 2 and inspect.Parameter.KEYWORD_ONLY not in kinds:
+            return lambda n_states, n_actions: make(n_states, n_actions)
+    allowed = (
+        f"a class with the parameters n_states and n_actions, or a function of a problem; this one "
+        f"requires {', '.join(unknown)}: pass lambda problem: ..., which sets it"
+    )
+    raise InvalidParameter("agents", make, allowed)
 
 
 def _warn_of_failures(results: Results, plan: Plan) -> None:

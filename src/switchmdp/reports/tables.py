@@ -57,7 +57,7 @@ def summary_table(setting: Setting) -> Table:
     Examples
     --------
     >>> summary_table(measures.as_setting([10], {"a": [[2]], "b": [[1]]})).rows[0][:3]
-    ('b', '1.00 (1.00 … 1.00)', '1.00 (1.00 … 1.00)')
+    ('b', '1.00', '1.00')
     """
     reference, agents = next(iter(setting.agents), ""), list(setting.agents)
     means = dict(zip(agents, measures.final_regret_of(setting, agents), strict=True))
@@ -92,9 +92,9 @@ def summary_table(setting: Setting) -> Table:
     note = (
         f"Regret {_after(setting)}, with 95 % bootstrap intervals over problems. “Better than” is "
         "the share of problems with lower regret. Episodes, sweeps of extended value iteration, "
-        "ε-bad steps and seconds are means over problems; “failed” counts runs."
+        f"ε-bad steps and seconds are means over problems; “failed” counts runs. {_few(setting)}"
     )
-    return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note)
+    return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note.strip())
 
 
 def short_table(setting: Setting) -> Table:
@@ -110,7 +110,15 @@ def short_table(setting: Setting) -> Table:
         for agent, mean in zip(ranked, measures.final_regret_of(setting, ranked), strict=True)
     )
     columns = ("agent", "mean (95 % interval)", *shown)
-    return Table(f"{setting.name}: regret {_after(setting)}", columns, rows)
+    return Table(f"{setting.name}: regret {_after(setting)}", columns, rows, _few(setting))
+
+
+def _few(setting: Setting) -> str:
+    """A warning about intervals over few problems."""
+    if setting.n_problems == 1:
+        return "One problem gives no interval."
+    few = setting.n_problems < FEWEST
+    return f"Intervals over fewer than {FEWEST} problems tend to be too narrow." if few else ""
 
 
 def _after(setting: Setting) -> str:
@@ -121,7 +129,7 @@ def paired_table(setting: Setting) -> Table:
     """Compare agents pairwise on the same problems; the better agent comes first.
 
     >>> paired_table(measures.as_setting([10], {"a": [[2]], "b": [[1]]})).rows[0][:4]
-    ('b', 'a', '-1.00 (-1.00 … -1.00)', '0.500 (0.500 … 0.500)')
+    ('b', 'a', '-1.00', '0.500')
     """
     ranked = ranked_agents(setting)
     all_pairs = len(ranked) <= MOST_PAIRED
@@ -159,7 +167,7 @@ def segment_table(setting: Setting) -> Table:
 
     >>> setting = measures.as_setting([10, 20], {"a": [[1, 5]]}, change_points=[11])
     >>> segment_table(setting).rows
-    (('0', '1 … 10', '1', '1.00 (1.00 … 1.00)'), ('1', '11 … 20', '1', '4.00 (4.00 … 4.00)'))
+    (('0', '1 … 10', '1', '1.00'), ('1', '11 … 20', '1', '4.00'))
     """
     note = "Mean regret within each segment. Segment 0 ends at the first change."
 
@@ -378,7 +386,7 @@ def judge(results: Results, claim: Claim) -> Verdict:
     ... )
     >>> verdict = judge(Results("two agents", 0.1, {"s": setting}), claim)
     >>> verdict.outcome, verdict.text
-    ('reproduced', 'difference -1.00 (-1.00 … -1.00), or -10.0 %, on 6 problems')
+    ('reproduced', 'difference -1.00, or -10.0 %, on 6 problems')
     """
     missing = _missing(results, claim)
     if missing:

@@ -80,7 +80,7 @@ from switchmdp.compiled import (
     require,
     thaw,
 )
-from switchmdp.concurrency import exclusive
+from switchmdp.concurrency import OneThreadAtATime, exclusive
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import BOTH, REWARDS, ROWS
@@ -435,7 +435,9 @@ class Calibrated(Snapshots):
         least, likeliest, kind = 1.0, 0, BOTH
         for pair in range(self.accused.size):
             same_rewards = unchanged(of_rewards, self.factors[pair, 0])
-            same_row = unchanged(of_rows, self.factors[pair, 1])
+            same_row = 1.0  # with one state no row can change
+            if self.n_states > 1:
+                same_row = unchanged(of_rows, self.factors[pair, 1])
             changed = max(1.0 - same_rewards, 1.0 - same_row)
             limit = 1.0 - (DOUBT_OF_OTHER if changed > DOUBT else DOUBT)
             self.accused[pair] = code(same_rewards < limit, same_row < limit)
@@ -480,7 +482,7 @@ def _watch(state: Any, pairs: Any, nexts: Any, rewards: Any, n: int) -> Any:
     return freeze(rule), 0
 
 
-class DriftDetector:
+class DriftDetector(OneThreadAtATime):
     """A detector of changed mean rewards and transition rows, with a proved bound on false alarms.
 
     Parameters

@@ -154,7 +154,7 @@ def simulate(
     if resume is not None:
         record = joined(resume, record) if record.horizon >= batch.first else resume
     if interrupted:
-        raise Interrupted(record, horizon) from None
+        raise Interrupted(record, horizon, agent=agent) from None
     return record
 
 
@@ -222,8 +222,8 @@ def simulate_batch(
     SharedAgent
         Another thread is using an agent.
     Interrupted
-        Ctrl-C. `error.record` is the record of the interrupted run, and `error.before` has the
-        records of the runs before it. The runs after it have not begun.
+        Ctrl-C. `error.record` is the record of the interrupted run, `error.agent` its agent, and
+        `error.before` has the records of the runs before it. The runs after it have not begun.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def simulate_batch(
         if _complete(batch, 0, n * horizon, progress):
             begun = batch.current + int(batch.steps_done > batch.current * horizon)
             records = [batch.record(i, seeds[i]) for i in range(max(1, begun))]
-            raise Interrupted(records[-1], horizon, records[:-1])
+            raise Interrupted(records[-1], horizon, records[:-1], batch.agent(len(records) - 1))
     return Records(batch, seeds)
 
 

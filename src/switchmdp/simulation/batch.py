@@ -176,6 +176,21 @@ class Batch:
             }
             self.pool = EpisodePool(**{**joined, **kept})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without machine code, which cannot be pickled and which records do not need."""
+        return {**vars(self), "_code": [None] * len(self._code)}
+
+    def agent(self, i: int) -> Any:
+        """The agent of run i, which is the first or under way."""
+        if not self._is_template:
+            return self.agents[i]
+        if self._copy is None and self.runs.numbers[i, 0] == self.first and self._seeds:
+            agent = deepcopy(self.agents[0])  # the run has not begun
+            if hasattr(agent, "reseed"):
+                agent.reseed(run_seed(self._seeds[i], 2))
+            return agent
+        return self._copy
+
     def record(self, i: int, seed: int) -> Record:
         """The record of the steps of run i that are done."""
         runs, agent = self.runs, self.agents[0 if self._is_template else i]

@@ -6,8 +6,8 @@ agent that declares `follows_policy` (`agents.policy_agent`) is called only when
 Until then its policy, quotas and log are local variables: "execute the policy while …".
 
 What costs time here: a number that Numba takes for signed and an index (`compiled.index`), a call
-that is not inlined (it counts references, with atomic instructions), and anything on the way from
-one state to the next, because the processor cannot start a step before it knows the state.
+that is not inlined (it counts references), and anything on the way from one state to the next,
+because the processor cannot start a step before it knows the state.
 
 Regret at step t is Σρ* - Σr. The sum of gains is kept as a sum over finished segments plus the
 current one's gain times its length, so that it does not depend on where a run was cut into pieces.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.display import html_table, present, sparkline, visible
+from switchmdp.equality import EqualByFields, same
 from switchmdp.errors import InvalidParameter, Mismatch
 from switchmdp.mdp import SwitchingMDP
 from switchmdp.simulation.loop import Position
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from switchmdp.simulation.batch import Batch
 
 
-@dataclass(frozen=True, repr=False)
-class Episodes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Episodes(EqualByFields):
     """The episodes of a run: arrays with one entry per episode, in order.
 
     Parameters
@@ -96,8 +97,8 @@ class Episodes:
         return len(self.start)
 
 
-@dataclass(frozen=True, repr=False)
-class Trajectory:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory(EqualByFields):
     """The state, action and reward of every step.
 
     Parameters
@@ -150,8 +151,8 @@ class Trajectory:
         return len(self.states)
 
 
-@dataclass(frozen=True, repr=False)
-class Record:
+@dataclass(frozen=True, eq=False, repr=False)
+class Record(EqualByFields):
     """The record of a run: its regret over time and, on request, its episodes and trajectory.
 
     Regret may be negative: Σρ* is not the maximum of what can be earned in finite time.
@@ -210,6 +211,16 @@ class Record:
             f"Record({self.agent}, horizon={self.horizon}, seed={self.seed}, {regret}, "
             f"{', '.join(parts)})"
         )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal; problems are compared by their content."""
+        if type(other) is not type(self):
+            return False
+        fields, others = dict(vars(self)), dict(vars(other))
+        one, two = fields.pop("problem"), others.pop("problem")
+        return same(fields, others) and (one is two or _same(one, two))
+
+    __hash__ = EqualByFields.__hash__
 
     def __dir__(self) -> list[str]:
         return visible(self, ("agent_t", "position", "words"))

@@ -14,7 +14,7 @@ from switchmdp.agents.saving import described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
-from switchmdp.plausible.row_prior import (
+from switchmdp.plausible.posterior import (
     AT_ONE,
     GRID,
     LEAST_TOTAL,
