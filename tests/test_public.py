@@ -100,6 +100,11 @@ def documented_parameters(text: str) -> set[str]:
     return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
 
 
+def documents_result(text: str) -> bool:
+    """Whether a docstring has a section about what the function returns or yields."""
+    return re.search(r"^(Returns|Yields)\n-+$", text, re.M) is not None
+
+
 @pytest.mark.parametrize("module", DOCUMENTED)
 def test_every_parameter_and_result_of_a_public_function_is_documented(module: str) -> None:
     missing = []
@@ -108,7 +113,7 @@ def test_every_parameter_and_result_of_a_public_function_is_documented(module: s
         known = documented_parameters(text)
         missing += [f"{name}({p})" for p in parameters_of(thing) if p not in known]
         result = None if inspect.isclass(thing) else inspect.signature(thing).return_annotation
-        if result not in (None, "None", inspect.Signature.empty) and "Returns\n---" not in text:
+        if result not in (None, "None", inspect.Signature.empty) and not documents_result(text):
             missing.append(f"{name}: Returns")
         if not text:
             missing.append(f"{name}: no docstring")

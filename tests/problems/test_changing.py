@@ -143,5 +143,5 @@ def test_the_base_must_be_a_connected_mdp_and_rows_must_be_valid() -> None:
         problems.changing(apart, problems.new_rewards)
     with pytest.raises(InvalidMDP, match="mean reward 2"):
         problems.changing(problems.riverswim(), lambda mdp, rng: [(0, 0, None, 2.0)])
-    with pytest.raises(InvalidProblem, match="change points"):
+    with pytest.raises(InvalidParameter, match="a list of 2 steps"):
         problems.random_changes(changes=2, horizon=100, change_points=[5])

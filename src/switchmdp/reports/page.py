@@ -94,8 +94,10 @@ def percent(share: float) -> str:
 def with_interval(interval: Interval) -> str:
     """Format an estimate with its 95 % interval, unless that is a single point.
 
-    >>> with_interval(Interval(12_539.0, 12_001.0, 13_000.0)), with_interval(Interval(1, 1, 1))
-    ('12 539 (12 001 … 13 000)', '1.00')
+    >>> with_interval(Interval(12_539.0, 12_001.0, 13_000.0))
+    '12 539 (12 001 … 13 000)'
+    >>> with_interval(Interval(1.0, 1.0, 1.0))
+    '1.00'
     """
     if math.isnan(interval.middle):
         return UNKNOWN

@@ -186,7 +186,7 @@ def summary(results: Results) -> str:
     <BLANKLINE>
     agent  mean (95 % interval)
     ---------------------------
-    b        1.00
+    b                      1.00
     a        3.00 (2.00 … 4.00)
     <BLANKLINE>
     Intervals over fewer than 6 problems tend to be too narrow.
