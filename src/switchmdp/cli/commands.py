@@ -338,7 +338,7 @@ def resume() -> None:
     """
 
 
-@command("inspect.show_status", FOLDER, JSON)
+@command("information.show_status", FOLDER, JSON)
 def status() -> None:
     """Show how much of an experiment is done, and what failed."""
 
@@ -352,7 +352,7 @@ def report() -> None:
 
 
 @command(
-    "inspect.verify_folder",
+    "information.verify_folder",
     FOLDER,
     option("--recompute", "Also compute N chunks again and compare every byte.",
            type=click.IntRange(0), default=0, metavar="N"),
@@ -364,7 +364,7 @@ def verify() -> None:
 
 
 @command(
-    "inspect.export_results",
+    "information.export_results",
     click.argument("folder", type=PATH, required=False, shell_complete=complete_folder),
     option("--format", "The file format; may be repeated.", "formats",
            type=click.Choice(["csv", "parquet"]), multiple=True,
@@ -431,22 +431,22 @@ def serve() -> None:
     """
 
 
-@command("inspect.show_agents", click.argument("name", required=False, shell_complete=AGENTS))
+@command("information.show_agents", click.argument("name", required=False, shell_complete=AGENTS))
 def agents() -> None:
     """List the agents and their parameters, or describe one."""
 
 
-@command("inspect.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS))
+@command("information.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS))
 def problems() -> None:
     """List the problems and their parameters, or describe one."""
 
 
-@command("inspect.show_schema")
+@command("information.show_schema")
 def schema() -> None:
     """Print the JSON schema of experiment files, for editors."""
 
 
-@command("inspect.check_installation")
+@command("information.check_installation")
 def doctor() -> None:
     """Check this installation: versions, extras, compiler, disk."""
 
