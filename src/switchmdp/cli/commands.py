@@ -436,7 +436,9 @@ def agents() -> None:
     """List the agents and their parameters, or describe one."""
 
 
-@command("information.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS))
+@command(
+    "information.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS)
+)
 def problems() -> None:
     """List the problems and their parameters, or describe one."""
 
@@ -453,7 +455,8 @@ def doctor() -> None:
 
 @command(
     "online.replay_log",
-    click.argument("log"),
+    click.argument("log", required=False),
+    option("--database", "The same as LOG.", metavar="FILE|URL"),
     option("--model", "The model to replay.", default="main", metavar="NAME"),
     option("--agent", "Which agent to evaluate: any that can be served.", default="sw-ucrl",
            metavar="NAME", shell_complete=AGENTS),
@@ -471,7 +474,8 @@ def doctor() -> None:
 def replay() -> None:
     """Verify stored decisions, and evaluate an agent on them.
 
-    LOG is the database of `serve` or `online.Decisions`: a file, its folder, or postgresql://...
+    LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
+    postgresql://...
     First, all events are applied from the beginning, to check that they give the same learner, bit
     for bit. Then the agent predicts the stored steps one by one. Two baselines are shown beside it:
     an agent that never forgets, and one that remembers only the last visit to each pair.
