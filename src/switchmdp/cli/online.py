@@ -191,19 +191,24 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
 
 
 def replay_log(
-    log: str | Path, agent: str, *, model: str = MODEL, others: Mapping[str, Any],
-    delta: float | None = None, **options: tuple[int, ...],
+    log: str | Path | None, agent: str, *, database: str | None = None, model: str = MODEL,
+    others: Mapping[str, Any], delta: float | None = None, **options: tuple[int, ...],
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
 
-    `others` are parameters with one value, `options` those that may have several.
+    Either `log` or `database` is set; they mean the same. `others` are parameters with one value,
+    `options` those that may have several.
     """
+    if (log is None) == (database is None):
+        raise InvalidParameter("LOG", log, "set, or --database, but not both")
+    place = log or database
+    assert place is not None
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)
-    verified = online.verify(log, tell=_progress("records replayed"), model=model)
+    verified = online.verify(place, tell=_progress("records replayed"), model=model)
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
     _say_verified(verified, code)
-    steps = list(online.history(log, model))
+    steps = list(online.history(place, model))
     if not steps:
         message = "the log has no feedback yet: nothing to evaluate"
         say(message)
