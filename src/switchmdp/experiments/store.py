@@ -243,7 +243,7 @@ class Store:
         if digest_of(plan) != self.digest:
             changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
             raise ForeignFolder(
-                f"{self.path} was made with other code: {', '.join(changed)} changed"
+                f"{self.path} was made with different code: {', '.join(changed)} changed"
             )
         return plan
 

@@ -459,7 +459,7 @@ def play(
     clip
         Whether rewards outside the range are clipped.
     progress
-        Called with the number of steps taken and of all steps.
+        Called with the number of steps taken and the total number of steps.
 
     Returns
     -------

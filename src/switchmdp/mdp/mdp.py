@@ -394,7 +394,7 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
         m = mean[bad[0]]
         raise InvalidMDP(
             f"{place(pairs, bad[0])}: a reward in [0, 1] of mean {m} has a variance below "
-            f"{m * (1.0 - m):.6g}, but {law} was asked for (Beta(share=...) suits every mean)"
+            f"{m * (1.0 - m):.6g}, but {law} was requested (Beta(share=...) suits every mean)"
         )
 
 

@@ -156,7 +156,7 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -395,7 +395,7 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------

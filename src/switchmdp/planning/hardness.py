@@ -89,7 +89,7 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     InvalidParameter
         If a parameter has the wrong type or is out of range.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
