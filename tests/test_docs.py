@@ -187,11 +187,11 @@ def test_the_page_of_problems_says_which_parameters_they_have() -> None:
     table = page.split("In\naddition:")[1].split("\n\n")[1]
     own = dict(re.findall(r"^\| (`[a-z`, -]+`) \| (.*) \|$", table, re.M))
     listed = {name: own[names] for names in own for name in re.findall("`(.+?)`", names)}
-    for name, parameters in signatures.items():
-        others = set(parameters) - shared
+    for name, signature in signatures.items():
+        others = set(signature) - shared
         assert set(re.findall(r"`([a-z_]+)`", listed[name])) == others, name
         for parameter in others:
-            default = parameters[parameter].default
+            default = signature[parameter].default
             if isinstance(default, (int, float)) and not isinstance(default, bool):
                 assert f"`{parameter}` ({default:g})" in listed[name], (name, parameter)
     defaults = {name: signatures[name]["changes"].default for name in having("changes")}
