@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
-from switchmdp.display import few, html_table, present
+from switchmdp.display import counted, few, html_table, present
 from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
@@ -98,7 +98,7 @@ class Plan(EqualByFields):
 
     def __repr__(self) -> str:
         width = self.upper - self.lower
-        states = f"{len(self.policy)} states"
+        states = counted(len(self.policy), "state")
         return (
             f"Plan(gain={self.gain:.10g}, certified to {width:.1e}, span={self.span:.6g}, {states})"
         )

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import jit, patient
+from switchmdp.display import counted
 from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
@@ -180,8 +181,9 @@ class Hardness(EqualByFields):
         return float(self.diameters.max())
 
     def __repr__(self) -> str:
+        configurations = counted(len(self.gains), "configuration")
         return (
-            f"Hardness({len(self.gains)} configurations, diameter={self.diameter:.4g}, "
+            f"Hardness({configurations}, diameter={self.diameter:.4g}, "
             f"gains {self.gains.min():.4g} to {self.gains.max():.4g}; print it for details)"
         )
 
