@@ -177,7 +177,7 @@ SERVING = (
            shown="the agent's own", metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
-           "state,action,reward,next_state, or from another database. Only for a new one.",
+           "state,action,reward,next_state, or from another database. Only for a new database.",
            type=PATH, metavar="PATH"),
     option("--replan", "inline: a decision waits while the agent plans; background: the old "
            "policy decides while the agent plans.", shown="as stored, else inline",
@@ -508,6 +508,6 @@ def import_() -> None:
 def check() -> None:
     """Check the database of a service, and report what is damaged.
 
-    Checks the file, that no event is missing or altered, and that every snapshot equals the replay
-    of the events. It only reads, so it can run beside the service.
+    Checks that the file is intact, that no event is missing or altered, and that every snapshot
+    equals the replay of the events. It only reads, so it can run at the same time as the service.
     """

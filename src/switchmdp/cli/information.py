@@ -84,7 +84,8 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
         "verified", valid=result.valid, sound=result.valid, missing=result.missing, bad=result.bad,
         recomputed=result.recomputed, exit=code,
     )  # fmt: skip
-    say(f"{result.valid} chunks are valid, {result.missing} not done yet, {len(result.bad)} bad")
+    valid = "1 chunk is" if result.valid == 1 else f"{result.valid} chunks are"
+    say(f"{valid} valid, {result.missing} not done yet, {len(result.bad)} bad")
     if result.recomputed:
         say(f"{result.recomputed} computed again and compared byte by byte")
     for name, reason in result.bad.items():
