@@ -6,9 +6,9 @@ name and the session, and w_i the arm's share, it belongs to the arm with the la
 
     -w_i / log u_i.
 
-So it belongs to arm i with probability w_i, always to the same arm while the shares are unchanged,
-and if one share grows, sessions move only to that arm. A decision without a session is assigned by
-its number. An agent learns only from the feedback of its own arm, so that no arm profits from the
+So it belongs to arm i with probability w_i, and always to the same arm while the shares are
+unchanged. If one share grows and the others keep their proportions, sessions move only to that arm.
+A decision without a session is assigned by its number. An agent learns only from the feedback of its own arm, so that no arm profits from the
 others.
 
 **Mean reward.** Somebody may look at the test after every decision and stop it when it looks good.
