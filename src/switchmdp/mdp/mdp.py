@@ -476,9 +476,8 @@ class SwitchingMDP(OverPairs):
                 labels[field] = known or own
             pool.change_to(mdp.model)
         if count != len(points) + 1:
-            raise InvalidProblem(
-                f"{count} configurations need {count - 1} change points, got {len(points)}"
-            )
+            needed = "1 change point" if count == 2 else f"{count - 1} change points"
+            raise InvalidProblem(f"{count} configurations need {needed}, got {len(points)}")
         self._set(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = (labels[field] for field in LABELS)
 
