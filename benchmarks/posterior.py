@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import switchmdp as sm
-from switchmdp.agents.episodes import Growing
+from switchmdp.agents.episodic import Growing
 from switchmdp.compiled import compiled
 from switchmdp.memory import Everything
 from switchmdp.plausible import SparsePosterior

@@ -183,6 +183,17 @@ def test_the_page_of_problems_says_which_parameters_they_have() -> None:
         for parameter in re.findall("`(.+?)`", parameters):
             assert named == having(parameter), parameter
     assert having("law") == set(PROBLEMS)
+    shared = {"seed", "changes", "change_points", "cycle", "every", "law", "horizon"}
+    table = page.split("In\naddition:")[1].split("\n\n")[1]
+    own = dict(re.findall(r"^\| (`[a-z`, -]+`) \| (.*) \|$", table, re.M))
+    listed = {name: own[names] for names in own for name in re.findall("`(.+?)`", names)}
+    for name, signature in signatures.items():
+        others = set(signature) - shared
+        assert set(re.findall(r"`([a-z_]+)`", listed[name])) == others, name
+        for parameter in others:
+            default = signature[parameter].default
+            if isinstance(default, (int, float)) and not isinstance(default, bool):
+                assert f"`{parameter}` ({default:g})" in listed[name], (name, parameter)
     defaults = {name: signatures[name]["changes"].default for name in having("changes")}
     other = {name: default for name, default in defaults.items() if default != 2}
     assert other == {

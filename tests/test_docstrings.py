@@ -29,18 +29,24 @@ from tools import api_reference
 import switchmdp as sm
 from switchmdp import errors
 from switchmdp.agents import Agent, AgentLike
-from switchmdp.agents.components import EpisodeRule, Exploration, Memory, PlausibleSet, RestartRule
-from switchmdp.agents.protocol import PUBLIC
+from switchmdp.agents.protocol import (
+    PUBLIC,
+    EpisodeRule,
+    Exploration,
+    Memory,
+    PlausibleSet,
+    RestartRule,
+)
 from switchmdp.compiled import JIT, classes_of
 from switchmdp.compiled.compiler import InnerFunction
 from switchmdp.errors import Mismatch
 
 PACKAGES = (
-    "", "agents", "agents.components", "client", "compiled", "concurrency", "contract", "display",
+    "", "agents", "agents.protocol", "client", "compiled", "concurrency", "contract", "display",
     "errors", "experiments", "gym", "mdp", "memory", "online", "planning", "plausible", "problems",
     "randomness", "reports", "restarts", "simulation", "storage", "theory", "validation",
 )  # fmt: skip
-INTERNAL = ("agents.components", "concurrency", "display", "randomness", "storage")
+INTERNAL = ("agents.protocol", "concurrency", "display", "randomness", "storage")
 # Their examples would have to compile for many seconds, or need files of an earlier version.
 WITHOUT_EXAMPLES = {
     "BatchFunction", "Caller", "batch_function", "call_machine_code", "caller", "classes_in",

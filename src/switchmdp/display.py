@@ -152,6 +152,31 @@ def sparkline(values: Sequence[float] | Any, label: str) -> str:
     )
 
 
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """A count with its noun, for a `__repr__` or a message.
+
+    Parameters
+    ----------
+    n
+        The count.
+    noun
+        The noun in the singular.
+    plural
+        The noun in the plural, if that is not the singular with an s.
+
+    Returns
+    -------
+    str
+        The count and the noun in the right number.
+
+    Examples
+    --------
+    >>> counted(1, "agent"), counted(2000, "agent"), counted(0, "family", "families")
+    ('1 agent', '2000 agents', '0 families')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {plural or noun + 's'}"
+
+
 def shortened(text: str, most: int = 60) -> str:
     """A text in quotes, for a `__repr__` of one line; of a long text, the beginning.
 

@@ -236,7 +236,7 @@ def read_arrays(file: BinaryIO, kind: str, name: object) -> tuple[dict[str, Any]
             if header["kind"] != kind:
                 raise DamagedFile(f"{name} holds {header['kind']!r}, not {kind!r}")
             if header["format"] != FORMAT:
-                raise DamagedFile(f"{name} has format {header['format']!r}, known is {FORMAT}")
+                raise DamagedFile(f"{name} has format {header['format']!r}, not {FORMAT}")
             entries = [entry for entry in archive.namelist() if entry != "header.json"]
             arrays = {_array_name(entry): _array(archive.read(entry)) for entry in entries}
             fields, digest = dict(header["fields"]), header["sha256"]

@@ -10,21 +10,27 @@ import numpy as np
 import switchmdp as sm
 from switchmdp.agents import load
 from switchmdp.agents.saving import described
+from switchmdp.compiled.structs import fields_of
 
 
-def tree(value: Any) -> Any:
-    """The complete content of a packed agent, bit for bit."""
-    if hasattr(value, "_fields"):
-        return {name: tree(part) for name, part in zip(value._fields, value, strict=True)}
+def contents(value: Any, kind: Any = None) -> Any:
+    """All fields of an agent, bit for bit, with those of its components and the scratch fields.
+
+    Unlike `pack`, it needs no machine code.
+    """
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
-    return value.hex() if isinstance(value, float) else value
+    if isinstance(value, (bool, int, float, np.generic)):
+        number = kind(value)
+        return number.hex() if kind is float else number
+    kinds = fields_of(type(value))
+    return type(value), {name: contents(vars(value)[name], kinds[name]) for name in kinds}
 
 
 def state(agent: Any) -> Any:
     """The saved state of an agent, bit for bit: everything except scratch fields."""
     fields, arrays = described(agent)
-    return fields, {name: tree(array) for name, array in arrays.items()}
+    return fields, {name: contents(array) for name, array in arrays.items()}
 
 
 def same(a: Any, b: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import BORL, Episodic, PaperBORL
-from switchmdp.agents.episodes import Multiples
+from switchmdp.agents.episodic import Multiples
 from switchmdp.agents.swucrl_cw import Exp3P, block_length, papers_grid, reduced_grid, windows
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Window

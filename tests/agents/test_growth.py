@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.agents.saving_helpers import contents
 
 import switchmdp as sm
 from switchmdp.agents import Episodic, load
 from switchmdp.agents.saving import check_agent_state
-from switchmdp.compiled import compiled, pack
+from switchmdp.compiled import compiled
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.memory import Window
 from switchmdp.plausible import KLBall, L1Ball
@@ -199,11 +200,11 @@ def test_invalid_growth_is_rejected_and_changes_nothing(what: str) -> None:
     rng = np.random.default_rng(0)
     for step in steps_among(np.ones((3, 2), bool), 50, rng):
         agent.observe(*step)
-    before = repr(pack(agent))
+    before = contents(agent)
     arguments, error = BAD[what]
     with pytest.raises(error):
         agent.grow(*arguments)
-    assert repr(pack(agent)) == before
+    assert contents(agent) == before
     assert agent.logged == 50
 
 
@@ -222,10 +223,10 @@ def test_growth_beyond_the_capacity_of_a_component_changes_nothing(
     rng = np.random.default_rng(0)
     for step in steps_among(np.ones((3, 2), bool), 50, rng):
         agent.observe(*step)
-    before = repr(pack(agent))
+    before = contents(agent)
     with pytest.raises(InvalidParameter, match="at most"):
         agent.grow(*larger)
-    assert repr(pack(agent)) == before
+    assert contents(agent) == before
     assert agent.act(0) in (0, 1)
 
 

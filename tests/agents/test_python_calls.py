@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import signal
+import subprocess
+import sys
 from types import FrameType
 from typing import Any
 
@@ -234,3 +237,17 @@ def test_a_deleted_agent_leaves_no_references() -> None:
     assert key in policy_agent._states
     del agent
     assert key not in policy_agent._states
+
+
+def test_without_machine_code_random_numbers_cause_no_warnings() -> None:
+    script = (
+        "import switchmdp as sm\n"
+        "for agent in (sm.agents.Random(3, 2), sm.agents.PSRL(3, 2)):\n"
+        "    for _ in range(20):\n"
+        "        agent.observe(0, agent.act(0), 0.5, 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS, Episodic, load
-from switchmdp.agents.episodes import Multiples
+from switchmdp.agents.episodic import Multiples
 from switchmdp.agents.variation_aware import Phases
 from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything, Window

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from switchmdp.cli import inspect
+from switchmdp.cli import information
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "_compiled", lambda: "not tried here")
+    monkeypatch.setattr(information, "_compiled", lambda: "not tried here")
 
 
 def lacking(name: str) -> Any:
@@ -40,14 +40,14 @@ def test_the_packages_of_contributors_are_not_checked(call: Any) -> None:
 
 
 def test_a_missing_extra_is_not_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "version", lacking("pyarrow"))
+    monkeypatch.setattr(information, "version", lacking("pyarrow"))
     result = call("doctor")
     assert result.code == 0
     assert "  absent  pyarrow is not installed: pip install 'switchmdp[parquet]'" in result.out
 
 
 def test_a_missing_dependency_is_an_error(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspect, "version", lacking("numba"))
+    monkeypatch.setattr(information, "version", lacking("numba"))
     result = call("doctor")
     assert result.code == 3
     assert "  BROKEN  numba is not installed" in result.out
@@ -59,7 +59,7 @@ def test_a_broken_check_is_reported_and_the_others_still_run(
     def broken() -> str:
         raise OSError("no such cache")
 
-    monkeypatch.setattr(inspect, "_cache", broken)
+    monkeypatch.setattr(information, "_cache", broken)
     result = call("doctor")
     assert result.code == 3
     assert "  BROKEN  the cache of machine code: OSError: no such cache" in result.out
@@ -79,4 +79,4 @@ def test_machine_code_is_compared_with_python(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.undo()
     monkeypatch.setattr(sm, "simulate", simulate)
     with pytest.raises(RuntimeError, match="machine code and Python disagree"):
-        inspect._compiled()
+        information._compiled()

@@ -46,11 +46,13 @@ def test_every_line_of_json_is_json(call: Any) -> None:
 def test_status_verify_report_and_export_print_json(call: Any, half_done: Path) -> None:
     (status,) = events(call("status", half_done, "--json").out)
     assert (status["done"], status["runs"], status["exit"]) == (9, 12, 0)
-    assert status["lanes"][2] == {
+    assert status["pairings"][2] == {
         "setting": "random [changes=2]", "agent": "UCRL2", "done": 0, "runs": 3, "failed": 0,
     }  # fmt: skip
+    assert status["lanes"] == status["pairings"]  # the deprecated name
     (verified,) = events(call("verify", half_done, "--json", "--recompute", "1").out)
-    assert (verified["sound"], verified["missing"], verified["recomputed"]) == (5, 1, 1)
+    assert (verified["valid"], verified["missing"], verified["recomputed"]) == (5, 1, 1)
+    assert verified["sound"] == verified["valid"]  # the deprecated name
     (report,) = events(call("report", half_done, "--json").out)
     assert report["files"] == ["done/report/index.html", "done/report/tables.md"]
     (exported,) = events(call("export", half_done, "--json", "--format", "csv").out)

@@ -52,6 +52,16 @@ def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
     assert result.out.endswith("Agreement with the log is not an advantage.\n")
 
 
+def test_the_database_is_an_argument_or_an_option(call: Any, log: Path) -> None:
+    by_argument, by_option = call("replay", log), call("replay", "--database", log)
+    assert by_option == by_argument
+    assert by_option.code == 0
+    for both_or_none in ([log, "--database", log], []):
+        result = call("replay", *both_or_none)
+        assert result.code == 2
+        assert "LOG must be set, or --database, but not both" in result.err
+
+
 def test_by_default_several_windows_are_tried(call: Any, log: Path) -> None:
     rows = rows_of(call("replay", log).out)
     windows = [f"sw-ucrl, window {w}" for w in (6, 12, 25, 50, 100, 200, 400)]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from switchmdp import experiments
+from switchmdp.errors import SwitchmdpError
 from switchmdp.experiments import load_results, open_store
 
 run_module = importlib.import_module("switchmdp.cli.run")
@@ -50,6 +51,25 @@ def test_a_second_run_only_writes_the_report(call: Any) -> None:
     assert second.out == first.out
     assert second.err == "nothing to run: all 12 runs are done\n"
     assert written(Path("here")) == before
+
+
+def test_for_a_folder_instead_of_a_file_the_error_says_how_to_resume(call: Any) -> None:
+    Path("my results").mkdir()
+    result = call("run", "my results")
+    assert result.code == 2
+    assert "my results is a folder, not a file" in result.err
+    assert "switchmdp resume 'my results'" in result.err
+
+
+def test_a_folder_does_not_hide_a_configuration_of_the_package(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(config: str, *_: Any, **__: Any) -> None:
+        raise SwitchmdpError(f"{config} would be run")
+
+    monkeypatch.setattr(experiments, "prepare", prepare)
+    Path("figure-1").mkdir()
+    assert call("run", "figure-1").err == "error: figure-1 would be run\n"
 
 
 def test_the_stored_file_contains_the_number_of_problems_from_the_option(call: Any) -> None:

@@ -79,7 +79,7 @@ def test_the_same_key_gives_the_same_decision(client: Client) -> None:
     assert client.model("shop").state_names == (*STATES, "leaving")
 
 
-def test_batches(client: Client) -> None:
+def test_a_batch_answers_valid_requests_and_reports_the_others(client: Client) -> None:
     requests: list[dict[str, str | int]] = [
         {"state": "new"},
         {"state": "nowhere"},
@@ -114,7 +114,7 @@ def test_models_are_listed_archived_and_deleted(client: Client) -> None:
         client.model("web")
 
 
-def test_explanations_arms_and_history(client: Client) -> None:
+def test_explanations_arms_and_the_history_are_typed_answers(client: Client) -> None:
     arms = client.set_arms("shop", [{"name": "control", "share": 0.5, "policy": [0, 0]}])
     assert [(arm.name, arm.share) for arm in arms] == [("main", 0.5), ("control", 0.5)]
     for i in range(40):

@@ -110,6 +110,15 @@ def test_a_second_process_finds_the_code_of_the_first_in_a_private_folder(user: 
 
 
 @needs_machine_code
+def test_loading_code_marks_its_version_as_used(user: User) -> None:
+    user.python()
+    (version,) = user.cache.iterdir()
+    os.utime(version, (10_000, 10_000))
+    assert user.python() == ("20.0", "")
+    assert version.stat().st_mtime > 10_000
+
+
+@needs_machine_code
 def test_a_closed_pipe_does_not_stop_compilation(user: User) -> None:
     """As in `switchmdp run ... 2>&1 | head`, where nothing reads the message about compiling."""
     closed = "import os; r, w = os.pipe(); os.close(r); os.dup2(w, 2); "

@@ -124,11 +124,35 @@ def test_links_in_the_cache_are_not_followed(root: Path, tmp_path: Path) -> None
 
 
 def test_old_versions_are_removed_when_a_new_one_comes(root: Path) -> None:
-    for age in range(8):
+    for age in range(2 * cache.KEPT_VERSIONS):
         (root / f"{age:016x}").mkdir()
         os.utime(root / f"{age:016x}", (10_000 - age, 10_000 - age))
     kept = {make_folder().name, *(f"{age:016x}" for age in range(cache.KEPT_VERSIONS - 1))}
     assert set(os.listdir(root)) == kept
+
+
+def test_the_folder_is_marked_as_used_once_per_process(root: Path) -> None:
+    folder = make_folder()
+    os.utime(folder, (10_000, 10_000))
+    cache._mark_as_used(folder)
+    assert folder.stat().st_mtime > 10_000
+    os.utime(folder, (10_000, 10_000))
+    cache._mark_as_used(folder)
+    assert folder.stat().st_mtime == 10_000
+
+
+def test_a_cache_that_cannot_be_marked_as_used_still_works(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise PermissionError(30, "Read-only file system")
+
+    folder = make_folder()
+    monkeypatch.setattr(os, "utime", refuse)
+    cache._mark_as_used(folder)
+    os.rmdir(folder)
+    cache._mark_as_used.cache_clear()
+    cache._mark_as_used(folder)  # nor does one that another process has removed matter
 
 
 def test_folders_of_others_are_never_removed(root: Path) -> None:

@@ -62,6 +62,16 @@ def test_without_a_change_the_window_is_the_horizon() -> None:
     assert optimal_window(still) == 500
 
 
+@pytest.mark.parametrize("wrong", ["largest", 0.0, -1, None])
+@pytest.mark.parametrize("number_of_changes", [0, 1])
+def test_a_wrong_diameter_is_an_error_even_without_a_change(
+    wrong: Any, number_of_changes: int
+) -> None:
+    problem = random_switching(3, 2, changes=number_of_changes, horizon=500, seed=0)
+    with pytest.raises(InvalidParameter, match="diameter must be"):
+        optimal_window(Context(problem, 500, 0.1), diameter=wrong)
+
+
 def test_changes_and_change_points_are_those_of_the_problem(context: Context) -> None:
     assert (changes(context), changes(context, plus=1)) == (4, 5)
     assert change_points(context).tolist() == [250_000, 500_000, 750_000, 1_000_000]

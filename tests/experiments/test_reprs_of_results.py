@@ -51,6 +51,6 @@ def test_reprs_are_one_short_line_without_an_address(tmp_path: Path) -> None:
 
 def test_reprs_show_what_an_object_is_of() -> None:
     setting = as_setting([10, 20], {"a": [[1.0, 2.0], [np.nan, 4.0]]})
-    assert repr(setting) == "Setting('curves', 2 problems, 1 agents, 2 recorded steps)"
+    assert repr(setting) == "Setting('curves', 2 problems, 1 agent, 2 recorded steps)"
     assert repr(setting.agents["a"]) == "Runs('a', 2 runs, 1 failed)"
     assert repr(Progress(9, done=3)) == "Progress(3 of 9 runs done, 0 failed, 0 chunks lost)"

@@ -141,7 +141,7 @@ def test_another_configuration_is_rejected(
 ) -> None:
     before = (tmp_path / "out" / "experiment.json").read_bytes()
     plan = check(parse(small(n_problems=4) | change))
-    with pytest.raises(ForeignFolder, match=r"another configuration \('small', "):
+    with pytest.raises(ForeignFolder, match=r"another configuration \('small'.*--out FOLDER"):
         create(tmp_path / "out", plan, "", None)
     assert (tmp_path / "out" / "experiment.json").read_bytes() == before
 
@@ -306,7 +306,7 @@ def test_a_changed_user_module_is_rejected(
     assert open_store(store.path).plan(trust=True).modules == store.modules
     text = (toys / file).read_text()
     (toys / file).write_text(text + "# edited\n")
-    with pytest.raises(ForeignFolder, match=rf"other code: {file.removesuffix('.py')} changed"):
+    with pytest.raises(ForeignFolder, match=rf"different code: {file.removesuffix('.py')} changed"):
         store.plan(trust=True)
     with pytest.raises(ForeignFolder, match="another configuration"):
         prepare(with_toys(small), tmp_path / "out", toys)

@@ -336,8 +336,6 @@ def test_reprs_are_one_informative_line(tmp_path: Path) -> None:
         decision = decisions.decide(2, session="ann")
         reprs = [repr(decisions), repr(decisions.learner), repr(decision)]
     assert all(len(text) < 200 and "\n" not in text for text in reprs)
-    assert reprs[1] == (
-        "Learner(SWUCRL, 4 states, 3 actions, mode 'agent', 1 decisions, 1 pending)"
-    )
+    assert reprs[1] == ("Learner(SWUCRL, 4 states, 3 actions, mode 'agent', 1 decision, 1 pending)")
     assert "name/switchmdp.sqlite', Learner(SWUCRL, " in reprs[0]
     assert "state=2, session='ann'" in reprs[2]

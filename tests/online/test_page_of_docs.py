@@ -94,4 +94,4 @@ def test_the_documented_replay_commands_work(address: str, tmp_path: Path) -> No
         done = subprocess.run(
             [*PROGRAM, *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        assert "1 steps, 6 states, 4 actions" in done.stdout
+        assert "1 step, 6 states, 4 actions" in done.stdout

@@ -13,8 +13,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.plausible import Posterior, SparsePosterior, posterior_for
-from switchmdp.plausible.posterior import LEAST
-from switchmdp.plausible.sparse_posterior import FULL_UP_TO
+from switchmdp.plausible.posterior import FULL_UP_TO, LEAST
 
 
 def counted(n_states: int, n_actions: int, rng: np.random.Generator, steps: int) -> Counts:

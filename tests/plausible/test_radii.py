@@ -12,7 +12,7 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Everything, EverythingWithVariance
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball, Varied, Widened
-from switchmdp.plausible.intervals import bernstein_end, interval_end, proxy, slope
+from switchmdp.plausible.tight import bernstein_end, interval_end, proxy, slope
 
 S, A, DELTA = 4, 3, 0.1
 

@@ -16,7 +16,7 @@ from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Counts
 from switchmdp.planning.iteration import MOST_SWEEPS, iterate_spread_values
 from switchmdp.plausible import SparsePosterior
-from switchmdp.plausible.sparse_posterior import PRECISION
+from switchmdp.plausible.posterior import SPARSE_PRECISION
 from switchmdp.simulation import simulate
 
 solve: Any = iterate_spread_values
@@ -109,10 +109,10 @@ def test_the_policy_is_nearly_optimal_in_the_drawn_mdp(t: int) -> None:
         drawn = sm.MDP(rows / rows.sum(-1, keepdims=True), posterior.mean.reshape(n_states, 3))
         best = sm.optimal_gain(drawn).gain
         assert posterior.lower - 1e-9 <= best <= posterior.upper + 1e-9
-        assert posterior.upper - posterior.lower <= PRECISION / np.sqrt(t)
+        assert posterior.upper - posterior.lower <= SPARSE_PRECISION / np.sqrt(t)
         assert 1 <= posterior.sweeps() < MOST_SWEEPS
         gain = sm.policy_gain(drawn, pairs.actions[choice]).min()
-        assert gain == pytest.approx(best, abs=PRECISION / np.sqrt(t) + 1e-9)
+        assert gain == pytest.approx(best, abs=SPARSE_PRECISION / np.sqrt(t) + 1e-9)
         pair = 7
         q = posterior.mean[pair] + rows.reshape(-1, n_states)[pair] @ posterior.bias
         assert posterior.worth(counts, t, pair) == pytest.approx(q)

@@ -13,7 +13,7 @@ from switchmdp.compiled import JIT
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import Pairs
 from switchmdp.restarts import BOCPD
-from switchmdp.restarts.splits import kept_at
+from switchmdp.restarts.glr import kept_at
 from switchmdp.special_functions import log_rewards
 
 needs_speed = pytest.mark.skipif(not JIT, reason="many visits are for machine code")

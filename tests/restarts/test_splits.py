@@ -17,7 +17,7 @@ from switchmdp.mdp import Pairs
 from switchmdp.memory import Discounted, Everything, Window
 from switchmdp.plausible import L1Ball, Varied
 from switchmdp.restarts import BOCPD, GLR
-from switchmdp.restarts.splits import KEPT, LEVELS
+from switchmdp.restarts.glr import KEPT, LEVELS
 
 DETECTORS: dict[str, Callable[[], Any]] = {"glr": lambda: GLR(0.05), "bocpd": lambda: BOCPD(0.05)}
 EACH = pytest.mark.parametrize("name", DETECTORS)

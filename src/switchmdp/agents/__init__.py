@@ -2,10 +2,11 @@
 
 A new agent is one file and one line in `registry`.
 
-- `protocol`, `policy_agent`: the interface, and the base class of agents that follow a policy
-- `episodic`, `components`: the agent that is made of components, and their interfaces
-- `episodes`, `exploration`, `recall`: components that only agents use
-- the other modules: one paper each, and `references`, which know the change points
+- `protocol`, `policy_agent`: the interfaces, and the base class of agents that follow a policy
+- `episodic`: the agent that is made of components, and the rules when an episode ends
+- `exploration`, `recall`: components that only agents use
+- the other modules: one paper or family of agents each
+- `references`: agents that know the problem or its change points, and one that acts at random
 """
 
 import warnings
@@ -13,8 +14,7 @@ from typing import Any
 
 from switchmdp.agents.calibrated_ucrl3 import CalibratedUCRL3, DiminishingExploration
 from switchmdp.agents.detector_ucrl import GLRUCRL, GLRUCRL3, RBOCPDUCRL2, ForcedExploration
-from switchmdp.agents.episodes import Doubling, Growing, Rooted, Squares, Vanishing
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Doubling, Episodic, Growing, Rooted, Squares, Vanishing
 from switchmdp.agents.evidence_psrl import EvidencePSRL
 from switchmdp.agents.exploration import AsPlanned, DirectedProbes
 from switchmdp.agents.imed_rl import IMEDRL
@@ -37,8 +37,7 @@ from switchmdp.agents.registry import AGENTS, agent_info
 from switchmdp.agents.saving import OLD_CLASSES, load
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.swucrl_cw import BORL, SWUCRL2CW, PaperBORL
-from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
-from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
+from switchmdp.agents.ucrl2 import KLUCRL, UCRL2, UCRL2B, UCRL2R, UCRL2RW, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL
 
 __all__ = [

@@ -24,8 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.episodes import Squares, check_gap
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Episodic, Squares, check_gap
 from switchmdp.agents.exploration import NO_STATE
 from switchmdp.compiled import Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter

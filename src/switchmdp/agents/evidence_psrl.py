@@ -4,7 +4,7 @@
                 change, or those of an earlier configuration that is back
     Policy      the best one of an MDP drawn from a posterior, slightly  plausible.Posterior
                 sharper than the true one because probes explore too
-    Episodes    end when the visits to a pair double, or after √n steps  agents.episodes.Rooted
+    Episodes    end when the visits to a pair double, or after √n steps  agents.episodic.Rooted
     Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
                 suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents.episodes import Rooted
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Episodic, Rooted
 from switchmdp.agents.exploration import DirectedProbes
 from switchmdp.agents.recall import Recall
 from switchmdp.compiled import compiled

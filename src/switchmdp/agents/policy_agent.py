@@ -478,5 +478,6 @@ def _find_code(known: CallState, agent: Any, at_once: bool) -> Caller | None:
 
 
 def _interpreted(agent: Any, tasks: int, state: int) -> Outcome:
-    replaced, due = agent.do_tasks(tasks, state)
+    with np.errstate(all="ignore"):  # machine code does not warn
+        replaced, due = agent.do_tasks(tasks, state)
     return Outcome(bool(replaced), bool(due))

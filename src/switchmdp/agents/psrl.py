@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmdp.agents.episodes import Growing
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Episodic, Growing
 from switchmdp.compiled import compiled
 from switchmdp.memory import Discounted, Everything, Window
 from switchmdp.plausible import posterior_for

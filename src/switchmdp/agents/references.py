@@ -17,8 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.episodes import Growing
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Episodic, Growing
 from switchmdp.agents.protocol import Agent
 from switchmdp.compiled import Increasing, RandomWords, Range, Shape, compiled, require
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching

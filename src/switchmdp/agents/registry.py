@@ -31,8 +31,7 @@ from switchmdp.agents.references import (
 )
 from switchmdp.agents.sw_ucrl import SWUCRL
 from switchmdp.agents.swucrl_cw import BORL, SWUCRL2CW, PaperBORL
-from switchmdp.agents.ucrl2 import UCRL2, UCRL2R, UCRL2RW
-from switchmdp.agents.ucrl_variants import KLUCRL, UCRL2B, UCRL3
+from switchmdp.agents.ucrl2 import KLUCRL, UCRL2, UCRL2B, UCRL2R, UCRL2RW, UCRL3
 from switchmdp.agents.variation_aware import VariationAwareUCRL
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none

@@ -120,7 +120,7 @@ def _described(instance: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         raise InvalidParameter(here, instance, "a number, an array, or an object of a plain class")
     if classes_of("switchmdp").get(cls.__name__, cls) is not cls:
         raise InvalidParameter(
-            f"the class of {here}", cls, "of a name that no class of switchmdp has"
+            f"the class of {here}", cls, "a class whose name no class of switchmdp has"
         )
     for name in sorted(set(vars(instance)) - set(kinds) - {"taken"}):
         allowed = f"annotated in {cls.__name__}: it would be lost"
@@ -226,7 +226,7 @@ def known_classes(classes: Iterable[type]) -> dict[str, type]:
     for cls in classes:
         if not isinstance(cls, type) or known.setdefault(cls.__name__, cls) is not cls:
             raise InvalidParameter(
-                "classes", cls, "classes of different names, and no name of switchmdp's"
+                "classes", cls, "classes with different names, which no class of switchmdp has"
             )
     return known
 
@@ -241,7 +241,7 @@ def rebuilt(
     """The agent that these fields and arrays of a file describe, checked."""
     version = fields.get("version")
     if version not in (1, 2, FORMAT):
-        raise NotKnown(f"{path} has agent format {version!r}; known are 1 to {FORMAT}")
+        raise NotKnown(f"{path} has agent format {version!r}, not one of 1 to {FORMAT}")
     unused = dict(arrays)
     try:
         tree = fields.get("agent")

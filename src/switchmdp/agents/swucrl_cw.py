@@ -81,8 +81,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.episodes import Multiples
-from switchmdp.agents.episodic import Episodic
+from switchmdp.agents.episodic import Episodic, Multiples
 from switchmdp.compiled import RandomWords, Range, Shape, compiled, require
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs

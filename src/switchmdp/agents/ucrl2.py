@@ -1,6 +1,7 @@
-"""UCRL2 (Jaksch, Ortner, Auer 2010, Figure 1), and its variants with scheduled restarts.
+"""UCRL2, its variants with scheduled restarts, and those with tighter plausible sets.
 
-UCRL2 is the episodic agent that remembers everything. It assumes that nothing changes.
+**UCRL2 (Jaksch, Ortner, Auer 2010, Figure 1)** is the episodic agent that remembers everything. It
+assumes that nothing changes. Two variants restart on a schedule:
 
     UCRL2     never restarts.
     UCRL2-R   Jaksch et al., Theorem 6: for ℓ - 1 changes, UCRL2 with δ/ℓ², restarted at steps
@@ -14,6 +15,45 @@ probability 1 - δ (Theorem 2). With ℓ - 1 changes that of UCRL2-R is at most 
 changes. `references.OracleUCRL2` restarts it at the true change points.
 
 A restart deletes all counts, and t in the radii and in 1/√t starts again at 1.
+
+Three more variants have tighter plausible sets (`plausible.tight`), with or without a window:
+
+**UCRL2B (Fruit, Pirotta, Lazaric 2020)**: UCRL2 with empirical Bernstein bounds for each entry.
+
+    Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
+    Plausible rewards and rows       within √(2 V̂ b/n) + 3b/n of r̂, p̂             Bernstein
+    V̂ of the rewards                 their empirical variance     EverythingWithVariance
+    Extended value iteration         inner maximum over intervals        Ranking, Sweeps
+
+In a stationary communicating MDP the set contains the true MDP with probability 1 - δ (see the set
+for the union bound), and the regret of an agent of this kind is of order √(D S A Γ T), with Γ the
+largest number of successors of a pair. There is no guarantee if the problem changes. With a window
+it is a heuristic, whose bounds hold in every window in which nothing changes.
+
+**UCRL3 (Bourel, Maillard, Talebi 2020, Algorithm 4)**: time-uniform intervals, on a small support.
+
+    Initialise: δ₀ := δ/(3 + 3S)                                        BernsteinLaplace.terms
+    For episodes k = 1, 2, … do
+      t_k := t; update N, µ̂ and p̂                                          Episodic.absorb
+      c, C := plausible rewards and entries (Section 3.1)           BernsteinLaplace.measure
+      π_k := EVI-NOSS(p̂, c, C, max N, 1/√t_k)          Sweeps, with BernsteinLaplace.allowed
+      While v_k(s_t, π_k(s_t)) < N_k(s_t, π_k(s_t)): follow π_k                     Doubling
+
+In a stationary communicating MDP its regret is at most, with probability 1 - 4δ (Theorem 1),
+(5 √(Σ D_s² L_{s,a}) + 10 √(SA) + 2D) √(T log(6 S² A √(T+1)/δ)), plus terms of order T^{1/3}; D_s is
+the local diameter and L_{s,a} <= S - 1 the local effective support. There is no guarantee if the
+problem changes. With a window it is a heuristic, as above.
+
+**KL-UCRL (Filippi, Cappé, Garivier 2010)**: UCRL2 with Kullback-Leibler balls.
+
+    Episodes, policy, stop rule      as UCRL2                               Episodic, Doubling
+    Plausible rewards                within √(log(4SA log t/δ)/(1.99 N)) of r̂          KLBall
+    Plausible rows                   KL(p̂, p̃) <= C_p/N                                 KLBall
+    Extended value iteration         the inner maximum by its dual           planning.inner_maximum
+
+In a stationary communicating MDP the paper bounds its regret by order D S √(A T), like that of
+UCRL2, with probability 1 - δ, if the constants contain the horizon T. `plausible.tight` says what
+holds with t instead. There is no guarantee if the problem changes. With a window it is a heuristic.
 """
 
 from __future__ import annotations
@@ -22,8 +62,8 @@ from typing import Any
 
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
-from switchmdp.memory import Everything
-from switchmdp.plausible import L1Ball
+from switchmdp.memory import Everything, EverythingWithVariance, Window, WindowWithVariance
+from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic
 from switchmdp.validation import check_integer, check_probability
 
@@ -160,4 +200,137 @@ class UCRL2RW(Episodic):
         Episodic.__init__(
             self, n_states, n_actions, available=available,
             memory=Everything(), plausible=L1Ball(delta, width=width), restarts=Periodic(period),
+        )  # fmt: skip
+
+
+@compiled
+class UCRL2B(Episodic):
+    """UCRL2 with empirical Bernstein bounds; remembers everything, or the last `window` steps.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    R. Fruit, M. Pirotta and A. Lazaric (2020). Improved analysis of UCRL2 with empirical Bernstein
+    inequality. arXiv:2007.05456.
+
+    Examples
+    --------
+    >>> UCRL2B(5, 3, delta=0.1).act(2)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        memory: Any = EverythingWithVariance() if window is None else WindowWithVariance(window)
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=memory,
+            plausible=Bernstein(delta, windowed=window is not None, width=width), restarts=Never(),
+        )  # fmt: skip
+
+
+@compiled
+class UCRL3(Episodic):
+    """UCRL3 with the published confidence set; remembers everything, or the last `window` steps.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    H. Bourel, O.-A. Maillard and M. S. Talebi (2020). Tightening exploration in upper confidence
+    reinforcement learning. ICML.
+
+    Examples
+    --------
+    >>> UCRL3(5, 3, delta=0.1).act(2)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        memory: Any = EverythingWithVariance() if window is None else WindowWithVariance(window)
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=memory,
+            plausible=BernsteinLaplace(delta, windowed=window is not None, width=width),
+            restarts=Never(),
+        )  # fmt: skip
+
+
+@compiled
+class KLUCRL(Episodic):
+    """UCRL2 with Kullback-Leibler balls; remembers everything, or the last `window` steps.
+
+    Parameters
+    ----------
+    n_states, n_actions
+        The numbers of states and actions.
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+    window
+        Remember this many latest steps; by default all.
+    available
+        Which actions each state has, a (states, actions) mask; by default all.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
+    Examples
+    --------
+    >>> KLUCRL(5, 3, delta=0.1).act(2)
+    0
+    """
+
+    def __init__(
+        self, n_states: Any, n_actions: Any, *,
+        delta: float = 0.05, width: float = 1.0, window: int | None = None, available: Any = None,
+    ) -> None:  # fmt: skip
+        memory: Any = Everything() if window is None else Window(window)
+        Episodic.__init__(
+            self, n_states, n_actions, available=available, memory=memory,
+            plausible=KLBall(delta, windowed=window is not None, width=width), restarts=Never(),
         )  # fmt: skip

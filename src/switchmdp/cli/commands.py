@@ -177,7 +177,7 @@ SERVING = (
            shown="the agent's own", metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
-           "state,action,reward,next_state, or from another database. Only for a new one.",
+           "state,action,reward,next_state, or from another database. Only for a new database.",
            type=PATH, metavar="PATH"),
     option("--replan", "inline: a decision waits while the agent plans; background: the old "
            "policy decides while the agent plans.", shown="as stored, else inline",
@@ -338,7 +338,7 @@ def resume() -> None:
     """
 
 
-@command("inspect.show_status", FOLDER, JSON)
+@command("information.show_status", FOLDER, JSON)
 def status() -> None:
     """Show how much of an experiment is done, and what failed."""
 
@@ -352,7 +352,7 @@ def report() -> None:
 
 
 @command(
-    "inspect.verify_folder",
+    "information.verify_folder",
     FOLDER,
     option("--recompute", "Also compute N chunks again and compare every byte.",
            type=click.IntRange(0), default=0, metavar="N"),
@@ -364,7 +364,7 @@ def verify() -> None:
 
 
 @command(
-    "inspect.export_results",
+    "information.export_results",
     click.argument("folder", type=PATH, required=False, shell_complete=complete_folder),
     option("--format", "The file format; may be repeated.", "formats",
            type=click.Choice(["csv", "parquet"]), multiple=True,
@@ -431,29 +431,32 @@ def serve() -> None:
     """
 
 
-@command("inspect.show_agents", click.argument("name", required=False, shell_complete=AGENTS))
+@command("information.show_agents", click.argument("name", required=False, shell_complete=AGENTS))
 def agents() -> None:
     """List the agents and their parameters, or describe one."""
 
 
-@command("inspect.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS))
+@command(
+    "information.show_problems", click.argument("name", required=False, shell_complete=PROBLEMS)
+)
 def problems() -> None:
     """List the problems and their parameters, or describe one."""
 
 
-@command("inspect.show_schema")
+@command("information.show_schema")
 def schema() -> None:
     """Print the JSON schema of experiment files, for editors."""
 
 
-@command("inspect.check_installation")
+@command("information.check_installation")
 def doctor() -> None:
     """Check this installation: versions, extras, compiler, disk."""
 
 
 @command(
     "online.replay_log",
-    click.argument("log"),
+    click.argument("log", required=False),
+    option("--database", "The same as LOG.", metavar="FILE|URL"),
     option("--model", "The model to replay.", default="main", metavar="NAME"),
     option("--agent", "Which agent to evaluate: any that can be served.", default="sw-ucrl",
            metavar="NAME", shell_complete=AGENTS),
@@ -471,7 +474,8 @@ def doctor() -> None:
 def replay() -> None:
     """Verify stored decisions, and evaluate an agent on them.
 
-    LOG is the database of `serve` or `online.Decisions`: a file, its folder, or postgresql://...
+    LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
+    postgresql://...
     First, all events are applied from the beginning, to check that they give the same learner, bit
     for bit. Then the agent predicts the stored steps one by one. Two baselines are shown beside it:
     an agent that never forgets, and one that remembers only the last visit to each pair.
@@ -504,6 +508,6 @@ def import_() -> None:
 def check() -> None:
     """Check the database of a service, and report what is damaged.
 
-    Checks the file, that no event is missing or altered, and that every snapshot equals the replay
-    of the events. It only reads, so it can run beside the service.
+    Checks that the file is intact, that no event is missing or altered, and that every snapshot
+    equals the replay of the events. It only reads, so it can run at the same time as the service.
     """

@@ -16,6 +16,7 @@ import numpy as np
 
 from switchmdp import online
 from switchmdp.cli import Exit, say, say_json, tell, warn
+from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.arms import create_agent, parameters_of
 from switchmdp.online.database import MODEL
@@ -77,7 +78,8 @@ def serve_database(
             main = online.Decisions(made, models.writer, model=MODEL, **settings)
             models.adopt(main)
             if steps:
-                tell(f"learned from {main.learn_from(steps)} steps of {warm_start}")
+                learned = counted(main.learn_from(steps), "step")
+                tell(f"learned from {learned} of {warm_start}")
             tell("compiling the agent ...")
             compile_agent(main)
         app = application(models, token=tokens, rate=rate, max_body=max_body)
@@ -118,7 +120,7 @@ def import_old_folder(folder: Path, database: str | None, model: str) -> int:
     target = target if online.is_url(target) else database_in(target)
     verified = online.import_folder(folder, target, model=model)
     shown = "the database" if online.is_url(target) else target
-    say(f"imported {verified.records} events as the model {model!r} of {shown}:")
+    say(f"imported {counted(verified.records, 'event')} as the model {model!r} of {shown}:")
     say("  same learner, bit for bit, as in the folder")
     if verified.differing:
         say(f"  {verified.differing} replayed actions differ from the log; the log was used")
@@ -191,19 +193,24 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
 
 
 def replay_log(
-    log: str | Path, agent: str, *, model: str = MODEL, others: Mapping[str, Any],
-    delta: float | None = None, **options: tuple[int, ...],
+    log: str | Path | None, agent: str, *, database: str | None = None, model: str = MODEL,
+    others: Mapping[str, Any], delta: float | None = None, **options: tuple[int, ...],
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
 
-    `others` are parameters with one value, `options` those that may have several.
+    Either `log` or `database` is set; they mean the same. `others` are parameters with one value,
+    `options` those that may have several.
     """
+    if (log is None) == (database is None):
+        raise InvalidParameter("LOG", log, "set, or --database, but not both")
+    place = log or database
+    assert place is not None
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)
-    verified = online.verify(log, tell=_progress("records replayed"), model=model)
+    verified = online.verify(place, tell=_progress("records replayed"), model=model)
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
     _say_verified(verified, code)
-    steps = list(online.history(log, model))
+    steps = list(online.history(place, model))
     if not steps:
         message = "the log has no feedback yet: nothing to evaluate"
         say(message)
@@ -239,7 +246,7 @@ def _say_verified(verified: online.Verified, code: int) -> None:
         "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
         differing=verified.differing, exit=code,
     )  # fmt: skip
-    say(f"replayed {verified.records} records from the beginning:")
+    say(f"replayed {counted(verified.records, 'record')} from the beginning:")
     if verified.snapshot == 0:
         say("  there is no later snapshot to compare with")
     elif verified.same:
@@ -255,7 +262,9 @@ def _say_verified(verified: online.Verified, code: int) -> None:
 
 def _say_table(rows: Rows, reward: Marks, move: Marks) -> None:
     first, width = next(iter(rows.values())), max(map(len, rows))
-    say(f"\n{first.steps} steps, {first.visits.shape[0]} states, {first.visits.shape[1]} actions\n")
+    n_states, n_actions = first.visits.shape
+    sizes = f"{counted(n_states, 'state')}, {counted(n_actions, 'action')}"
+    say(f"\n{counted(first.steps, 'step')}, {sizes}\n")
     columns = ("reward error", "move loss", "calibration", "covered", "unseen", "agrees")
     say(" " * width + "".join(f"{column:>14}" for column in columns))
     for label, row in rows.items():

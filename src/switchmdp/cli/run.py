@@ -30,7 +30,7 @@ from switchmdp.cli import (
     tell,
     warn,
 )
-from switchmdp.errors import DamagedFile, ForeignFolder, MissingExtra
+from switchmdp.errors import DamagedFile, ForeignFolder, MissingExtra, SwitchmdpError
 from switchmdp.experiments import Results, Store, load_results, open_store
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def run_named(
     config: str, out: Path | None, problems: int | None, trust: bool | None = None, **how: Any
 ) -> int:
     """Run a configuration file, or a configuration that comes with the package."""
+    if Path(config).is_dir() and config not in experiments.shipped():
+        again = command("resume", Path(config))
+        raise SwitchmdpError(f"{config} is a folder, not a file; to resume its experiment: {again}")
     folder = out or Path("results") / Path(config).stem
     try:
         store, plan = experiments.prepare(config, folder, n_problems=problems, trust=trust)

@@ -180,7 +180,7 @@ class Result:
         try:
             return cls(**values)
         except TypeError as error:  # a member is missing
-            raise UnexpectedAnswer(f"the answer is no {cls.__name__}: {error}") from None
+            raise UnexpectedAnswer(f"the answer is not a {cls.__name__}: {error}") from None
 
 
 def _frozen(value: Any) -> Any:

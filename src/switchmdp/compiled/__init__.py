@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 
 from switchmdp.compiled.cache import DiskCache, digest_for
 from switchmdp.compiled.calls import (
@@ -341,7 +342,12 @@ def _behind_door(verb: Callable[..., Any], check: Callable[..., Any]) -> Callabl
         with exclusive(self):
             return verb(self, *check(self, *given, **named))
 
-    return checked
+    @functools.wraps(verb)
+    def quiet(self: Any, *given: Any, **named: Any) -> Any:
+        with np.errstate(all="ignore"):  # machine code does not warn
+            return checked(self, *given, **named)
+
+    return checked if JIT else quiet
 
 
 def machine(function: F, instance: Any) -> F:

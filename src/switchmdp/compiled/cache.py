@@ -60,7 +60,7 @@ PREBUILT = PACKAGE / "prebuilt"
 GENERIC = ("generic", "")  # the processor and its features for which code is prebuilt
 SILENT_WAIT = 0.5  # seconds for another process that compiles the same, before a message
 LONGEST_WAIT = 120.0  # and before this process compiles by itself
-KEPT_VERSIONS = 4
+KEPT_VERSIONS = 8  # the most recently used ones
 # The layers above the loop are never compiled: editing a report must not cost a compilation.
 PLAIN = ("contract.py", "client", "gym", "online", "experiments", "reports", "cli")
 
@@ -171,7 +171,18 @@ def _make_private_folder() -> Path:
     return folder
 
 
+@cache
+def _mark_as_used(folder: Path) -> None:
+    """Set the time of the folder of this version, once per process, so that it is kept.
+
+    A cache that may only be read works all the same, and nobody removes versions from it.
+    """
+    with contextlib.suppress(OSError), _own_folder() as handle:
+        os.utime(folder if handle is None else handle)
+
+
 def _remove_old_versions(folder: Path) -> None:
+    """Remove all but the most recently used versions."""
     with contextlib.suppress(OSError):  # another process may be doing the same
         others = [
             p for p in folder.parent.iterdir()
@@ -338,6 +349,8 @@ class DiskCache(_Cache):  # type: ignore[misc]  # Numba ships no types
             try:
                 stored = _read(path) if is_cache else path.read_bytes()
                 if stored[:32] == hashlib.sha256(stored[32:]).digest():
+                    if is_cache:
+                        _mark_as_used(folder)
                     return CompileResult._rebuild(target_context, *pickle.loads(stored[32:]))
                 if is_cache:
                     path.unlink()

@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from switchmdp.display import counted
 from switchmdp.errors import InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments.results import Results, Runs, Setting
 from switchmdp.experiments.spec import (
@@ -198,8 +199,8 @@ def _with_problems(text: str, n_problems: int, wanted: Experiment) -> str:
 def raise_if_lost(progress: Progress) -> None:
     """Raise an error if chunks could not be computed or stored."""
     if progress.lost:
-        n, error = len(progress.lost), progress.lost[0].error
-        raise SwitchmdpError(f"{n} chunks could not be computed or stored; the first: {error}")
+        chunks, error = counted(len(progress.lost), "chunk"), progress.lost[0].error
+        raise SwitchmdpError(f"{chunks} could not be computed or stored; the first: {error}")
 
 
 def __getattr__(name: str) -> Any:

@@ -37,6 +37,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import chunks as worker
 from switchmdp.experiments.chunks import STOPPED, ChunkReport
@@ -98,7 +99,7 @@ class Progress:
 
     def __repr__(self) -> str:
         runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
-        return f"Progress({runs}, {len(self.lost)} chunks lost)"
+        return f"Progress({runs}, {counted(len(self.lost), 'chunk')} lost)"
 
     def add(self, report: ChunkReport, key: Hashable) -> None:
         """Add the report of a chunk.

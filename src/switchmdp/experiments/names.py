@@ -282,6 +282,7 @@ def optimal_window(
     problem, horizon = context.problem, context.horizon
     factor = check_positive("times", times)
     if problem.changes == 0:
+        _check_diameter(diameter)  # which takes less time than to compute an exact one
         return horizon
     window = _window(
         horizon, _diameter(problem, diameter), problem.n_states, problem.n_actions,
@@ -300,14 +301,21 @@ def _window(
     )  # fmt: skip
 
 
+def _check_diameter(value: float | str) -> float | str:
+    if not isinstance(value, str):
+        return check_positive("diameter", value)
+    if value not in ("lower-bound", "exact"):
+        raise InvalidParameter("diameter", value, "a number, 'lower-bound' or 'exact'")
+    return value
+
+
 def _diameter(problem: SwitchingMDP, value: float | str) -> float:
+    value = _check_diameter(value)
     if value == "lower-bound":
         return theory.diameter_lower_bound(n_states=problem.n_states, n_actions=problem.n_actions)
     if value == "exact":
         return max(exact_diameter(mdp) for mdp in problem.configurations())
-    if isinstance(value, str):
-        raise InvalidParameter("diameter", value, "a number, 'lower-bound' or 'exact'")
-    return check_positive("diameter", value)
+    return float(value)
 
 
 def changes(context: Context, *, plus: int = 0) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from switchmdp.compiled import is_compiled
-from switchmdp.display import shortened
+from switchmdp.display import counted, shortened
 from switchmdp.errors import Fault, InvalidExperiment, InvalidParameter, SwitchmdpError
 from switchmdp.experiments.names import (
     AGENT,
@@ -103,9 +103,12 @@ class Plan:
     trusted: bool = False  # whether modules that the experiment names may be imported
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.settings)} settings × {len(self.agents)} agents"
-        title, n_problems = shortened(self.experiment.title), self.experiment.n_problems
-        return f"Plan({title}, {sizes} × {n_problems} problems)"
+        settings, agents = (
+            counted(len(self.settings), "setting"),
+            counted(len(self.agents), "agent"),
+        )
+        title, problems = shortened(self.experiment.title), self.experiment.n_problems
+        return f"Plan({title}, {settings} × {agents} × {counted(problems, 'problem')})"
 
     @property
     def n_runs(self) -> int:

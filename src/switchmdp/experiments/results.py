@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from switchmdp.display import shortened
+from switchmdp.display import counted, shortened
 from switchmdp.errors import DamagedFile, InvalidParameter
 from switchmdp.experiments.spec import AgentSpec, Experiment, ProblemSpec, is_table
 from switchmdp.storage import Arrays
@@ -177,7 +177,8 @@ class Runs:
     restarts: tuple[NDArray[np.int64] | None, ...] = ()  # steps of each run's, None where unknown
 
     def __repr__(self) -> str:
-        return f"Runs({shortened(self.base)}, {len(self.failed)} runs, {self.failed.sum()} failed)"
+        runs = counted(len(self.failed), "run")
+        return f"Runs({shortened(self.base)}, {runs}, {self.failed.sum()} failed)"
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,9 @@ class Setting:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = f"{self.n_problems} problems, {len(self.agents)} agents"
-        return f"Setting({shortened(self.name)}, {sizes}, {len(self.times)} recorded steps)"
+        sizes = f"{counted(self.n_problems, 'problem')}, {counted(len(self.agents), 'agent')}"
+        steps = counted(len(self.times), "recorded step")
+        return f"Setting({shortened(self.name)}, {sizes}, {steps})"
 
     @property
     def n_problems(self) -> int:
@@ -262,8 +264,9 @@ class Results:
     failures: tuple[Mapping[str, Any], ...] = ()  # setting, agent, problem, error, traceback
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.settings)} settings, {len(self.agents)} agents"
-        return f"Results({shortened(self.title)}, {sizes}, {len(self.failures)} failures)"
+        sizes = f"{counted(len(self.settings), 'setting')}, {counted(len(self.agents), 'agent')}"
+        failures = counted(len(self.failures), "failure")
+        return f"Results({shortened(self.title)}, {sizes}, {failures})"
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from pydantic import (
     field_validator,
 )
 
-from switchmdp.display import shortened
+from switchmdp.display import counted, shortened
 from switchmdp.errors import Fault, InvalidExperiment
 
 LARGEST_SEED = 2**62
@@ -251,9 +251,10 @@ class Experiment(_Strict):
         return every
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.problems)} families of {self.n_problems} problems"
+        families = counted(len(self.problems), "family", "families")
+        sizes = f"{families} of {counted(self.n_problems, 'problem')}"
         return (
-            f"Experiment({shortened(self.title)}, {sizes}, {len(self.agents)} agents, "
+            f"Experiment({shortened(self.title)}, {sizes}, {counted(len(self.agents), 'agent')}, "
             f"horizon={self.horizon}, seed={self.seed})"
         )
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
-from switchmdp.display import shortened
+from switchmdp.display import counted, shortened
 from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
 from switchmdp.experiments.results import (
     HARDNESS,
@@ -243,7 +243,7 @@ class Store:
         if digest_of(plan) != self.digest:
             changed = sorted({m for m, _ in plan.modules.items() ^ self.modules.items()})
             raise ForeignFolder(
-                f"{self.path} was made with other code: {', '.join(changed)} changed"
+                f"{self.path} was made with different code: {', '.join(changed)} changed"
             )
         return plan
 
@@ -681,7 +681,7 @@ class Status:
 
     def __repr__(self) -> str:
         runs = f"{self.done} of {self.runs} runs done, {self.failed} failed"
-        return f"Status({runs}, {len(self.damaged)} chunks damaged)"
+        return f"Status({runs}, {counted(len(self.damaged), 'chunk')} damaged)"
 
     @property
     def done(self) -> int:

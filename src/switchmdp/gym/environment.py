@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.concurrency import whole_steps
+from switchmdp.display import counted
 from switchmdp.errors import (
     InvalidAction,
     InvalidEnvironment,
@@ -423,7 +424,8 @@ class Played:
 
     def __repr__(self) -> str:
         mean = f"mean reward {self.mean_reward:.6g}" if len(self.rewards) else "no rewards"
-        return f"Played({len(self.rewards)} steps, {mean}, {len(self.resets)} resets)"
+        steps, resets = counted(len(self.rewards), "step"), counted(len(self.resets), "reset")
+        return f"Played({steps}, {mean}, {resets})"
 
     @property
     def mean_reward(self) -> float:
@@ -459,7 +461,7 @@ def play(
     clip
         Whether rewards outside the range are clipped.
     progress
-        Called with the number of steps taken and of all steps.
+        Called with the number of steps taken and the total number of steps.
 
     Returns
     -------

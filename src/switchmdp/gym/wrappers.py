@@ -23,6 +23,7 @@ import numpy as np
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, is_valid
 from numpy.typing import NDArray
 
+from switchmdp.display import counted
 from switchmdp.errors import InvalidAction, InvalidParameter, Mismatch
 from switchmdp.validation import (
     check_increasing_steps,
@@ -188,7 +189,7 @@ class At:
             raise InvalidParameter("steps", steps, f"increasing steps >= 2: {error}") from None
 
     def __repr__(self) -> str:
-        return f"At({len(self.steps)} steps)"
+        return f"At({counted(len(self.steps), 'step')})"
 
     def due(self, t: int, rng: np.random.Generator) -> bool:
         """Whether to change before step t.

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import inlined, jit, patient
-from switchmdp.display import few, html_table, present
+from switchmdp.display import counted, few, html_table, present
 from switchmdp.errors import (
     DamagedFile,
     InvalidMDP,
@@ -242,7 +242,7 @@ class MDP(OverPairs):
     --------
     >>> two_cycle = MDP([[[0, 1]], [[1, 0]]], [[1], [0]])
     >>> two_cycle
-    MDP(2 states, 1 actions, 2 transitions, Bernoulli())
+    MDP(2 states, 1 action, 2 transitions, Bernoulli())
     >>> two_cycle.successors(0, 0)
     ([1], [1.0])
     """
@@ -307,8 +307,8 @@ class MDP(OverPairs):
 
     def __repr__(self) -> str:
         stored = int((self.model.stop - self.model.start)[self.model.row].sum())
-        sizes = f"{self.n_states} states, {self.n_actions} actions, {stored} transitions"
-        return f"MDP({sizes}, {self.law})"
+        sizes = f"{counted(self.n_states, 'state')}, {counted(self.n_actions, 'action')}"
+        return f"MDP({sizes}, {counted(stored, 'transition')}, {self.law})"
 
     def _repr_html_(self) -> str:
         stored = int((self.model.stop - self.model.start)[self.model.row].sum())
@@ -394,7 +394,7 @@ def check_law(law: RewardLaw, mean: NDArray[np.float64], pairs: Pairs) -> None:
         m = mean[bad[0]]
         raise InvalidMDP(
             f"{place(pairs, bad[0])}: a reward in [0, 1] of mean {m} has a variance below "
-            f"{m * (1.0 - m):.6g}, but {law} was asked for (Beta(share=...) suits every mean)"
+            f"{m * (1.0 - m):.6g}, but {law} was requested (Beta(share=...) suits every mean)"
         )
 
 
@@ -476,8 +476,9 @@ class SwitchingMDP(OverPairs):
                 labels[field] = known or own
             pool.change_to(mdp.model)
         if count != len(points) + 1:
-            needed = "1 change point" if count == 2 else f"{count - 1} change points"
-            raise InvalidProblem(f"{count} configurations need {needed}, got {len(points)}")
+            need = "configuration needs" if count == 1 else "configurations need"
+            wanted = counted(count - 1, "change point")
+            raise InvalidProblem(f"{count} {need} {wanted}, got {len(points)}")
         self._set(base.pairs, base.law, *pool.finish(), points)
         self.state_labels, self.action_labels = (labels[field] for field in LABELS)
 
@@ -616,11 +617,9 @@ class SwitchingMDP(OverPairs):
             self.check_connected()
 
     def __repr__(self) -> str:
-        changes = "1 change" if self.changes == 1 else f"{self.changes} changes"
-        return (
-            f"SwitchingMDP({self.n_states} states, {self.n_actions} actions, "
-            f"{changes}, {len(self.model.mean)} rows, {self.law})"
-        )
+        sizes = f"{counted(self.n_states, 'state')}, {counted(self.n_actions, 'action')}"
+        changes, rows = counted(self.changes, "change"), counted(len(self.model.mean), "row")
+        return f"SwitchingMDP({sizes}, {changes}, {rows}, {self.law})"
 
     def _repr_html_(self) -> str:
         rows = {

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import index, inlined, jit, patient
+from switchmdp.display import counted
 from switchmdp.randomness import uniform
 
 FULL_ROWS_UP_TO = 64  # states; with more, estimated rows are stored as lists of successors
@@ -52,9 +53,11 @@ class Model(NamedTuple):
         return bool((self.successors[self.start[:, None] + states] == states).all())
 
     def __repr__(self) -> str:
+        states, pairs = counted(len(self.starts) - 1, "state"), counted(len(self.row), "pair")
+        rows, transitions = len(self.mean), len(self.successors)
         return (
-            f"Model({len(self.starts) - 1} states, {len(self.row)} pairs, {len(self.mean)} rows, "
-            f"{len(self.successors)} transitions)"
+            f"Model({states}, {pairs}, {counted(rows, 'row')}, "
+            f"{counted(transitions, 'transition')})"
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import inlined
-from switchmdp.display import visible
+from switchmdp.display import counted, visible
 from switchmdp.errors import InvalidAction, InvalidMDP, InvalidParameter, InvalidState
 from switchmdp.validation import check_index, check_integer
 
@@ -111,7 +111,7 @@ class Pairs:
         return cls(n_states, n_actions, starts, np.nonzero(mask)[1].astype(np.int64))
 
     def __repr__(self) -> str:
-        sizes = f"{self.n_states} states, {self.n_actions} actions"
+        sizes = f"{counted(self.n_states, 'state')}, {counted(self.n_actions, 'action')}"
         return f"Pairs({sizes}, {self.n_pairs} of {self.n_states * self.n_actions} available)"
 
     @property

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import patient
+from switchmdp.display import counted
 from switchmdp.errors import InvalidMDP, InvalidParameter
 from switchmdp.mdp.model import Model, row_sums
 from switchmdp.mdp.pairs import MAX_PAIRS, Pairs
@@ -49,7 +50,8 @@ class Patches(NamedTuple):
         return cls(offsets, pair, old, new, _changes_that_rewire(model, offsets, pair, old, new))
 
     def __repr__(self) -> str:
-        return f"Patches({len(self.offsets) - 1} changes, {len(self.pair)} replaced rows)"
+        changes = counted(len(self.offsets) - 1, "change")
+        return f"Patches({changes}, {counted(len(self.pair), 'replaced row')})"
 
 
 class Pool:

@@ -1,6 +1,6 @@
 """Memories: counts of all steps, of a window, since a change, or with decaying weights.
 
-`agents.components.Memory` is their interface.
+`agents.protocol.Memory` is their interface.
 
 - `counts`: visits, sums of rewards and successor counts of each pair
 - `window`: all steps since the last restart, or the last W steps; both also with the empirical

@@ -51,6 +51,7 @@ from numpy.typing import NDArray
 
 from switchmdp.agents.policy_agent import Choice, PolicyAgent, follows_policy
 from switchmdp.agents.protocol import check_observe
+from switchmdp.display import counted
 from switchmdp.errors import (
     ConflictingFeedback,
     ContractViolation,
@@ -196,8 +197,9 @@ class Learner:
     def __repr__(self) -> str:
         agent = self.agent
         return (
-            f"Learner({type(agent).__name__}, {agent.n_states} states, {agent.n_actions} actions, "
-            f"mode {self.mode!r}, {self.decided} decisions, {len(self.pending)} pending)"
+            f"Learner({type(agent).__name__}, {counted(agent.n_states, 'state')}, "
+            f"{counted(agent.n_actions, 'action')}, mode {self.mode!r}, "
+            f"{counted(self.decided, 'decision')}, {len(self.pending)} pending)"
         )
 
     def apply(self, event: Mapping[str, Any]) -> Any:

@@ -88,7 +88,7 @@ class PostgreSQL(Database):
             stored = dict(connection.execute("SELECT name, value FROM settings").fetchall())
         if stored.get("format") != FORMAT:
             found = stored.get("format")
-            raise DamagedFile(f"{self.name} has format {found}, known is {FORMAT}")
+            raise DamagedFile(f"{self.name} has format {found}, not {FORMAT}")
         self.secret = stored["secret"]
 
     def _create_tables(self, connection: psycopg.Connection[Any]) -> None:

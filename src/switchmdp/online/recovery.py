@@ -670,7 +670,9 @@ def import_folder(
             if last == newest:
                 kept = _old_snapshot(old, newest, classes)
                 if not same_learner(learner, kept):
-                    raise Mismatch(f"{old}: the log gives another learner than snapshot {newest}")
+                    raise Mismatch(
+                        f"{old}: the log gives a different learner from snapshot {newest}"
+                    )
             if len(rows) >= BATCH:
                 store.append(rows)
                 rows.clear()
@@ -680,7 +682,7 @@ def import_folder(
             raise DamagedFile(f"{old}: the log ends with record {last}, but {newest} were written")
         verified = _verified(store, model, classes, tell)
         if not same_learner(verified.learner, learner):
-            raise Mismatch(f"{store.name} gives another learner than {old}")
+            raise Mismatch(f"{store.name} gives a different learner from {old}")
         if learner.planning is None:
             store.save_snapshot(model, last, packed(*parts_of(learner)))
     return verified

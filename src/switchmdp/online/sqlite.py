@@ -121,7 +121,7 @@ class SQLite(Database):
                 f"UPDATE settings SET value = '{FORMAT}' WHERE name = 'format'",
             )  # fmt: skip
         elif stored not in ((FORMAT,), ("1",)):
-            raise DamagedFile(f"{self.path} has format {stored}, known is {FORMAT}")
+            raise DamagedFile(f"{self.path} has format {stored}, not {FORMAT}")
         execute("PRAGMA foreign_keys = ON")
         execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
         execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")

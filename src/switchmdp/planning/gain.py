@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import entry
-from switchmdp.display import few, html_table, present
+from switchmdp.display import counted, few, html_table, present
 from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidAction, InvalidParameter, NotCommunicating, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
@@ -98,7 +98,7 @@ class Plan(EqualByFields):
 
     def __repr__(self) -> str:
         width = self.upper - self.lower
-        states = f"{len(self.policy)} states"
+        states = counted(len(self.policy), "state")
         return (
             f"Plan(gain={self.gain:.10g}, certified to {width:.1e}, span={self.span:.6g}, {states})"
         )
@@ -156,7 +156,7 @@ def optimal_gain(mdp: MDP, *, tolerance: float = TOLERANCE, start: Plan | None =
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def optimal_gain_brackets(problem: SwitchingMDP, last: int | None = None) -> NDA
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def optimal_policies(problem: SwitchingMDP | MDP) -> NDArray[np.int64]:
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -395,7 +395,7 @@ def optimal_gains(problem: SwitchingMDP, last: int | None = None) -> NDArray[np.
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------

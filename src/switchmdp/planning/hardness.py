@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.compiled import jit, patient
+from switchmdp.display import counted
 from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP, SwitchingMDP, as_switching
@@ -89,7 +90,7 @@ def diameter(mdp: MDP, *, tolerance: float = 1e-9) -> Diameter:
     InvalidParameter
         If a parameter has the wrong type or is out of range.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------
@@ -180,8 +181,9 @@ class Hardness(EqualByFields):
         return float(self.diameters.max())
 
     def __repr__(self) -> str:
+        configurations = counted(len(self.gains), "configuration")
         return (
-            f"Hardness({len(self.gains)} configurations, diameter={self.diameter:.4g}, "
+            f"Hardness({configurations}, diameter={self.diameter:.4g}, "
             f"gains {self.gains.min():.4g} to {self.gains.max():.4g}; print it for details)"
         )
 
@@ -220,7 +222,7 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
     NotCommunicating
         If some states cannot reach each other.
     PrecisionNotReached
-        If the tolerance cannot be certified; it has the best certified bounds.
+        If the tolerance cannot be certified; the error has the best certified bounds.
 
     Examples
     --------

@@ -53,6 +53,7 @@ from switchmdp.compiled import (
     thaw,
 )
 from switchmdp.compiled.declarations import Names
+from switchmdp.display import counted
 from switchmdp.equality import EqualByFields
 from switchmdp.errors import InvalidParameter, PrecisionNotReached
 from switchmdp.mdp import MDP
@@ -206,8 +207,8 @@ class OptimisticPlan(EqualByFields):
     sweeps: int
 
     def __repr__(self) -> str:
-        states = f"{len(self.policy)} states"
-        return f"OptimisticPlan(gain={self.gain:.10g}, {self.sweeps} sweeps, {states})"
+        states = counted(len(self.policy), "state")
+        return f"OptimisticPlan(gain={self.gain:.10g}, {counted(self.sweeps, 'sweep')}, {states})"
 
 
 def extended_value_iteration(

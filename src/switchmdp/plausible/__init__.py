@@ -2,20 +2,17 @@
 
 A *plausible set* contains the MDPs that are consistent with the counts, up to confidence radii. Its
 plan is optimistic: the best policy in the best of these MDPs. A *posterior* draws one MDP, and its
-plan is the optimal policy of that MDP. `agents.components.PlausibleSet` is their interface.
+plan is the optimal policy of that MDP. `agents.protocol.PlausibleSet` is their interface.
 
 - `l1`: L1 balls around the empirical rows (UCRL2 and its variants)
-- `intervals`: an interval for each transition probability (UCRL2B, UCRL3)
-- `kl_ball`: Kullback-Leibler balls (KL-UCRL)
-- `posterior`, `sparse_posterior`: Dirichlet rows and Beta rewards, for few and for many states
-- `optimistic`: what `intervals` and `kl_ball` have in common
+- `tight`: an interval for each transition probability (UCRL2B, UCRL3), and Kullback-Leibler balls
+  (KL-UCRL)
+- `posterior`: Dirichlet rows and Beta rewards, for few and for many states
 """
 
-from switchmdp.plausible.intervals import Bernstein, BernsteinLaplace
-from switchmdp.plausible.kl_ball import KLBall
 from switchmdp.plausible.l1 import L1Ball, SpanBall, Varied, Widened
-from switchmdp.plausible.posterior import Posterior
-from switchmdp.plausible.sparse_posterior import SparsePosterior, posterior_for
+from switchmdp.plausible.posterior import Posterior, SparsePosterior, posterior_for
+from switchmdp.plausible.tight import Bernstein, BernsteinLaplace, KLBall
 
 __all__ = [
     "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall",

@@ -254,8 +254,9 @@ def mirrored(mdp: MDP, rng: np.random.Generator) -> list[RowChange]:
 class SmallSteps:
     """Move every row and every mean reward by one small random step; successors stay the same.
 
-    The successors of a row are paired at random, and each two exchange a normal amount of standard
-    deviation `size`, reflected so that neither falls below 0. A mean moves likewise in [0, 1].
+    The successors of a row are paired at random, and each two exchange a normally distributed
+    amount with standard deviation `size`, reflected so that neither falls below 0. A mean moves
+    likewise in [0, 1].
 
     Parameters
     ----------

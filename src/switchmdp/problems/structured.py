@@ -37,7 +37,7 @@ MDP within confidence radii of order √(log W/W) has a diameter of at least c �
 within that set is not optimistic. The order of the quarters is our interpretation of the paper; the
 rewards (¼ in s0, ¾ in s1) are our choice.
 
-**Far bank.** A river of n states. Action 0 goes left for sure. Action 1 goes right with probability
+**Far bank.** A river of n states. Action 0 always goes left. Action 1 goes right with probability
 0.6, stays with 0.3 and is carried back with 0.1. The left end pays 0.2 for action 0. After a third
 of the horizon the right end starts to pay 1 for action 1. Nothing changes at the places that a good
 policy visits, so only an agent that goes and looks can find the improvement.
@@ -46,7 +46,7 @@ policy visits, so only an agent that goes and looks can find the improvement.
 probability 1 - slip; otherwise the agent stays. Leaving the goal by any action pays 1 and leads to
 a uniformly random cell. A change moves the goal. All other rewards are 0.
 
-**Deterministic graph.** Every pair leads to one state for sure. Action 0 walks along a random cycle
+**Deterministic graph.** Every pair always leads to one state. Action 0 walks along a random cycle
 through all states; the other actions lead to random states. Mean rewards are uniform on [0, 1]. A
 change draws everything again.
 
@@ -127,7 +127,7 @@ MOST_ACTIONS = 10_000
 def riverswim(n_states: int = 6, *, law: RewardLaw | None = None) -> MDP:
     """RiverSwim (Strehl and Littman 2008): swimming right against the current pays off at the end.
 
-    Action 0 goes left for sure. Action 1 goes right: .4 stay and .6 forward at the left end,
+    Action 0 always goes left. Action 1 goes right: .4 stay and .6 forward at the left end,
     .05 / .6 / .35 back, stay, forward inside, .4 back and .6 stay at the right end. Rewards: .005
     for left at the left end, 1 for right at the right end.
 
@@ -426,7 +426,7 @@ def lower_bound(
 def perils_of_drift(
     window: int = 1000, *, horizon: int = 100_000, law: RewardLaw | None = None
 ) -> SwitchingMDP:
-    """Two states; the actions that stay and cross are swapped every quarter of a window.
+    """Two states; the staying and the crossing action are swapped every quarter of a window.
 
     Parameters
     ----------
@@ -623,7 +623,7 @@ def deterministic_graph(
     n_states: int = 20, n_actions: int = 4, *, changes: int = 4, horizon: int = 100_000,
     change_points: When = even_change_points, seed: int = 0, law: RewardLaw | None = None,
 ) -> SwitchingMDP:  # fmt: skip
-    """Return a problem in which every action leads to one state for sure.
+    """Return a problem in which every action leads to one state with certainty.
 
     Parameters
     ----------
@@ -739,8 +739,8 @@ def concentrated_rows(
 
     Returns
     -------
-    function
-        A law of rows for `random_mdp` and `random_switching`.
+    SwitchingMDP
+        The problem.
 
     Raises
     ------
@@ -859,9 +859,9 @@ def inventory(
     Parameters
     ----------
     capacity
-        The most units in stock.
+        The largest number of units in stock.
     largest_order
-        The most units that can be ordered at a time.
+        The largest number of units that can be ordered at a time.
     demand
         The smallest and the largest mean demand.
     price
@@ -922,9 +922,9 @@ def inventory_mdp(
     Parameters
     ----------
     capacity
-        The most units in stock.
+        The largest number of units in stock.
     largest_order
-        The most units that can be ordered at a time.
+        The largest number of units that can be ordered at a time.
     demand
         The mean demand.
     price

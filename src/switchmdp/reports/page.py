@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar
 
-from switchmdp.display import shortened
+from switchmdp.display import counted, shortened
 from switchmdp.errors import MissingExtra
 from switchmdp.reports.resampling import Interval
 from switchmdp.storage import save_bytes
@@ -171,7 +171,7 @@ class Table:
     note: str = ""
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.rows)} rows, {len(self.columns)} columns"
+        sizes = f"{counted(len(self.rows), 'row')}, {counted(len(self.columns), 'column')}"
         return f"Table({shortened(self.title)}, {sizes})"
 
     @classmethod

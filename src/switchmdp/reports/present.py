@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmdp.agents import Agent
+from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.planning import Plan, optimal_gains
@@ -146,7 +147,7 @@ def _plot_records(records: Records) -> Figure:
     low, high = records.regret.min(axis=0), records.regret.max(axis=0)
     points = records[0].problem.change_points if len(records) else ()
     band = {"mean, with the range of all runs": Band(records.times, mean, low, high)}
-    figure = regret_figure([Panel(f"{len(records)} runs", band, points)])
+    figure = regret_figure([Panel(counted(len(records), "run"), band, points)])
     for run in records.regret[:MOST_LINES]:
         figure.axes[0].plot(records.times, run, color=COLOURS[0], lw=0.4, alpha=0.5)
     return figure
@@ -162,7 +163,8 @@ def _plot_problem(problem: SwitchingMDP, *, horizon: int | None = None) -> Figur
     horizon = check_integer("horizon", horizon, 1)
     points = [point for point in points if point <= horizon]
     gains = optimal_gains(problem, len(points))
-    title = f"{problem.n_states} states, {problem.n_actions} actions, {len(points)} changes"
+    sizes = f"{counted(problem.n_states, 'state')}, {counted(problem.n_actions, 'action')}"
+    title = f"{sizes}, {counted(len(points), 'change')}"
     figure, (axis,) = make_panels([title], "optimal gain", 2.0)
     if len(points) <= 50:
         axis.vlines(points, 0, 1, "0.8", lw=0.7, zorder=0, transform=axis.get_xaxis_transform())

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from switchmdp.display import counted
+
 RESAMPLES = 2000
 SEED = 20_180_525
 TAILS = (0.025, 0.975)
@@ -72,7 +74,7 @@ class Band:
     high: Floats
 
     def __repr__(self) -> str:
-        return f"Band({len(self.times)} points)"
+        return f"Band({counted(len(self.times), 'point')})"
 
 
 def mean(counts: Floats, rows: Floats) -> Floats:

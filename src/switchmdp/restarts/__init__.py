@@ -1,13 +1,14 @@
 """Restart rules: schedules that are known in advance, and detectors that look at the data.
 
-`agents.components.RestartRule` is their interface.
+`agents.protocol.RestartRule` is their interface.
 
 - `schedules`: never, at given steps, periodically, at the steps of UCRL2-R
-- `glr`: generalised likelihood ratio tests
+- `glr`: generalised likelihood ratio tests, and the base of detectors that compare the visits of a
+  pair before and after a split
 - `bocpd`: Bayesian online change-point detection (R-BOCPD)
 - `calibrated`: e-values over all pairs, with a proved bound on false alarms; `DriftDetector` is the
   same for any stream of steps, without an agent
-- `splits`, `snapshots`, `e_values`: what these detectors are made of
+- `snapshots`, `e_values`: what `calibrated` is made of
 """
 
 from switchmdp.restarts.bocpd import BOCPD

@@ -39,8 +39,8 @@ and for w = 1 it is vacuous: with that prior, half of 400 stationary problems (S
 alarm within 400 steps. With the default w the probability of any false alarm is at most δ (1 + log
 n) in that sense; at δ = 0.1, 11 of those 400 problems had one in 100 000 steps.
 
-**Pruning.** Only the s on the grid of `splits` are kept, and each is compared only when it is due:
-O(S) for each of 6 hypotheses per visit instead of O(n). The weights that are left are exact,
+**Pruning.** Only the s on the grid of `glr.Splits` are kept, and each is compared only when it is
+due: O(S) for each of 6 hypotheses per visit instead of O(n). The weights that are left are exact,
 because they are computed from counts. As no loss is negative, the advantage of s grows by no more
 than the loss of "no change" does, so a hypothesis that cannot have reached log(1/η) since its last
 comparison is skipped. Pruning adds two to four visits of delay, or about a fifth: from 0.5 to 0.9
@@ -56,7 +56,7 @@ from typing import Annotated, Any
 from switchmdp.compiled import FINITE, Probability, Range, compiled
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.restarts.splits import FIRST, REWARD, Splits, kept_at
+from switchmdp.restarts.glr import FIRST, REWARD, Splits, kept_at
 from switchmdp.special_functions import log_factorial, log_gamma, log_rewards
 from switchmdp.validation import check_positive, check_probability
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.display import html_table, present, sparkline, visible
+from switchmdp.display import counted, html_table, present, sparkline, visible
 from switchmdp.equality import EqualByFields, same
 from switchmdp.errors import InvalidParameter, Mismatch
 from switchmdp.mdp import SwitchingMDP
@@ -54,8 +54,9 @@ class Episodes(EqualByFields):
         if not len(self):
             return "Episodes(none)"
         lengths = f"lengths {self.length.min()} to {self.length.max()}"
-        restarts = f"{len(self.restarts)} restarts"
-        return f"Episodes({len(self)} episodes, {lengths}, {restarts}, {self.sweeps.sum()} sweeps)"
+        episodes, restarts = counted(len(self), "episode"), counted(len(self.restarts), "restart")
+        sweeps = counted(self.sweeps.sum(), "sweep")
+        return f"Episodes({episodes}, {lengths}, {restarts}, {sweeps})"
 
     def to_dataframe(self, library: str | None = None) -> Any:
         """The episodes, without their policies, as a data frame.
@@ -116,7 +117,7 @@ class Trajectory(EqualByFields):
     rewards: NDArray[np.float64]
 
     def __repr__(self) -> str:
-        return f"Trajectory({len(self)} steps, total reward {self.rewards.sum():.6g})"
+        return f"Trajectory({counted(len(self), 'step')}, total reward {self.rewards.sum():.6g})"
 
     def to_dataframe(self, library: str | None = None) -> Any:
         """The trajectory as a data frame.
@@ -204,8 +205,8 @@ class Record(EqualByFields):
 
     def __repr__(self) -> str:
         regret = f"regret={self.regret[-1]:.6g}" if len(self.regret) else "no steps"
-        parts = [f"{len(self.times)} points"]
-        parts += [] if self.episodes is None else [f"{len(self.episodes)} episodes"]
+        parts = [counted(len(self.times), "point")]
+        parts += [] if self.episodes is None else [counted(len(self.episodes), "episode")]
         parts += [] if self.trajectory is None else ["trajectory"]
         return (
             f"Record({self.agent}, horizon={self.horizon}, seed={self.seed}, {regret}, "
@@ -347,7 +348,8 @@ class Records(Sequence[Record]):
         return sums
 
     def __repr__(self) -> str:
-        return f"Records({len(self)} runs, {len(self.times)} points each)"
+        runs, points = counted(len(self), "run"), counted(len(self.times), "point")
+        return f"Records({runs}, {points} each)"
 
     def plot(self) -> Any:
         """Draw the regret of every run, and the mean, over time (extra `plot`).

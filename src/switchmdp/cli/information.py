@@ -43,10 +43,12 @@ def show_status(folder: Path) -> int:
         if status.failed or status.failures
         else Exit.FINE
     )
+    # `lanes` is the deprecated name of `pairings`, as below `sound` is of `valid`.
+    pairings = [asdict(pairing) for pairing in status.pairings]
     say_json(
         "status", folder=str(folder), title=store.experiment.title, digest=store.digest,
         done=status.done, runs=status.runs, failed=status.failed, damaged=status.damaged,
-        lanes=[asdict(pairing) for pairing in status.pairings], failures=status.failures, exit=code,
+        pairings=pairings, lanes=pairings, failures=status.failures, exit=code,
     )  # fmt: skip
     say(printable(store.experiment.title))
     say(f"{status.done} of {status.runs} runs done, {status.failed} failed")
@@ -79,10 +81,11 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
     result = experiments.verify(store, recompute=recompute, trust=trust)
     code = Exit.DAMAGED if result.bad else Exit.FINE
     say_json(
-        "verified", sound=result.valid, missing=result.missing, bad=result.bad,
+        "verified", valid=result.valid, sound=result.valid, missing=result.missing, bad=result.bad,
         recomputed=result.recomputed, exit=code,
     )  # fmt: skip
-    say(f"{result.valid} chunks are valid, {result.missing} not done yet, {len(result.bad)} bad")
+    valid = "1 chunk is" if result.valid == 1 else f"{result.valid} chunks are"
+    say(f"{valid} valid, {result.missing} not done yet, {len(result.bad)} bad")
     if result.recomputed:
         say(f"{result.recomputed} computed again and compared byte by byte")
     for name, reason in result.bad.items():

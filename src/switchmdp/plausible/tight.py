@@ -1,4 +1,17 @@
-"""Confidence sets with an interval for each transition probability: those of UCRL2B and UCRL3.
+"""Plausible sets tighter than an L1 ball: those of UCRL2B, UCRL3 and KL-UCRL, and their base.
+
+A set computes the largest plausible reward of each pair and the bounds of its transition row
+(`measure`), and the row with the largest value within the bounds (`highest`).
+`planning.optimism.Sweeps` does the value iteration. Each set works with every memory and every
+restart rule.
+
+**Windows.** The bounds hold for all numbers of visits at once, if the data start with the agent or
+at a restart. A window may start at any step. With `windowed=True`, δ is shared among all possible
+starts: a window that starts at step τ gets δ / (τ (τ+1)), and these sum to at most δ. Use it if the
+memory is a `Window`.
+
+**Width.** `width` multiplies the radii (the logarithms in them by its square). The proofs need
+width 1. A smaller width usually has less regret, without a guarantee.
 
 **UCRL2B** (`Bernstein`). Empirical Bernstein bounds for each entry of p̂ and for r̂. With n visits,
 
@@ -33,7 +46,7 @@ rewards:
 
     max{ β/2,  sqrt( 2 V̂ ℓ / n ) + 7ℓ / (3n) }.
 
-**Lemma 1.** With probability 1 - δ, all this holds for all pairs and at all times.
+*Lemma 1.* With probability 1 - δ, all this holds for all pairs and at all times.
 
 *Number of events.* The paper states the lemma without proof. Each of the following events has
 probability at most d, for one pair. The Bernstein bound has two sides for each of S entries, which
@@ -55,7 +68,7 @@ n = η. Then only the Laplace bound applies to the row, and the optimistic rewar
 concave in q. The ends of the Bernstein interval solve a quadratic equation. Those of the Laplace
 interval are found by Newton's method, started at the Bernstein ends.
 
-**Near-optimistic support** (NOSS, Algorithms 2 and 3). If many states have never been observed
+*Near-optimistic support* (NOSS, Algorithms 2 and 3). If many states have never been observed
 after a pair, their upper bounds together carry much probability. So only the m best of them may
 receive any, for the smallest m that satisfies, with values shifted so that min u = 0,
 
@@ -68,20 +81,149 @@ have 2/3. Algorithm 2 continues while F_out >= min(κ, F_in), which does not ter
 the restriction costs at most κ (Lemma 2). Within one plan m starts at 1 and never decreases. For a
 fixed m the rows form a fixed set, in which each row can give probability to the best state. Since m
 changes finitely often, value iteration converges.
+
+**KL-UCRL** (`KLBall`). Kullback-Leibler balls (Filippi, Cappé and Garivier 2010). With N visits to
+a pair, at step t,
+
+    KL(p̂, p̃) <= C_p / N,     C_p = S ( B + log(B + 1/log t) (1 + 1/(B + 1/log t)) ),
+                             B = log( 2 e S² A log t / δ ),
+    |r̃ - r̂| <= sqrt( log( 4 S A log t / δ ) / (1.99 N) ).
+
+At t = 1, where log t = 0 and no pair was visited, log 2 replaces log t.
+
+*What is proved.* The formulas are those of the authors' public code. It uses the current step t
+where the paper, to our knowledge, uses the horizon T. For a fixed T the paper proves that all rows
+are in the set with probability 1 - δ. With t nothing is proved: the set is smaller, as if the run
+ended at step t, and the bound holds for each t but not for all t at once.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Scratch, Shape, compiled, jit
+from switchmdp.compiled import (
+    Equals,
+    Probability,
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    jit,
+    make_scratch,
+)
+from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
-from switchmdp.planning.inner_maximum import Ranking
-from switchmdp.plausible.optimistic import Optimistic
+from switchmdp.planning.inner_maximum import ZERO, Ranking, shortfall
+from switchmdp.planning.optimism import Sweeps
+from switchmdp.validation import check_positive, check_probability
+
+
+@compiled
+class Optimistic:
+    """Base of the sets tighter than an L1 ball; a subclass has `measure`, `arrange` and `highest`.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+    """
+
+    delta: Probability
+    width: Annotated[float, Range(above=0.0, below=math.inf)]
+    windowed: bool
+    n_states: Annotated[int, Equals("states")]
+    n_actions: Annotated[int, Equals("actions")]
+    work: Sweeps
+    reward: Annotated[NDArray[np.float64], Shape("pairs"), Scratch(1.0)]
+    free: Annotated[NDArray[np.bool_], Shape("pairs"), Scratch(True)]
+    confidence: Annotated[float, Scratch()]  # 1 - probability of the bounds of this plan
+
+    added_fields: ClassVar = {"width": 1.0}
+
+    def __init__(self, delta: float, windowed: bool = False, width: float = 1.0) -> None:
+        self.delta = check_probability("delta", delta)
+        self.width = check_positive("width", width)
+        if not isinstance(windowed, bool):
+            raise InvalidParameter("windowed", windowed, "true or false")
+        self.windowed = windowed
+
+    def allocate(self, pairs: Pairs) -> None:
+        """Make room for these pairs."""
+        self.n_states, self.n_actions = pairs.n_states, pairs.n_actions
+        self.work = Sweeps(pairs.n_states)
+        make_scratch(self, pairs)
+
+    def begin(self, counts: Any, t: int) -> None:
+        """Prepare to measure pairs with these counts, at this step."""
+
+    def measure(self, counts: Any, t: int, pair: int) -> None:
+        """Compute the bounds of a pair that was visited, and its optimistic reward."""
+        raise NotImplementedError
+
+    def arrange(self) -> None:
+        """Called after the values have changed."""
+
+    def highest(self, counts: Any, pair: int, wanted: float) -> float:
+        """The largest Σ p u over the plausible rows of the pair; see `planning.optimism`."""
+        raise NotImplementedError
+
+    def share_delta(self, counts: Any, t: int) -> None:
+        """Set the confidence of this plan.
+
+        It is δ/(τ(τ+1)) if the window starts at step τ, and δ without a window.
+        """
+        start = 1.0 * t
+        for pair in range(counts.visits.size):
+            start -= counts.visits[pair]
+        self.confidence = self.delta / (start * (start + 1.0)) if self.windowed else self.delta
+
+    def plan(self, starts: Any, counts: Any, t: int, choice: Any) -> None:
+        """Write the optimistic policy, as a pair for each state, into `choice`."""
+        self.share_delta(counts, t)
+        self.begin(counts, t)
+        for pair in range(counts.visits.size):
+            self.consider(counts, t, pair)
+        # The best state can be reached from everywhere and nothing is periodic, so this converges.
+        precision = 1.0 / math.sqrt(t)
+        self.work.iterate(self, starts, counts, self.reward, self.free, precision, choice)
+
+    def consider(self, counts: Any, t: int, pair: int) -> None:
+        """Compute the bounds of a pair; everything is plausible if it was never visited."""
+        self.free[pair] = counts.visits[pair] == 0
+        self.reward[pair] = 1.0
+        if counts.visits[pair] > 0:
+            self.measure(counts, t, pair)
+
+    def worth(self, counts: Any, t: int, pair: int) -> float:
+        """r̃ + max p̃·u of a pair with these counts; u are the values of the last plan."""
+        self.share_delta(counts, t)
+        self.begin(counts, t)
+        self.consider(counts, t, pair)
+        best = self.work.top
+        if not self.free[pair] and best > 0.0:
+            best = self.highest(counts, pair, -math.inf)
+        return float(self.reward[pair] + best)
+
+    def gain(self) -> float:
+        """The optimistic gain of the last plan."""
+        return (self.work.lower + self.work.upper) / 2.0
+
+    def sweeps(self) -> int:
+        """The sweeps that the last plan took."""
+        return self.work.done
 
 
 @compiled
@@ -375,3 +517,77 @@ class BernsteinLaplace(Intervals):
                 few = m + 1
         self.extra[pair] = max(few, self.extra[pair])
         return int(self.extra[pair])
+
+
+SLACK = 1e-9
+
+
+@compiled
+class KLBall(Optimistic):
+    """The Kullback-Leibler balls of KL-UCRL.
+
+    Parameters
+    ----------
+    delta
+        The probability with which the true MDP may lie outside the plausible set.
+    windowed
+        Share delta among all steps at which a window may start.
+    width
+        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+
+    Raises
+    ------
+    InvalidParameter
+        A parameter has the wrong type or is out of range.
+
+    References
+    ----------
+    S. Filippi, O. Cappé and A. Garivier (2010). Optimism in reinforcement learning and
+    Kullback-Leibler divergence. Allerton Conference.
+
+    Examples
+    --------
+    >>> KLBall(0.05).delta
+    0.05
+    """
+
+    budget: Annotated[NDArray[np.float64], Shape("pairs"), Scratch()]  # ε for each pair
+    masses: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    gaps: Annotated[NDArray[np.float64], Shape("states"), Scratch()]
+    row_scale: Annotated[float, Scratch()]
+    mean_scale: Annotated[float, Scratch()]
+
+    def begin(self, counts: Any, t: int) -> None:
+        """Compute C_p, and the factor for rewards."""
+        n_states, log_t = 1.0 * self.n_states, math.log(max(2, t))
+        share = n_states * self.n_actions * log_t / self.confidence
+        square = self.width * self.width
+        b = math.log(2.0 * math.e * n_states * share)
+        c = b + 1.0 / log_t
+        self.row_scale = square * (n_states * (b + math.log(c) * (1.0 + 1.0 / c)))
+        self.mean_scale = square * (math.log(4.0 * share) / 1.99)
+
+    def measure(self, counts: Any, t: int, pair: int) -> None:
+        """Compute the bounds of a pair that was visited, and its optimistic reward."""
+        n = counts.visits[pair]
+        self.reward[pair] = min(1.0, counts.mean(pair) + math.sqrt(self.mean_scale / n))
+        self.budget[pair] = self.row_scale / n
+
+    def highest(self, counts: Any, pair: int, wanted: float) -> float:
+        """The largest Σ p u over the ball."""
+        masses, gaps, value, top = self.masses, self.gaps, self.work.value, self.work.top
+        count, target, visits = counts.count, counts.target, counts.visits[pair]
+        n, mean, best = ZERO, 0.0, 0.0
+        for k in range(counts.offset[pair], counts.offset[pair] + counts.used[pair]):
+            if count[k] > 0:
+                masses[n], gaps[n] = count[k] / visits, value[target[k]]
+                mean += masses[n] * gaps[n]
+                best = max(best, gaps[n])
+                n += 1
+        # Pinsker: no row of the ball is further from p̂ than √(2ε) in L1 distance.
+        ceiling = mean + math.sqrt(self.budget[pair] / 2.0) * top
+        if ceiling + SLACK < wanted:
+            return ceiling
+        for i in range(n):
+            gaps[i] = best - gaps[i]
+        return min(top, best - shortfall(masses, gaps, n, top - best, self.budget[pair]))
