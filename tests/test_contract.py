@@ -308,6 +308,32 @@ def test_all_violations_are_reported_at_once() -> None:
     assert all(error in str(caught.value) for error in caught.value.report.errors)
 
 
+class IsFor5States(LeastTried):
+    def __init__(self) -> None:
+        super().__init__(5, 2)
+
+    def act(self, state: int) -> int:
+        assert self.tried.shape == (3, 2)
+        return 0
+
+
+class SeededOnce(LeastTried):
+    def __init__(self, n_states: int, n_actions: int, seed: int = 0) -> None:
+        super().__init__(n_states, n_actions)
+        self.random = np.random.default_rng(seed)
+
+
+def test_an_agent_of_another_size_learns_the_size_of_the_checks() -> None:
+    with pytest.raises(ContractViolation, match="a problem with 3 states and 2 actions; pass `pro"):
+        sm.check_agent(IsFor5States)
+
+
+def test_a_seed_without_reseed_gets_advice() -> None:
+    advice = "the class takes a seed, but has no reseed"
+    assert any(advice in text for text in sm.check_agent(SeededOnce).advice)
+    assert not any(advice in text for text in sm.check_agent(LeastTried).advice)
+
+
 def test_problems_keep_their_contract() -> None:
     sm.check_problem(SHARED)
     sm.check_problem(sm.SwitchingMDP([sm.problems.riverswim()]))

@@ -145,8 +145,9 @@ def check_agent(
     agents: list[Any] = []
     findings.check("the agent can be made", lambda: _construct(new, agents))
     if agents:
-        problem = problem or _random_problem(agents[0], steps, seed)
-        _run_checks(_Case(new, problem, steps, memory_steps, seed), agents[0], findings)
+        shown = problem or _random_problem(agents[0], steps, seed)
+        _run_checks(_Case(new, shown, steps, memory_steps, seed), agents[0], findings)
+        findings.advice.extend(_seed_without_reseed(make, agents[0]))
     name = type(agents[0]).__qualname__ if agents else repr(make)
     errors, advice = tuple(findings.errors), tuple(findings.advice)
     if strict:
@@ -154,6 +155,11 @@ def check_agent(
     report = AgentReport(name, tuple(findings.passed), errors, advice)
     if errors:
         message = "\n".join([f"{name} violates the contract:", *(f"  {error}" for error in errors)])
+        if agents and problem is None and findings.cause is not None:
+            message += (
+                f"\n  (the checks use a problem with {shown.n_states} states and {shown.n_actions} "
+                "actions; pass `problem=` if your agent is for another size)"
+            )
         raise ContractViolation(message, report) from findings.cause
     return report
 
@@ -405,6 +411,19 @@ def _seed_ignored(case: _Case) -> Iterator[str]:
         yield "two agents reseeded with the same seed differ"
     if contents[0] == contents[2]:
         yield "two agents reseeded with different seeds are equal: reseed has no effect"
+
+
+def _seed_without_reseed(make: Any, agent: Any) -> Iterator[str]:
+    if isinstance(make, type) and _accepts_seed(make) and not hasattr(agent, "reseed"):
+        yield "the class takes a seed, but has no reseed: it draws the same numbers in every run"
+
+
+def _accepts_seed(make: type) -> bool:
+    """Whether the constructor has a parameter `seed`."""
+    try:
+        return "seed" in inspect.signature(make).parameters
+    except (TypeError, ValueError):  # some built-in classes have no signature
+        return False
 
 
 def _memory_growth(case: _Case) -> Iterator[str]:

@@ -141,7 +141,7 @@ def test_another_configuration_is_rejected(
 ) -> None:
     before = (tmp_path / "out" / "experiment.json").read_bytes()
     plan = check(parse(small(n_problems=4) | change))
-    with pytest.raises(ForeignFolder, match=r"another configuration \('small', "):
+    with pytest.raises(ForeignFolder, match=r"another configuration \('small'.*--out FOLDER"):
         create(tmp_path / "out", plan, "", None)
     assert (tmp_path / "out" / "experiment.json").read_bytes() == before
 

@@ -97,7 +97,7 @@ def test_a_fault_in_the_change_points_is_named_by_value() -> None:
         SwitchingMDP([m, m], [1])
     with pytest.raises(InvalidProblem, match="increase strictly, got 7 then 7"):
         SwitchingMDP([m] * 4, [5, 7, 7])
-    with pytest.raises(InvalidProblem, match="2 configurations need 1 change points, got 3"):
+    with pytest.raises(InvalidProblem, match="2 configurations need 1 change point, got 3"):
         SwitchingMDP([m, m], [5, 6, 7])
 
 
@@ -226,7 +226,7 @@ def test_unchanged_rows_of_a_stack_are_stored_once() -> None:
     [
         (lambda p, r: (p * 0.9, r, [5]), InvalidMDP, "state 0, action 0: probabilities sum"),
         (lambda p, r: (p, r + 1, [5]), InvalidMDP, "outside"),
-        (lambda p, r: (p, r, [5, 6]), InvalidProblem, "2 configurations need 1 change points"),
+        (lambda p, r: (p, r, [5, 6]), InvalidProblem, "2 configurations need 1 change point,"),
         (lambda p, r: (p[:1], r, [5]), InvalidProblem, "must be"),
         (lambda p, r: (p, r[0], [5]), InvalidProblem, "must be"),
         (lambda p, r: (p * np.nan, r, [5]), InvalidMDP, "is not a number"),

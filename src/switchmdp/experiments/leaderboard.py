@@ -331,7 +331,10 @@ def create_folder(suite: Suite, path: str | os.PathLike[str]) -> Path:
         except OSError:
             raise ForeignFolder(f"{folder} is not empty and is not the folder of a suite") from None
         if existing != manifest:
-            raise ForeignFolder(f"{folder} has {_describe(existing)}; choose another folder")
+            raise ForeignFolder(
+                f"{folder} has {_describe(existing)}: the rows, an agent or its parameters have "
+                "changed since; pass --out FOLDER, or delete this one"
+            )
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     save_bytes(folder / MANIFEST, manifest)
     return folder

@@ -531,7 +531,8 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
         if existing.digest != store.digest:
             raise ForeignFolder(
                 f"{folder} has the results of another configuration "
-                f"({existing.experiment.title!r}, {existing.digest[:12]})"
+                f"({existing.experiment.title!r}, {existing.digest[:12]}): the experiment, an "
+                "agent or its parameters have changed since; pass --out FOLDER, or delete this one"
             )
         store = replace(store, blocks=existing.blocks)
     store.make_folders()

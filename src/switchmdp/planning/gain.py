@@ -450,7 +450,7 @@ def policy_gain(mdp: MDP, policy: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError, RecursionError):
         given = np.empty(0)
     if given.shape != (mdp.n_states,) or given.dtype.kind not in "iu":
-        raise InvalidAction("policy", policy, f"a list of {mdp.n_states} actions")
+        raise InvalidAction("policy", policy, f"a list of {mdp.n_states} actions, as numbers")
     choice = np.array([mdp.pairs.pair(s, int(a)) for s, a in enumerate(given)])
     if mdp.n_states > DENSE:
         return gains_of_large_chain(mdp.model, choice)

@@ -42,6 +42,7 @@ from switchmdp.reports.report import write_report
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
 POSITIONAL = ([inspect.Parameter.POSITIONAL_ONLY], [inspect.Parameter.POSITIONAL_OR_KEYWORD])
+MAKERS = "functions of a problem that make agents, by name"
 UNNAMED = "problems"  # the setting's name, if problems have no names
 
 
@@ -219,8 +220,14 @@ def _plan(
     problems: Any, agents: Any, horizon: int, seed: int, n_problems: int | None,
     every: int | None, epsilon: float,
 ) -> Plan:  # fmt: skip
-    if not isinstance(agents, Mapping) or not all(map(callable, agents.values())):
-        raise InvalidParameter("agents", agents, "functions of a problem that make agents, by name")
+    if not isinstance(agents, Mapping):
+        raise InvalidParameter("agents", agents, MAKERS)
+    for name, make in agents.items():
+        if not isinstance(make, type) and all(hasattr(make, verb) for verb in ("act", "observe")):
+            allowed = f"{MAKERS}; {name!r} is an agent, but each run needs a new one"
+            raise InvalidParameter("agents", agents, allowed)
+        if not callable(make):
+            raise InvalidParameter("agents", agents, MAKERS)
     families = problems if isinstance(problems, Mapping) else {UNNAMED: problems}
     experiment = parse({
         "title": "Comparison", "horizon": horizon, "n_problems": _how_many(families, n_problems),
@@ -319,6 +326,7 @@ def _warn_of_failures(results: Results, plan: Plan) -> None:
         first = failed[0]
         warnings.warn(
             f"{len(failed)} of {plan.n_runs} runs failed, the first of {first['agent']!r} on "
-            f"problem {first['problem']}: {first['error']} (tracebacks: results.failures)",
+            f"problem {first['problem']}: {first['error']} "
+            "(traceback: print(comparison.results.failures[0]['traceback']))",
             stacklevel=3,
         )  # fmt: skip
