@@ -168,6 +168,13 @@ def test_models_are_listed_page_by_page(do: Any, service: PreparedService) -> No
     ]
 
 
+def test_a_page_of_models_is_iterable(do: Do, service: PreparedService) -> None:
+    service.prepare((200, {"models": [MODEL, MODEL | {"name": "web"}], "next": "web"}))
+    page = do("models")
+    assert [model.name for model in page] == ["shop", "web"]
+    assert len(page) == 2
+
+
 def test_a_batch_returns_a_result_or_a_problem_for_each_item(
     do: Do, service: PreparedService
 ) -> None:

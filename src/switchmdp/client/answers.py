@@ -22,7 +22,7 @@ ServiceError
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -336,7 +336,7 @@ class Model(Result):
 
 @dataclass(frozen=True)
 class ModelPage(Result):
-    """Some models, ordered by name.
+    """Some models, ordered by name. Iterate over it to get the models.
 
     Parameters
     ----------
@@ -349,6 +349,12 @@ class ModelPage(Result):
     models: tuple[Model, ...]
     next: str | None = None
     nested: ClassVar[Mapping[str, type[Result]]] = {"models": Model}
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self.models)
+
+    def __len__(self) -> int:
+        return len(self.models)
 
 
 @dataclass(frozen=True)

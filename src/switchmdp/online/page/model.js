@@ -171,7 +171,7 @@ class ModelView {
 
   showNotes(beliefs) {
     const pairs = beliefs.states.flatMap((row) => row.actions);
-    const dots = "Each bar runs from 0 to 1: the dot is the estimated mean reward";
+    const dots = "Each bar runs from 0 to 1: the mark is the estimated mean reward";
     const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence or credible interval." : ".";
     const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
     const marks = known(beliefs.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
