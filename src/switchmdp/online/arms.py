@@ -8,8 +8,8 @@ name and the session, and w_i the arm's share, it belongs to the arm with the la
 
 So it belongs to arm i with probability w_i, and always to the same arm while the shares are
 unchanged. If one share grows and the others keep their proportions, sessions move only to that arm.
-A decision without a session is assigned by its number. An agent learns only from the feedback of its own arm, so that no arm profits from the
-others.
+A decision without a session is assigned by its number. An agent learns only from the feedback of
+its own arm, so that no arm profits from the others.
 
 **Mean reward.** Somebody may look at the test after every decision and stop it when it looks good.
 So an arm has a confidence sequence: an interval at every time, all of which hold at once with
