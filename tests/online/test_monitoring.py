@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ import switchmdp as sm
 from switchmdp.errors import InvalidParameter
 from switchmdp.online import ChangeSignal, Decisions
 from switchmdp.online.monitoring import MOST_BUCKETS, RewardHistory
+from switchmdp.online.snapshots import same_learner
+from switchmdp.online.views import history_of
 
 Step = tuple[int, int, float, int]
 
@@ -203,6 +208,31 @@ def test_the_last_hundred_alerts_survive_reopening(tmp_path: Path) -> None:
         before = bits_of(decisions)
     with Decisions(None, tmp_path) as decisions:
         assert bits_of(decisions) == before
+
+
+def test_the_time_of_an_alert_is_that_of_its_event(tmp_path: Path) -> None:
+    """Also after a kill and a late restart, when a bucket of rewards spans the pause."""
+    now = [1000.0]
+    agent = sm.agents.Random(1, 1)
+    with Decisions(
+        agent, tmp_path, sync=False, clock=lambda: now[0], signal_window=10, signal_delta=0.9
+    ) as decisions:
+        decisions.learn_from([(0, 0, 0.0, 0)] * 600)  # more than one reward in each bucket
+        while not decisions.learner.alerts:
+            now[0] += 1.0
+            decisions.learn_from([(0, 0, 1.0, 0)])
+        raised = now[0]
+        shutil.copytree(tmp_path, tmp_path / "killed")
+    now[0] += 5000.0
+    with Decisions(None, tmp_path / "killed", sync=False, clock=lambda: now[0]) as decisions:
+        decisions.learn_from([(0, 0, 1.0, 0)] * 4)
+        (change,) = decisions.look(lambda learner: history_of(learner, 100))["changes"]
+        assert change["time"] == decisions.learner.alerts[0].time == raised
+        without = copy.deepcopy(decisions.learner)
+        without.alerts = [replace(alert, time=None) for alert in without.alerts]
+        assert same_learner(without, decisions.learner)
+        without.alerts = [replace(alert, step=1) for alert in without.alerts]
+        assert not same_learner(without, decisions.learner)
 
 
 # The reward rate beside it.

@@ -43,7 +43,7 @@ import zlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,9 +390,10 @@ class Learner:
         before, self.alarmed = self.alarmed, signal is not None and signal.strength >= THRESHOLD
         if signal is None or before or not self.alarmed:
             return None
-        self.alerts = [*self.alerts[1 - MOST_ALERTS :], signal]
+        alert = replace(signal, time=at)
+        self.alerts = [*self.alerts[1 - MOST_ALERTS :], alert]
         self.changes += 1
-        return signal
+        return alert
 
     def _history(self, event: Mapping[str, Any]) -> int:
         """Returns the number of steps learned from."""

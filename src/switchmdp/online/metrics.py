@@ -138,8 +138,17 @@ class _OfModels(Collector):
 
 def _read(learner: Learner) -> tuple[list[float], list[tuple[str, list[str], Any]]]:
     values = [value(learner) for *_, value in OF_MODELS]
-    actions = [learner.actions.of(a) or str(a) for a in range(learner.agent.n_actions)]
-    return values, [(arm.name, actions, arm.totals.copy()) for arm in learner.arms.values()]
+    actions = [_text(learner.actions.of(a) or str(a)) for a in range(learner.agent.n_actions)]
+    return values, [(_text(arm.name), actions, arm.totals.copy()) for arm in learner.arms.values()]
+
+
+def _text(name: str) -> str:
+    """The name; what UTF-8 cannot store (half of a surrogate pair) is replaced by a question mark.
+
+    >>> _text("new"), _text("\\ud800")
+    ('new', '?')
+    """
+    return name.encode("utf-8", "replace").decode()
 
 
 def _labelled(

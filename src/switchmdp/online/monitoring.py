@@ -54,6 +54,8 @@ class Signal:
         The mean in the earlier window.
     now
         The mean in the later window.
+    time
+        The wall clock of the event at which an alert was raised; None if it is not known.
     """
 
     strength: float
@@ -63,6 +65,7 @@ class Signal:
     next_state: int | None  # None: the reward
     before: float
     now: float
+    time: float | None = None
 
 
 class ChangeSignal:

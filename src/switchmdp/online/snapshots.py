@@ -124,8 +124,13 @@ def alike(one: tuple[dict[str, Any], Arrays], other: tuple[dict[str, Any], Array
 def same_learner(one: Learner, other: Learner) -> bool:
     """Whether two learners are equal bit for bit, as far as both were stored."""
 
+    # Snapshots of earlier versions have no times of alerts.
+    timed = all(alert.time is not None for alert in [*one.alerts, *other.alerts])
+
     def compared(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         fields, arrays = parts_of(learner)
+        if not timed:
+            fields["alerts"] = [{**alert, "time": None} for alert in fields["alerts"]]
         if one.has_totals and other.has_totals:
             return fields, arrays
         return {**fields, **ADDED}, {k: a for k, a in arrays.items() if k[:4] != "arm0"}
@@ -339,3 +344,5 @@ def _validate_signal(signal: Signal, n_states: int, n_actions: int) -> None:
         _whole("signal", signal.next_state, 0, n_states)
     _number("signal", signal.before, 1.0)
     _number("signal", signal.now, 1.0)
+    if signal.time is not None:
+        _time("signal", signal.time)

@@ -39,17 +39,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
-from switchmdp.errors import InvalidState
+from switchmdp.errors import InvalidState, MissingExtra
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.online.decisions import Decisions
 from switchmdp.online.learner import Learner
 from switchmdp.online.monitoring import THRESHOLD, Signal, merged
 from switchmdp.online.schemas import ROUTES, problems_of
 from switchmdp.validation import check_index, check_integer, is_number
+
+try:
+    from scipy.special import betainc, betaincinv
+except ImportError as error:
+    raise MissingExtra("the service needs SciPy: pip install 'switchmdp[serve]'") from error
 
 Data = dict[str, Any]
 
@@ -394,8 +398,9 @@ def explanation(decisions: Decisions, state: str) -> Data:
 
 def _change(change: Signal, buckets: list[list[Any]], learner: Learner) -> Data:
     """A detected change for JSON."""
+    time = _time_of(change.step, buckets) if change.time is None else change.time
     return {
-        "time": _time_of(change.step, buckets), "step": change.step,
+        "time": time, "step": change.step,
         "state": change.state, "state_name": learner.states.of(change.state),
         "action": change.action, "action_name": learner.actions.of(change.action),
         "next_state": change.next_state, "before": change.before, "now": change.now,
