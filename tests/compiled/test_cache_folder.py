@@ -148,8 +148,10 @@ def test_a_cache_that_cannot_be_marked_as_used_still_works(
         raise PermissionError(30, "Read-only file system")
 
     folder = make_folder()
+    before = folder.stat().st_mtime_ns
     monkeypatch.setattr(os, "utime", refuse)
     cache._mark_as_used(folder)
+    assert folder.stat().st_mtime_ns == before
     os.rmdir(folder)
     cache._mark_as_used.cache_clear()
     cache._mark_as_used(folder)  # nor does one that another process has removed matter
