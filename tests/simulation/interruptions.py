@@ -31,16 +31,15 @@ PROBLEM = sm.problems.random_switching(
 )
 
 
-class Interrupter:
-    """Sends SIGINT to this process after a delay, and remembers when."""
+class Interrupter(threading.Thread):
+    """Sends SIGINT to this process some time after its start, and remembers when."""
 
     def __init__(self, delay: float) -> None:
+        super().__init__(daemon=True)
         self._delay = delay
-        self._thread = threading.Thread(target=self._send, daemon=True)
-        self._thread.start()
         self.sent = 0.0
 
-    def _send(self) -> None:
+    def run(self) -> None:
         time.sleep(self._delay)
         self.sent = time.perf_counter()
         os.kill(os.getpid(), signal.SIGINT)
@@ -52,7 +51,9 @@ def interrupt_once(name: str, rng: np.random.Generator) -> float:
     agent = new_agent(name, PROBLEM)
     sm.simulate(new_agent(name, PROBLEM), PROBLEM, 10, episodes=True)  # compiled from now on
     interrupter = Interrupter(float(rng.uniform(0.0, 0.25)))
+    record = None
     try:
+        interrupter.start()  # the signal may come before `start` returns
         sm.simulate(agent, PROBLEM, FOREVER, seed=7, every=every, episodes=True)
     except KeyboardInterrupt as error:
         delay = time.perf_counter() - interrupter.sent

@@ -137,7 +137,7 @@ def test_other_raising_handlers_are_delayed_too() -> None:
 def test_handlers_are_restored_whatever_happens() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     sm.simulate(sm.agents.Random(4, 3), PROBLEM, 100)
-    Interrupter(0.1)
+    Interrupter(0.1).start()
     with pytest.raises(Interrupted):
         sm.simulate(sm.agents.Random(4, 3), PROBLEM, 10**9)
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
@@ -148,6 +148,7 @@ def test_compare_is_interrupted_at_once_and_its_threads_end() -> None:
     makers = {"chance": lambda problem: sm.agents.Random(4, 3)}
     interrupter = Interrupter(0.4)
     with pytest.raises(KeyboardInterrupt):
+        interrupter.start()
         sm.compare([PROBLEM] * 4, makers, horizon=10**9)
     assert time.perf_counter() - interrupter.sent < 0.5  # 0.06 on an idle machine
     deadline = time.monotonic() + 10
