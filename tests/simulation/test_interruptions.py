@@ -144,8 +144,9 @@ def test_handlers_are_restored_whatever_happens() -> None:
 
 
 def test_compare_is_interrupted_at_once_and_its_threads_end() -> None:
-    threads = threading.active_count()
     makers = {"chance": lambda problem: sm.agents.Random(4, 3)}
+    sm.compare([PROBLEM] * 2, makers, horizon=10)  # a thread that compiles ends later
+    threads = threading.active_count()
     interrupter = Interrupter(0.4)
     with pytest.raises(KeyboardInterrupt):
         interrupter.start()
