@@ -16,6 +16,7 @@ second thread enters while the first is still inside. To copy or to pickle an ag
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import signal
 import threading
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from switchmdp.errors import SharedAgent
 
 INTERVAL = 0.05  # seconds between two pulses
+INTERVALS_OF_THREADS = 10  # between two pulses in threads other than the main thread
 
 # The signals for which programs install handlers. Where one is missing (Windows), it is skipped.
 _NAMES = ("SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT")
@@ -87,7 +89,7 @@ def delayed_signals(*, until_repeated: bool = False) -> Iterator[None]:
 
 Flag = NDArray[np.bool_]
 
-_flags: dict[int, Flag] = {}
+_flags: dict[int, tuple[Flag, int]] = {}  # each with the number of intervals between its pulses
 _wanted = threading.Event()
 _thread: threading.Thread | None = None
 
@@ -95,6 +97,10 @@ _thread: threading.Thread | None = None
 @contextmanager
 def pulse() -> Iterator[Flag]:
     """A flag that is set every `INTERVAL` seconds during the block.
+
+    Signals are handled in the main thread. In other threads the flag only lets callers report
+    progress, so there it is set every `INTERVALS_OF_THREADS` intervals: a thread that leaves
+    machine code waits for Python's lock, and many threads would spend most of their time so.
 
     Yields
     ------
@@ -109,7 +115,8 @@ def pulse() -> Iterator[Flag]:
     """
     global _thread
     flag = np.zeros(1, np.bool_)
-    _flags[id(flag)] = flag
+    in_main = threading.current_thread() is threading.main_thread()
+    _flags[id(flag)] = flag, 1 if in_main else INTERVALS_OF_THREADS
     _wanted.set()
     if _thread is None or not _thread.is_alive():  # after a fork, the thread is gone
         _thread = threading.Thread(target=_beat, name="switchmdp pulse", daemon=True)
@@ -157,11 +164,26 @@ def whole_steps(n: int) -> Iterator[Iterator[int]]:
         yield iterator
 
 
+def set_flags() -> None:
+    """Set the flags of all threads now, so that those that are to stop notice it at once.
+
+    Examples
+    --------
+    >>> with pulse() as flag:
+    ...     set_flags()
+    ...     bool(flag[0])
+    True
+    """
+    for flag, _ in list(_flags.values()):
+        flag[0] = True
+
+
 def _beat() -> None:
-    while True:
+    for beat in itertools.count():
         time.sleep(INTERVAL)
-        for flag in list(_flags.values()):
-            flag[0] = True
+        for flag, intervals in list(_flags.values()):
+            if beat % intervals == 0:
+                flag[0] = True
         _wanted.clear()
         if not _flags:  # a flag that comes after this line sets the event
             _wanted.wait()

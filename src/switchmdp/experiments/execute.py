@@ -37,6 +37,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from switchmdp.concurrency import set_flags
 from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.experiments import chunks as worker
@@ -338,6 +339,7 @@ class _ThreadWorker:
     def close(self) -> None:
         """Cancel the current chunk."""
         self.cancelled.set()
+        set_flags()
 
 
 class _ProcessWorker:

@@ -80,7 +80,7 @@ class Batch:
             seen[:, 0] = [getattr(agent, "episode", 0) for agent in agents]
         self.pool = NO_EPISODES._replace(first=np.zeros(n, np.int64), seen=seen)
         if episodes:
-            self.pool = _empty_pool(max(256, ROOM // n_states) * min(n, 8), n_states, seen)
+            self.pool = _empty_pool(max(256, ROOM // n_states) * n, n_states, seen)
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -167,14 +167,12 @@ class Batch:
             t = self.runs.numbers[i, 0]
             where = f"the agent's action in state {-1 - state} at step {t}"
             raise InvalidAction(where, "an action that is not available", f"one of {known}")
-        if self.episodes and pool.first[i] + pool.seen[i, 1] >= len(pool.start):
-            more = _empty_pool(len(pool.start), pool.policy.shape[1], pool.seen)
-            kept = {"first": pool.first, "seen": pool.seen}
-            joined = {
-                name: np.concatenate([old, new])
-                for name, old, new in zip(pool._fields, pool, more, strict=True)
-            }
-            self.pool = EpisodePool(**{**joined, **kept})
+        used = int(pool.first[i] + pool.seen[i, 1])
+        if self.episodes and used >= len(pool.start):
+            more = _empty_pool(2 * used, pool.policy.shape[1], pool.seen)
+            self.pool = more._replace(first=pool.first)
+            for old, new in zip(pool[:N_LOGGED], self.pool, strict=False):
+                new[:used] = old[:used]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without machine code, which cannot be pickled and which records do not need."""
@@ -341,9 +339,11 @@ def grid(first: int, horizon: int, every: int) -> NDArray[np.int64]:
 
 
 def _empty_pool(room: int, n_states: int, seen: NDArray[np.int64]) -> EpisodePool:
-    start, sweeps, since = (np.zeros(room, np.int64) for _ in range(3))
-    policy, first = np.zeros((room, n_states), np.int32), np.zeros(len(seen), np.int64)
-    return EpisodePool(start, np.zeros(room), sweeps, policy, since, first, seen)
+    """A pool whose memory is not touched before it is used."""
+    start, sweeps, since = (np.empty(room, np.int64) for _ in range(3))
+    policy, first = np.empty((room, n_states), np.int32), np.zeros(len(seen), np.int64)
+    return EpisodePool(start, np.empty(room), sweeps, policy, since, first, seen)
 
 
+N_LOGGED = EpisodePool._fields.index("first")  # fields before this one have one entry per episode
 NO_EPISODES = _empty_pool(0, 1, np.zeros((0, 2), np.int64))
