@@ -7,7 +7,7 @@ The lake is not slippery, and the goal is three steps away. Halfway through, the
 permuted, so the old way to the goal leads elsewhere. UCRL2 uses all its data. SW-UCRL uses the last
 `window` steps, so it has forgotten the old data `window` steps after the change. The setting is
 chosen to show this difference. If changes come so often that neither agent learns much in between,
-neither is always better.
+neither is better throughout.
 
     python examples/frozen_lake.py                  160 000 steps, four changes: half a minute
     python examples/frozen_lake.py --steps 40000    a quarter of it: too short to learn much
