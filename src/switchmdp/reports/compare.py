@@ -148,8 +148,8 @@ def compare(
     """Run every agent on every problem with the same randomness.
 
     Terminals and notebooks show a progress bar. If runs fail, they are left out, with a warning.
-    Ctrl-C discards all results. For long comparisons, write an experiment file: `switchmdp run`
-    stores results as they are computed, and resumes after an interruption.
+    Ctrl-C discards all results. For what takes long, write an experiment file: `switchmdp run`
+    stores results as they are done, and resumes after an interruption.
 
     Parameters
     ----------
