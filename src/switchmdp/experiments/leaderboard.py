@@ -333,7 +333,7 @@ def create_folder(suite: Suite, path: str | os.PathLike[str]) -> Path:
         if existing != manifest:
             raise ForeignFolder(
                 f"{folder} has {_describe(existing)}: the rows, an agent or its parameters have "
-                "changed since; use another --out or delete the folder"
+                "changed since; pass --out FOLDER, or delete this one"
             )
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     save_bytes(folder / MANIFEST, manifest)

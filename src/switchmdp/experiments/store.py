@@ -532,7 +532,7 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
             raise ForeignFolder(
                 f"{folder} has the results of another configuration "
                 f"({existing.experiment.title!r}, {existing.digest[:12]}): the experiment, an "
-                "agent or its parameters have changed since; use another --out or delete the folder"
+                "agent or its parameters have changed since; pass --out FOLDER, or delete this one"
             )
         store = replace(store, blocks=existing.blocks)
     store.make_folders()
