@@ -13,12 +13,12 @@ RIVALS_READY := $(RIVALS)/.ready
 .PHONY: help reproduce test check docs bench soak wheel dist lock clean
 
 help:
-	@echo "make reproduce   the paper's experiment: figures, claims judged, one page (results/figure-1)"
+	@echo "make reproduce   the paper's experiment: figures, verdicts on the claims, one page (results/figure-1)"
 	@echo "make test        the tests"
 	@echo "make check       style, types and the direction of imports"
 	@echo "make docs        the documentation site (site/index.html)"
-	@echo "make bench       speed and memory, beside other packages"
-	@echo "make soak        the long campaigns"
+	@echo "make bench       speed and memory, compared with other packages"
+	@echo "make soak        the long-running tests"
 	@echo "make wheel       a wheel with prebuilt machine code for this platform (dist)"
 	@echo "make dist        what is published: source distribution and pure wheel, checked (dist)"
 	@echo "make lock        resolve the dependencies anew (requirements.lock)"

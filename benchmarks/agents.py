@@ -1,8 +1,7 @@
-"""Speed of every agent that is shipped: `simulate` at S=5, A=3, all of it.
+"""Speed of every registered agent: a whole call of `simulate` at S=5, A=3.
 
 All but `SLOWER` must make 5 million steps a second. Detectors must not slow down as their data
-grow: what a step costs is measured late in a run of a million steps without a change, beside what
-it costs early on.
+grow: the cost of a step is measured early and late in a run of a million steps without a change.
 """
 
 from __future__ import annotations

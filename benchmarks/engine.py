@@ -1,4 +1,4 @@
-"""The paper's whole experiment, and what a run costs besides its steps.
+"""The paper's whole experiment, and what a run costs in addition to its steps.
 
 The share outside simulation is one of processor time, all threads together: what is spent inside
 `simulate_batch`, and what is spent anywhere else (making problems and agents, gains, hardness,

@@ -1,8 +1,8 @@
 """The yardstick: SW-UCRL and its simulation as one hand-written Numba function.
 
 No classes, no components, no choices: full action sets, full rows, Bernoulli rewards. It draws the
-same random numbers and computes the same plans as `simulate`, and must return the same regret to
-the bit; `make bench` checks that before it compares times. A window of at least the horizon makes
+same random numbers and computes the same plans as `simulate`, and must return the same regret, bit
+for bit; `make bench` checks that before it compares times. A window of at least the horizon makes
 it UCRL2.
 """
 

@@ -5,7 +5,7 @@ and rewards are those of a simulation with the same seed, so that nothing but th
 
 **Environments.** `play` on Taxi, CliffWalking, FrozenLake, and a FrozenLake whose actions are
 permuted every 25 000 steps. Rewards are means per step over the second half of the run. Textbook
-Q-learning (γ = 0.99, step size 0.1, ε = 0.1) and SW-UCRL are there for comparison.
+Q-learning (γ = 0.99, step size 0.1, ε = 0.1) and SW-UCRL are included for comparison.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Posterior sampling: its speed beside SW-UCRL's, what it costs with many states, and its sweeps.
+"""Posterior sampling: its speed compared with SW-UCRL, its cost with many states, and its sweeps.
 
 Times are CPU times, the best of several, measured in turns. The runs with 1,000 and 10,000 states
-have a process of their own, so that its memory can be read.
+are separate processes, so that their memory can be measured.
 """
 
 from __future__ import annotations

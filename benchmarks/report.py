@@ -1,7 +1,8 @@
 """The report of the paper's experiment: the whole command, its parts, and how fast commands start.
 
-The whole command and the starts are processes, the interpreter's own start included. The parts are
-timed one after the other in this process; in a report, drawing runs beside resampling and the page.
+The whole command and the starts are processes, and their times include the start of Python. The
+parts are timed one after the other in this process; in a report, drawing runs at the same time as
+resampling and the page.
 """
 
 from __future__ import annotations

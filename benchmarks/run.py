@@ -1,10 +1,10 @@
 """The benchmarks, as one table: `make bench`.
 
-Medians on one core after warm-up, everything in one run on one machine. Other packages run in an
-environment of their own (`benchmarks/rivals`), on problems of the same kind and size (the solvers
-on the same MDP); without it their rows are missing. Whether an MDP is connected is worked out once,
-so that repeated calls of `optimal_gain` on one MDP don't repeat that. The exit status is 1 where a
-target is missed.
+Medians on one core after warm-up, everything in one run on one machine. Other packages run in a
+separate environment (`benchmarks/rivals`), on problems of the same kind and size (the solvers on
+the same MDP); without it their rows are missing. Whether an MDP is connected is computed once, so
+repeated calls of `optimal_gain` on one MDP do not include it. The exit status is 1 if a target is
+missed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long one waits: the import, the first step, the compiler, a worker, an installed wheel."""
+"""Waiting times: the import, the first step, the compiler, a worker, an installed wheel."""
 
 from __future__ import annotations
 

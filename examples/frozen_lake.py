@@ -3,11 +3,11 @@
     S F F        Start, frozen, frozen
     H F G        hole, frozen, goal
 
-The lake is not slippery, and the goal is three steps away. After a long while the four directions
-come to mean each other: what used to lead to the goal now leads elsewhere. UCRL2 goes by all it has
-ever seen; SW-UCRL goes by its last `window` steps, and has forgotten the old ice that many steps
-after the change. The setting is chosen to show this: where changes come so often that neither agent
-has grown sure of anything, neither is ahead throughout.
+The lake is not slippery, and the goal is three steps away. Halfway through, the four actions are
+permuted, so the old way to the goal leads elsewhere. UCRL2 uses all its data. SW-UCRL uses the last
+`window` steps, so it has forgotten the old data `window` steps after the change. The setting is
+chosen to show this difference. If changes come so often that neither agent learns much in between,
+neither is better throughout.
 
     python examples/frozen_lake.py                  160 000 steps, four changes: half a minute
     python examples/frozen_lake.py --steps 40000    a quarter of it: too short to learn much

@@ -57,7 +57,7 @@ class InvalidEnvironment(InvalidParameter):
 
 
 class InvalidMDP(SwitchmdpError, ValueError):
-    """The data does not describe an MDP; the message names the state, the action and the value."""
+    """The data do not describe an MDP; the message names the state, the action and the value."""
 
 
 class NotCommunicating(InvalidMDP):
@@ -92,8 +92,8 @@ class SharedAgent(SwitchmdpError, RuntimeError):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a simulation. `record` has the completed steps; `resume=record` continues.
 
-    `agent` is the agent of the run, in a batch of copies the copy. It is consistent: it has learned
-    from exactly the steps in the record. In a batch, `record` is that of the run that was
+    `agent` is the agent of the run (in a batch of copies, the copy). It is consistent: it has
+    learned from exactly the steps in the record. In a batch, `record` is that of the run that was
     interrupted, and `before` has the records of the runs before it. In a notebook,
     `sys.last_value.record` is the record of the last interrupted run.
     """

@@ -1,6 +1,6 @@
 """Checks of arguments: each returns a clean value, or raises an error that names the field.
 
-Booleans are never numbers here, and floats are never integers, even where Python would say so.
+Booleans are never numbers here, and floats are never integers, even where Python accepts them.
 """
 
 from __future__ import annotations

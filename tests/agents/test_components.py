@@ -21,7 +21,7 @@ BULLETS = {
     "restarts": "- a restart rule:",
     "exploration": "- exploration:",
 }
-EVERY = "All may have"
+EVERY = "All components may have"
 
 
 def _documented(begins: str) -> dict[str, list[str]]:

@@ -261,7 +261,7 @@ def test_a_field_is_converted_to_its_annotated_type_or_rejected(tmp_path: Path) 
 def test_a_user_class_cannot_have_the_name_of_a_switchmdp_class(tmp_path: Path) -> None:
     impostor = compiled(type("SWUCRL", (sm.agents.SWUCRL,), {"__module__": __name__}))
     twin = type("Moody", (), {})
-    with pytest.raises(InvalidParameter, match="whose name no class of switchmdp has"):
+    with pytest.raises(InvalidParameter, match="with a name that no class of switchmdp has"):
         impostor(3, 2, window=20).save(tmp_path / "agent")
     moody(0.5).save(tmp_path / "agent")
     for classes in ([impostor], [Moody, twin], [moody(0.5)], ["Moody"]):

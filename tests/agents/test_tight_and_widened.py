@@ -213,5 +213,5 @@ def test_an_inconsistent_agent_is_not_written(name: str, tmp_path: Path) -> None
         for parent in parents:
             part = getattr(part, parent)
         setattr(part, field, value)
-        with pytest.raises(InvalidParameter, match="consistent in itself"):
+        with pytest.raises(InvalidParameter, match="internally consistent"):
             agent.save(tmp_path / "agent")

@@ -230,7 +230,7 @@ def test_invalid_parameters_are_named() -> None:
 
 
 def test_change_points_must_be_as_many_as_changes() -> None:
-    with pytest.raises(InvalidParameter, match=r"as many as changes, which is 2 here, got .50."):
+    with pytest.raises(InvalidParameter, match=r"2 steps, because changes is 2, got .50."):
         sm.problems.random_switching(change_points=[50], horizon=100)
     with pytest.raises(
         InvalidParameter, match=r"a function such as problems\.bursts, got 'bursts'"

@@ -2,10 +2,10 @@
 
     UCRL3 on all steps since the last restart       EverythingWithVariance, BernsteinLaplace
     every few steps: the e-values of all pairs together             restarts.Calibrated
-    if they prove a change: forget everything, t := 1                        RestartAll
+    if they raise an alarm: forget everything, t := 1                        RestartAll
     g k² steps after the last restart, k = 1, 2, …: a round of exploration      Squares
-      each state owes one visit to its next action in turn        DiminishingExploration
-      the agent takes that action once, at its next visit
+      each state has a turn for its next action                   DiminishingExploration
+      the agent takes that action once, at its next visit to the state
 
 An optimistic agent stops visiting pairs that it believes to be bad, and would not notice that one
 of them has become good. Li, Hsieh and Huang (2024, "diminishing exploration", arXiv:2410.05734)
@@ -39,8 +39,8 @@ from switchmdp.restarts.schedules import mark_all
 class RestartAll(Calibrated):
     """The calibrated detector; an alarm makes the agent forget everything.
 
-    Forgetting only the pairs that seem to have changed is cheaper, but a changed pair that is not
-    suspected would leave the confidence set without the true MDP.
+    Forgetting only the pairs that seem to have changed is cheaper. But if a changed pair were not
+    suspected, the confidence set would no longer contain the true MDP.
     """
 
     def suspect(self, suspects: Any) -> int:
@@ -83,7 +83,7 @@ class DiminishingExploration:
     def check_partners(self, memory: Any, episodes: Any) -> None:
         """An episode must end when a round begins."""
         if getattr(episodes, "gap", None) != self.gap:
-            raise InvalidParameter("episodes", episodes, f"Squares({self.gap:g}), as the rounds")
+            raise InvalidParameter("episodes", episodes, f"Squares({self.gap:g}), like the rounds")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""
@@ -135,7 +135,7 @@ class DiminishingExploration:
 
 @compiled
 class CalibratedUCRL3(Episodic):
-    """UCRL3, restarted when its data prove a change. Needs neither horizon nor number of changes.
+    """UCRL3, restarted by the calibrated detector. Needs neither horizon nor number of changes.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ class CalibratedUCRL3(Episodic):
     width
         A factor on the confidence radii; the guarantee needs 1.
     gap
-        Round k of exploration comes gap·k² steps after the last restart. A larger gap explores
-        less, and needs longer to find changes off the policy.
+        Round k of exploration starts gap·k² steps after the last restart. With a larger gap the
+        agent explores less, and takes longer to find changes that its policy does not visit.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 

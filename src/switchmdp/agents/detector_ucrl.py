@@ -197,11 +197,11 @@ class GLRUCRL(ForcedExploration):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     detector_delta
         The confidence of the detector; by default `delta`.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     explore
         The share of steps at which an action is tried in turn.
     available
@@ -244,11 +244,11 @@ class GLRUCRL3(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     detector_delta
         The confidence of the detector; by default `delta`.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -292,11 +292,11 @@ class RBOCPDUCRL2(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     detector_delta
         The confidence of the detector; by default `delta`.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     weight
         w of the detector's prior w/n; by default `delta` divided by the number of streams.
     rewards

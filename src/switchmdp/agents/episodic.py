@@ -220,9 +220,9 @@ def _checked(name: str, component: Any) -> Any:
     """Check that a component has its methods and belongs to no other agent."""
     verbs = [verb for verb in PARTS[name] if verb != "counts"]  # set by `allocate`
     if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
-        raise InvalidParameter(name, component, f"an object that offers {', '.join(verbs)}")
+        raise InvalidParameter(name, component, f"an object with the methods {', '.join(verbs)}")
     if getattr(component, "taken", False):
-        raise InvalidParameter(name, component, "a new one: this one belongs to another agent")
+        raise InvalidParameter(name, component, "new: this one belongs to another agent")
     return component
 
 

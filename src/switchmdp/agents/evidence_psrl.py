@@ -5,7 +5,7 @@
     Policy      the best one of an MDP drawn from a posterior, slightly  plausible.Posterior
                 sharper than the true one because probes explore too
     Episodes    end when the visits to a pair double, or after √n steps  agents.episodic.Rooted
-    Restarts    when e-values over all pairs prove a change: forget      restarts.Calibrated
+    Restarts    when the e-value of all pairs is large enough: forget    restarts.Calibrated
                 suspected rewards and rows from before the change
     Probes      from time to time travel to pairs that the policy does   agents.DirectedProbes
                 not visit, with a sequential test
@@ -15,7 +15,7 @@ defaults that are never tuned to a problem: δ = 0.01, the evidence required bef
 anything, and `share`, how much probes may add to the regret of learning.
 
 The probability that the detector ever raises a false alarm is at most δ. No regret bound is proved
-for changing MDPs. docs/evidence-psrl.md has proofs and measurements, also of each component.
+for changing MDPs. docs/evidence-psrl.md has the proof, and measurements of each component.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exploration beyond the plan: none, or probes of pairs that the policy no longer visits.
 
-An agent that follows one policy never notices that another action has become better. So from time
+An agent that follows one policy does not notice if another action becomes better. So from time
 to time `DirectedProbes` leaves the policy, travels to a pair that it has not visited for long
 (`plan_route`), tries it, and compares the data since then with the data before by a Bayes factor b.
 Wald's sequential test says when to stop:
@@ -39,10 +39,10 @@ minimises the cost of probes plus the loss until they find something.
 What the first 64 n steps after a restart would add is not spent, because learning visits all pairs
 then anyway. If an earlier configuration is recalled, t includes its data, but what they would add
 is not spent either. No change can gain more than 1 - ρ per step. As the limit grows like √t, so
-does the time between two rounds: cost and delay grow alike. (If pairs change at the same rate
-whatever their number, the best limit grows like n; if problems do, like √n.) A find shows that
-there are changes which only probes can find. From then on the limit grows `ZEAL` times as fast,
-which fades with tests that find nothing.
+does the time between two rounds: cost and delay grow alike. (If every pair changes at the same
+rate, the best limit grows like n; if every problem changes at the same rate, like √n.) A probe
+that finds a change shows that there are changes which only probes can find. From then on the limit
+grows `ZEAL` times as fast; tests that find nothing reduce this factor again.
 
 In a service with many callers the first one who arrives at s* takes the probe.
 """
@@ -164,7 +164,7 @@ class DirectedProbes:
     def check_partners(self, memory: Any, episodes: Any) -> None:
         """The tests count whole visits."""
         if memory.counts.visits.dtype.kind == "f":
-            raise InvalidParameter("memory", memory, "one that counts whole visits, for probes")
+            raise InvalidParameter("memory", memory, "one that counts whole visits, as probes need")
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

@@ -335,11 +335,11 @@ class MASTER(PolicyAgent):
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii know.
+        The number of steps of the run, on which the radii depend.
     diameter
         An upper bound of every diameter.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     scale
         A factor of ρ̂. Below 1 the tests can fire; that is a heuristic.
     confidence

@@ -37,7 +37,7 @@ that changes the agent ends the calm: a simulation and an adopted plan start a n
 `start_over` and `grow` call `end_calm`.
 
 **Before there is machine code.** Compiling takes seconds, and interpreted code gives the same
-result to the bit. So machine code that is on disk is loaded at once. Otherwise the agents of a
+bits. So machine code that is on disk is loaded at once. Otherwise the agents of a
 class run interpreted until that has taken `PATIENT_SECONDS` in total. Then they are compiled.
 """
 

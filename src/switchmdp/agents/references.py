@@ -178,9 +178,9 @@ class OracleUCRL2(Episodic):
     change_points
         The steps at which the agent restarts.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -221,9 +221,9 @@ class OracleUCRL2B(Episodic):
     change_points
         The steps at which the agent restarts.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -264,9 +264,9 @@ class OracleUCRL3(Episodic):
     change_points
         The steps at which the agent restarts.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -307,9 +307,9 @@ class OracleKLUCRL(Episodic):
     change_points
         The steps at which the agent restarts.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 

@@ -102,7 +102,7 @@ AGENTS = Registry(
 
 @dataclass(frozen=True)
 class AgentInfo:
-    """What the constructor of an agent asks for."""
+    """What the constructor of an agent requires."""
 
     parameters: dict[str, Any]  # name: default, or REQUIRED; without sizes and available actions
     unavailable: str | None  # what it needs and only a simulation can give, in words

@@ -65,7 +65,7 @@ def save_agent(agent: Any, path: str | os.PathLike[str]) -> None:
         try:
             check_agent_state(agent)
         except WRONG as error:
-            raise InvalidParameter("agent", agent, f"consistent in itself ({error})") from None
+            raise InvalidParameter("agent", agent, f"internally consistent ({error})") from None
         _keep_previous(Path(path))
         save_arrays(path, KIND, fields, arrays)
 
@@ -120,10 +120,10 @@ def _described(instance: Any, path: str, arrays: Arrays) -> dict[str, Any]:
         raise InvalidParameter(here, instance, "a number, an array, or an object of a plain class")
     if classes_of("switchmdp").get(cls.__name__, cls) is not cls:
         raise InvalidParameter(
-            f"the class of {here}", cls, "a class whose name no class of switchmdp has"
+            f"the class of {here}", cls, "a class with a name that no class of switchmdp has"
         )
     for name in sorted(set(vars(instance)) - set(kinds) - {"taken"}):
-        allowed = f"annotated in {cls.__name__}: it would be lost"
+        allowed = f"annotated in {cls.__name__}: it would not be saved"
         raise InvalidParameter(f"{here}.{name}", getattr(instance, name), allowed)
     dot = f"{path}." if path else ""
     fields = {

@@ -51,9 +51,9 @@ class SWUCRL(Episodic):
     window
         The number of latest steps that count.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 

@@ -104,15 +104,15 @@ class SWUCRL2CW(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii know.
+        The number of steps of the run, on which the radii depend.
     window
         The number of latest steps that count.
     widening
         η, by which the transition radii are wider; by default that for unknown budgets.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -292,11 +292,11 @@ class BORL(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii depend on.
+        The number of steps of the run, on which the radii depend.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     arms
         The pairs (window, widening) to choose from; by default a small grid.
     seed
@@ -378,9 +378,9 @@ class PaperBORL(BORL):
     n_states, n_actions
         The numbers of states and actions.
     horizon
-        The number of steps of the run, which the radii know.
+        The number of steps of the run, on which the radii depend.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     seed
         The seed of the random numbers. `simulate` replaces it by the seed of the run.
     available

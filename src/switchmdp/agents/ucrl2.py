@@ -79,9 +79,9 @@ class UCRL2(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -122,9 +122,9 @@ class UCRL2R(Episodic):
     changes
         The number of changes, ℓ - 1.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     segments
         ℓ itself; by default `changes` + 1.
     available
@@ -171,9 +171,9 @@ class UCRL2RW(Episodic):
     period
         The number of steps from one restart to the next.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     available
         Which actions each state has, a (states, actions) mask; by default all.
 
@@ -212,9 +212,9 @@ class UCRL2B(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     window
         Remember this many latest steps; by default all.
     available
@@ -256,9 +256,9 @@ class UCRL3(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     window
         Remember this many latest steps; by default all.
     available
@@ -301,9 +301,9 @@ class KLUCRL(Episodic):
     n_states, n_actions
         The numbers of states and actions.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     window
         Remember this many latest steps; by default all.
     available

@@ -71,9 +71,9 @@ class VariationAwareUCRL(Episodic):
     diameter
         An upper bound of every diameter.
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     phase_reward_variation
         The variation of rewards within a phase; 0 is a heuristic.
     phase_transition_variation

@@ -129,7 +129,7 @@ def problems_option(text: str, shown: str | None = None) -> Decorator:
 def set_option(example: str) -> Decorator:
     """The option for other parameters of an agent."""
     return option(
-        "--set", f"Another parameter of the agent, such as {example}; may be repeated.", "others",
+        "--set", f"A parameter of the agent, such as {example}; may be repeated.", "others",
         multiple=True, metavar="NAME=VALUE", callback=parsed_by(parse_settings),
     )  # fmt: skip
 
@@ -197,7 +197,7 @@ SERVING = (
            type=click.IntRange(1), default=1024, metavar="MIB"),
     option("--address", "The URL at which other workers reach this one; only for PostgreSQL.",
            shown="the address it listens on", metavar="URL"),
-    option("--rate", "The most requests per second from one client.",
+    option("--rate", "The largest number of requests per second from a client.",
            type=click.FloatRange(0, min_open=True), default=5000.0, metavar="N"),
     option("--max-body", "The largest request body.", type=click.IntRange(1), default=65536,
            metavar="BYTES"),
@@ -240,7 +240,7 @@ class _InSections(click.Group):
 def cli() -> None:
     """Reinforcement learning in finite MDPs whose rewards and transitions change.
 
-    To start: `switchmdp run --help` shows a configuration that can be run.
+    To start: `switchmdp run --help` shows an example of a configuration.
     """
 
 
@@ -423,10 +423,11 @@ def serve() -> None:
       curl --json '{"reward": 1, "next_state": "regular"}' \\
            localhost:8000/models/shop/decisions/ID/feedback
 
-    Every answered request is on disk. After a stop or a crash, run the same command again: it
-    continues where it stopped. / is a live page, and /docs describes all routes.
+    Decisions and feedback are on disk before the service answers. After a stop or a crash, run the
+    same command again: it continues where it stopped. / is a live page, and /docs describes all
+    routes.
 
-    With --states and --actions there is a model `main`, whose routes also work without
+    With --states and --actions there is a model `main`. Its routes also work without
     /models/main, such as /decisions.
     """
 

@@ -6,7 +6,7 @@
 - `spec`: what a file may contain, and all its errors
 - `names`: what the names in a file mean: agents, problems, their parameters, formulas
 - `plan`: from an experiment to chunks of runs
-- `chunks`: compute a chunk, and be a worker
+- `chunks`: compute a chunk, and run a worker
 - `execute`: let workers compute all chunks
 - `store`, `results`: results in a folder and in memory
 - `leaderboard`: run the suite in `leaderboard.toml`; published results of suites
@@ -68,7 +68,7 @@ def run(
     experiment: Experiment, folder: str | os.PathLike[str], *,
     modules: str | os.PathLike[str] | None = None, trust: bool | None = None, **how: Any,
 ) -> Results:  # fmt: skip
-    """Run an experiment into a folder, and load its results. Completed runs are not repeated.
+    """Run an experiment, store it in a folder, and load its results; completed runs are kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compute a chunk, and be a worker that does so.
+"""Compute a chunk, and run a worker that does so.
 
 A chunk is a pure function of the experiment and the chunk's id (`compute`). The result does not
 depend on where or when it is computed, or on what else is computed. Wall time is not part of the

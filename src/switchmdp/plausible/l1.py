@@ -70,9 +70,9 @@ class L1Set:
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     """
 
     delta: Probability
@@ -210,9 +210,9 @@ class L1Ball(L1Set):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------
@@ -252,7 +252,7 @@ class Widened(L1Set):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     horizon
         T, the number of steps of the run.
     widening
@@ -260,7 +260,7 @@ class Widened(L1Set):
     scale
         c, the factor in the radii: 8 in SWUCRL2-CW, 64 in MASTER-UCRL.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------
@@ -317,7 +317,7 @@ class SpanBall(Widened):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     horizon
         T, the number of steps of the run.
     span
@@ -379,13 +379,13 @@ class Varied(L1Set):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     reward_variation
         V_r, the variation of the mean rewards within a phase.
     transition_variation
         V_p, the variation of the rows within a phase.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------

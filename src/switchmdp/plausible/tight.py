@@ -129,11 +129,11 @@ class Optimistic:
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     windowed
         Share delta among all steps at which a window may start.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------
@@ -236,11 +236,11 @@ class Intervals(Optimistic):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     windowed
         Share delta among all steps at which a window may start.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
     """
 
     ranking: Ranking
@@ -324,11 +324,11 @@ class Bernstein(Intervals):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     windowed
         Share delta among all steps at which a window may start.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------
@@ -445,11 +445,11 @@ class BernsteinLaplace(Intervals):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     windowed
         Share delta among all steps at which a window may start.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------
@@ -529,11 +529,11 @@ class KLBall(Optimistic):
     Parameters
     ----------
     delta
-        The probability with which the true MDP may lie outside the plausible set.
+        A bound on the probability that the true MDP is not in the plausible set.
     windowed
         Share delta among all steps at which a window may start.
     width
-        A factor of all radii. The proofs need 1; less is usually better, without a guarantee.
+        A factor on all radii. The proofs need 1; less is usually better, but has no guarantee.
 
     Raises
     ------

@@ -16,7 +16,7 @@ Drawn rows are uniform on the simplex over as many successors as the pair had, d
 on [0, 1]. `SmallSteps` keeps these laws: rows that are uniform on the simplex and means that are
 uniform on [0, 1] remain so after any number of steps.
 
-**Hidden improvement**: a change that an agent which follows the old optimal policy cannot see. Let
+**Hidden improvement**: a change that an agent with the old optimal policy cannot observe. Let
 π* be an optimal policy of the configuration M, with gain ρ*. One pair (s, a) is drawn among those
 that no optimal policy uses (their gap ρ* + h(s) - r̄ - Σ p h is positive), and
 
@@ -468,7 +468,7 @@ def random_changes(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -522,7 +522,7 @@ def changing(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
 
     Returns
     -------
@@ -619,7 +619,7 @@ def garnet(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -727,7 +727,7 @@ def gradual_drift(
     every
         The number of steps between two moves; by default a thousandth of the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -837,7 +837,7 @@ def random_walk(
     every
         The number of steps between two moves; by default a thousandth of the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -880,7 +880,7 @@ def moves(horizon: Any, every: Any) -> list[int]:
     every = max(1, horizon // 1000) if every is None else check_integer("every", every, 1)
     count = (horizon - 1) // every
     if count > MOST_CHANGES:
-        raise InvalidParameter("every", every, f"larger: {count} moves, of at most {MOST_CHANGES}")
+        raise InvalidParameter("every", every, f"larger: {count} moves, at most {MOST_CHANGES}")
     return list(range(1 + every, horizon + 1, every))
 
 

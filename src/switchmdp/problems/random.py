@@ -1,7 +1,7 @@
 """Random problems: the paper's experiment, Garnet, and sparse ones of any size.
 
-The paper (Section 5) has "random rewards and state-transition probabilities" and changes "at every
-⌈T/l⌉ time steps", and no more. Here rows are Dirichlet(1) and means uniform on [0, 1], Bernoulli
+The paper (Section 5) only says "random rewards and state-transition probabilities", and changes
+"at every ⌈T/l⌉ time steps". Here rows are Dirichlet(1) and means uniform on [0, 1], Bernoulli
 rewards; `rows=uniform_rows` normalises uniform numbers instead. Changes every ⌈T/l⌉ steps put the
 last one at T or later, so only l - 1 of them take effect within the run. With
 `change_points=even_change_points` they cut the run into l + 1 segments, and all take effect.
@@ -192,7 +192,7 @@ def random_mdp(
     n_actions
         The number of actions of each state.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     rows
         The law of the transition rows: `dirichlet_rows`, `uniform_rows`, or a function like them.
     law
@@ -245,7 +245,7 @@ def random_switching(
     horizon
         The number of steps of a run.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     rows
         The law of the transition rows: `dirichlet_rows`, `uniform_rows`, or a function like them.
     law
@@ -298,7 +298,7 @@ def random_sparse_mdp(
     successors
         The number of successors of each state-action pair.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -341,7 +341,7 @@ def garnet_mdp(
     successors
         The number of successors of each state-action pair.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -420,7 +420,7 @@ def check_changes(changes: int, horizon: int, change_points: When) -> tuple[int,
         allowed = "a list of steps, or a function such as problems.bursts"
         raise InvalidParameter("change_points", change_points, allowed)
     if np.ndim(change_points) == 1 and len(change_points) != changes:
-        allowed = f"a list of {changes} steps, as many as changes, which is {changes} here"
+        allowed = f"a list of {changes} steps, because changes is {changes}"
         raise InvalidParameter("change_points", change_points, allowed)
     return changes, change_points
 

@@ -197,7 +197,7 @@ def riverswim_flips(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -237,7 +237,7 @@ def ring_with_shortcuts(
     n_states
         The number of states.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     slip
         The probability that an action fails.
     law
@@ -295,7 +295,7 @@ def combination_lock(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -371,7 +371,7 @@ def lower_bound(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -803,7 +803,7 @@ def ad_placement(
     every
         The number of steps between two moves; by default a thousandth of the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
@@ -879,7 +879,7 @@ def inventory(
     change_points
         When: a list of change points, or a function of the number of changes and the horizon.
     seed
-        The seed of all that is drawn.
+        The seed of all random draws.
     law
         The reward law; Bernoulli by default.
 
