@@ -16,6 +16,8 @@ from tests.cli.conftest import Call
 from tests.online.workbench import live, sql, sw_ucrl
 
 from switchmdp.online import Decisions, server, verify
+from switchmdp.online.models import Models
+from switchmdp.online.sqlite import SQLite
 
 GOLDEN = Path(__file__).parents[1] / "online" / "golden"
 SERVE = ("serve", "--port", "0", "--states", "3", "--actions", "2", "--agent", "random")
@@ -134,3 +136,75 @@ def test_an_import_needs_a_folder_of_an_earlier_version(call: Call) -> None:
     result = call("import", "nowhere")
     assert result.code == 4
     assert "nowhere is not a folder of decisions: it has no decisions.json" in result.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--port", "0", "--database"), ("check", "--database"), ("replay",),
+        ("export", "--database"), ("import", "old", "--database"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+@pytest.mark.parametrize("address", ["postgres:/db/shop", "http://localhost:8000", "mysql://db"])
+def test_an_address_is_not_taken_for_a_path(
+    call: Call, command: tuple[str, ...], address: str
+) -> None:
+    result = call(*command, address)
+    assert result.code == 2
+    assert "database must be a file, a folder or, on the command line, postgresql://" in result.err
+    assert not [path for path in Path().iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    "command", [("check",), ("replay",), ("export",), ("serve", "--port", "0")]
+)
+def test_a_database_of_a_newer_version_is_not_changed(call: Call, command: tuple[str, ...]) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False) as decisions:
+        live(decisions, 10)
+    sql(Path("shop.sqlite"), "UPDATE settings SET value = '3' WHERE name = 'format'")
+    before = Path("shop.sqlite").read_bytes()
+    result = call(*command, "--database", "shop.sqlite")
+    assert (result.code, result.err) == (
+        4, "error: shop.sqlite was written by a newer version of switchmdp (format 3, this version "
+        "reads up to 2); upgrade switchmdp, or restore an earlier backup\n",
+    )  # fmt: skip
+    assert Path("shop.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["replay", "export"])
+def test_an_unknown_model_is_reported_with_those_that_exist(call: Call, command: str) -> None:
+    with Models(SQLite("shop.sqlite", sync=False)) as models:
+        result = call(command, "--database", "shop.sqlite")
+        assert result.err == "error: shop.sqlite has no model 'main'; it has no models yet\n"
+        for name in ("offers", "ads"):
+            models.create(name, "random", states=2, actions=2)
+    for given, shown in (("ofers", "'offers'"), ("xyz", "'ads', 'offers'")):
+        result = call(command, "--database", "shop.sqlite", "--model", given)
+        assert (result.code, result.err) == (
+            2, f"error: shop.sqlite has no model {given!r}; choose one of its models, such as "
+            f"{shown}\n",
+        )  # fmt: skip
+
+
+def test_databases_in_the_same_folder_are_suggested(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False):
+        pass
+    result = call("check", "--data", ".")
+    assert (
+        result.err == "error: there is no database switchmdp.sqlite; its folder has shop.sqlite\n"
+    )
+    result = call(*SERVE, "--data", ".")
+    assert result.code == 4
+    assert "but no switchmdp.sqlite; its folder has shop.sqlite\n" in result.err
+
+
+def test_a_folder_of_results_is_not_confused_with_a_database(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop", sync=False):
+        pass
+    for given in ("shop", "shop/switchmdp.sqlite"):
+        result = call("export", given)
+        assert result.code == 2
+        assert f"(for decisions of a service: --database {given})" in result.err
+    result = call("export")
+    assert "FOLDER must be set (or --database, for decisions of a service)" in result.err

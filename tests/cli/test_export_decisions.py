@@ -10,13 +10,27 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Call
 
+from switchmdp.agents import Agent
+from switchmdp.online import Decisions
 from switchmdp.online.models import Models
 from switchmdp.online.sqlite import SQLite
 
 COLUMNS = [
     "time", "session", "decision", "state", "action", "arm", "probability", "reward", "next_state",
+    "state_name", "action_name", "next_state_name",
 ]  # fmt: skip
+STATES = ["new", "old"]
 SESSIONS = ["ann", "Zoë", "=1+1", "a\nb", "\0", "\ud800", *[""] * 54]  # many for both arms
+
+
+class Mine(Agent):
+    """An agent that the command line does not know."""
+
+    def act(self, state: int) -> int:
+        return 0
+
+    def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
+        pass
 
 
 @pytest.fixture
@@ -24,7 +38,7 @@ def expected() -> list[dict[str, Any]]:
     """A model with a split test whose last decision still waits for feedback; its rows."""
     rows = []
     with Models(SQLite("all.sqlite", sync=False)) as models:
-        models.create("shop", "random", states=["new", "old"], actions=3)
+        models.create("shop", "random", states=STATES, actions=3)
         shop = models.load("shop")
         shop.set_arms([{"name": "control", "share": 0.25, "policy": [2, 2]}])
         for i, session in enumerate(SESSIONS):
@@ -32,7 +46,8 @@ def expected() -> list[dict[str, Any]]:
             row = {
                 "session": session, "decision": asked.id, "state": asked.state,
                 "action": asked.action, "arm": asked.arm, "probability": asked.probability,
-                "reward": i / 100, "next_state": (i + 1) % 2,
+                "reward": i / 100, "next_state": (i + 1) % 2, "state_name": STATES[i % 2],
+                "action_name": None, "next_state_name": STATES[(i + 1) % 2],
             }  # fmt: skip
             rows.append(row)
             shop.feedback(asked.id, i / 100, (i + 1) % 2)
@@ -40,6 +55,7 @@ def expected() -> list[dict[str, Any]]:
         rows.append({
             "session": "", "decision": asked.id, "state": 1, "action": asked.action,
             "arm": asked.arm, "probability": asked.probability, "reward": None, "next_state": None,
+            "state_name": "old", "action_name": None, "next_state_name": None,
         })  # fmt: skip
     assert {row["arm"] for row in rows} == {"main", "control"}
     assert {row["probability"] for row in rows} == {0.75, 0.25}
@@ -59,6 +75,8 @@ def test_a_csv_file_has_a_row_for_each_decision(call: Call, expected: list[dict[
         numbers = ("state", "action", "probability", "reward", "next_state")
         for name in numbers:
             assert (float(row[name]) if row[name] else None) == wanted[name]
+        for name in ("state_name", "action_name", "next_state_name"):
+            assert (row[name] or None) == wanted[name]
     sessions = [row["session"] for row in found]
     assert sessions[:5] == ["ann", "Zoë", "'=1+1", "a\nb", "\0"]
     assert sessions[-1] == ""
@@ -82,6 +100,32 @@ def test_a_parquet_file_has_the_same_rows(
         assert math.isfinite(row["time"])
 
 
+def test_names_of_added_states_and_actions_are_exported(call: Call) -> None:
+    with Models(SQLite("all.sqlite", sync=False)) as models:
+        models.create("shop", "random", states=["new"], actions=["=book"])
+        shop = models.load("shop")
+        shop.add_state(names=["old"])
+        shop.add_state(count=2)
+        shop.add_state(names=["half \ud800", "back"])
+        shop.add_action(count=1)
+        shop.add_action(names=["game"])
+        for state, action, to in ((0, 0, 1), (4, 2, 5), (2, 1, 3)):
+            shop.feedback(shop.decide(state, taken=action).id, 1.0, to)
+    assert call("export", "--database", "all.sqlite", "--model", "shop").code == 0
+    with open("shop.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [[row[name] for name in COLUMNS[-3:]] for row in rows] == [
+        ["new", "'=book", "old"], ["half \ufffd", "game", "back"], ["", "", ""],
+    ]  # fmt: skip
+
+
+def test_decisions_of_an_agent_of_ones_own_are_exported(call: Call) -> None:
+    with Decisions(Mine(2, 2), "mine.sqlite", sync=False, classes=[Mine]) as decisions:
+        decisions.feedback(decisions.decide(0).id, 1.0, 1)
+    assert call("export", "--database", "mine.sqlite").code == 0
+    assert len(Path("main.csv").read_text("utf-8").splitlines()) == 2
+
+
 def test_both_formats_are_written_if_both_are_asked_for(
     call: Call, expected: list[dict[str, Any]]
 ) -> None:
@@ -96,8 +140,8 @@ def test_both_formats_are_written_if_both_are_asked_for(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--model", "none"), "has no model 'none'"),
-        (("--model", "shop", "--out", "shop.txt"), "ends in .csv or .parquet"),
+        (("--model", "none"), "all.sqlite has no model 'none'; choose one of its models"),
+        (("--model", "shop", "--out", "shop.txt"), "--out must be a file that ends in .csv"),
         (("--model", "shop", "--out", "a.csv", "--format", "csv"), "--format must be omitted"),
     ],
 )

@@ -13,7 +13,8 @@ from tests.online.workbench import change_event
 
 from switchmdp.agents import SWUCRL
 from switchmdp.online import Decisions
-from switchmdp.online.sqlite import NAME
+from switchmdp.online.models import Models
+from switchmdp.online.sqlite import NAME, SQLite
 
 
 @pytest.fixture
@@ -62,6 +63,23 @@ def test_the_database_is_an_argument_or_an_option(call: Any, log: Path) -> None:
         assert "LOG must be set, or --database, but not both" in result.err
 
 
+def test_states_and_actions_are_printed_with_their_names(call: Any) -> None:
+    with Models(SQLite("shop.sqlite", sync=False)) as models:
+        models.create("shop", "random", states=["first page", "Größe\n"], actions=["it's"])
+        shop = models.load("shop")
+        for _ in range(3):
+            shop.feedback(shop.decide(0).id, 0.5, 1)
+        shop.add_state()
+    options = ("replay", "shop.sqlite", "--model", "shop", "--window", 2)
+    result = call(*options)
+    assert "  in state 'first page': action \"it's\" (0.5000, 2)\n" in result.out
+    assert "  in state 'Größe\\n': action \"it's\" (" in result.out
+    assert '  in state 2: action "it\'s" (' in result.out
+    verified = json.loads(call(*options, "--json").out.splitlines()[0])
+    assert verified["state_names"] == ["first page", "Größe\n"]
+    assert verified["action_names"] == ["it's"]
+
+
 def test_by_default_several_windows_are_tried(call: Any, log: Path) -> None:
     rows = rows_of(call("replay", log).out)
     windows = [f"sw-ucrl, window {w}" for w in (6, 12, 25, 50, 100, 200, 400)]
@@ -75,7 +93,7 @@ def test_json_output_contains_all_results(call: Any, log: Path) -> None:
     verified, *rows, note = map(json.loads, result.out.splitlines())
     assert verified == {
         "event": "verified", "records": 800, "snapshot": 800, "same": True, "differing": 0,
-        "exit": 0,
+        "state_names": None, "action_names": None, "exit": 0,
     }  # fmt: skip
     assert [row["agent"] for row in rows] == [
         "sw-ucrl, window 30", "never forgets", "the last visit"

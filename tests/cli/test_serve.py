@@ -66,6 +66,7 @@ def test_every_servable_agent_can_be_served_and_continued(
         ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because the options describe an"),
         ((*GO_ON, "--actions", "2"), "--states must be set, because the options describe an agent"),
         ((*NEW, "--agent", "nobody"), "agent must be one of sw-ucrl, ucrl2, "),
+        ((*NEW, "--agent", "SW_UCRL"), "(did you mean 'sw-ucrl'?), got 'SW_UCRL'"),
         ((*NEW, "--agent", "oracle-ucrl2"), "(oracle-ucrl2 needs the change points, so it can"),
         ((*NEW, "--agent", "oracle-kl-ucrl"), "needs the change points"),
         ((*NEW, "--agent", "omniscient"), "needs the problem itself"),
@@ -136,6 +137,41 @@ def test_the_token_is_in_a_file_or_the_environment(
     assert "too short" not in result.err
     (tmp_path / "token").write_text("\n", "utf-8")  # an empty one protects nothing
     assert call(*GO_ON, "--token-file", "token").code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "token must be a file with a token in each line, got ''"),
+        ("\nshort shop-*\n", "token, line 2: token must be at least 16 ASCII characters"),
+        (
+            "sixteen-characters\n\nnö-sixteen-characters\n",
+            "token, line 3: token must be at least 16",
+        ),
+        ("a token with spaces\n", "without spaces, got '1 character'"),
+    ],
+)
+def test_a_wrong_file_of_tokens_is_reported_with_its_line(
+    call: Call, content: str, message: str
+) -> None:
+    Path("token").write_text(content, "utf-8")
+    for option in ("--token-file", "--metrics-token-file"):
+        result = call(*SW, option, "token")
+        assert (result.code, result.out) == (2, "")
+        assert message in result.err
+        assert "sixteen-characters" not in result.err
+    assert not Path("data").exists()
+
+
+def test_a_port_in_use_is_reported_with_advice(call: Call) -> None:
+    with server.listen("127.0.0.1", 0) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        result = call("serve", "--data", "data", "--port", port)
+    assert result.code == 2
+    assert f"127.0.0.1:{port}: " in result.err
+    assert result.err.endswith("; stop the program that uses it, or choose another port\n")
+    assert not Path("data").exists()
 
 
 def test_a_token_file_readable_by_others_causes_a_warning(call: Call, tmp_path: Path) -> None:

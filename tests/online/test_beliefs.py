@@ -11,13 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.agents import SWUCRL, UCRL2, UCRL2R, UCRL2RW, Episodic, Omniscient, Random
+from switchmdp.agents import (
+    SWUCRL,
+    UCRL2,
+    UCRL2R,
+    UCRL2RW,
+    Episodic,
+    EvidencePSRL,
+    Omniscient,
+    Random,
+)
 from switchmdp.agents.protocol import Agent
 from switchmdp.errors import InvalidParameter
 from switchmdp.mdp import MDP
 from switchmdp.memory import Everything
+from switchmdp.memory.counts import BOTH, REWARDS, ROWS
 from switchmdp.online import Decisions, snapshots
-from switchmdp.online.views import beliefs
+from switchmdp.online.views import beliefs, explanation
 from switchmdp.plausible import L1Ball
 from switchmdp.restarts import Never
 
@@ -49,15 +59,11 @@ class Stubborn(Agent):
 
 
 class Counting(Stubborn):
-    """... which tells how often it has been where, and what it thinks, except of state 1."""
+    """... which tells how often it has been where."""
 
     @property
     def visits(self) -> Any:
         return np.array([[self.tried, 0], [0, 0]])
-
-    @property
-    def reward_estimates(self) -> Any:
-        return np.array([[0.75, np.nan], [np.nan, np.nan]])
 
 
 def live(decisions: Decisions, steps: int, seed: int = 0, reward: Any = None) -> None:
@@ -119,6 +125,43 @@ def test_beliefs_equal_the_agents_own_tables(tmp_path: Path) -> None:
                     assert found["high"] == min(1.0, estimates[s, a] + radii[s, a])
 
 
+SHARED = ("visits", "reward_visits", "estimate", "low", "high", "interval", "note")
+
+
+def forget(decisions: Decisions, suspects: list[int]) -> None:
+    """Forget rewards or next states, pair by pair, as after a detected change."""
+    agent = decisions.learner.agent
+    agent.update_memory()
+    agent.memory.keep(0, np.array(suspects, np.uint8))
+
+
+def test_page_and_explanation_agree_after_a_change(tmp_path: Path) -> None:
+    with Decisions(EvidencePSRL(2, 2), tmp_path, sync=False) as decisions:
+        for i in range(40):
+            asked = decisions.decide(i % 2, taken=i // 2 % 2)
+            decisions.feedback(asked.id, float(i % 3 == 0), 1 - i % 2)
+        forget(decisions, [ROWS, REWARDS, 0, BOTH])
+        for _ in range(6):
+            asked = decisions.decide(0, taken=1)
+            decisions.feedback(asked.id, 1.0, 1)
+        data = told(decisions)
+        for state in range(2):
+            for explained in explanation(decisions, str(state))["actions"]:
+                shown = pair(data, state, explained["action"])
+                assert {key: shown[key] for key in SHARED} == {
+                    key: explained[key] for key in SHARED
+                }
+    kept, known, whole, lost = (pair(data, s, a) for s in range(2) for a in range(2))
+    assert (kept["visits"], kept["reward_visits"]) == (0, 10)
+    assert kept["low"] < kept["estimate"] < kept["high"]
+    assert kept["note"].startswith("the estimate is from 10 remembered rewards; the next states ")
+    assert (known["visits"], known["reward_visits"], known["estimate"]) == (16, 6, 1.0)
+    assert known["note"].startswith("the estimate is from 6 remembered rewards; after a change")
+    assert (whole["visits"], whole["reward_visits"], whole["note"]) == (10, 10, None)
+    assert (lost["visits"], lost["reward_visits"], lost["estimate"]) == (0, 0, None)
+    assert lost["note"] == "no feedback is remembered, so any mean reward is possible"
+
+
 def test_untried_pairs_have_the_interval_from_0_to_1(tmp_path: Path) -> None:
     with Decisions(SWUCRL(2, 2, window=20), tmp_path, sync=False) as decisions:
         data = told(decisions)
@@ -128,7 +171,9 @@ def test_untried_pairs_have_the_interval_from_0_to_1(tmp_path: Path) -> None:
         assert data["signal"]["latest"] is None
         assert [row["policy"] for row in data["states"]] == [None, None]
         assert pair(data, 0, 1) == {
-            "action": 1, "visits": 0, "estimate": None, "low": 0.0, "high": 1.0,
+            "action": 1, "name": None, "visits": 0, "reward_visits": 0, "estimate": None,
+            "low": 0.0, "high": 1.0, "interval": "confidence",
+            "note": "no feedback is remembered, so any mean reward is possible",
             "feedbacks_ago": None, "seconds_ago": None,
         }  # fmt: skip
 
@@ -191,7 +236,8 @@ def test_an_alert_names_what_changed(tmp_path: Path) -> None:
     (alert,) = data["alerts"]
     assert 200 < alert["step"] <= 300
     assert (alert["state"], alert["action"], alert["what"]) == (0, 1, "reward")
-    assert alert["next_state"] is None
+    assert alert["state_name"] is alert["action_name"] is None
+    assert alert["next_state"] is alert["next_state_name"] is None
     assert alert["now"] < alert["before"] == 1.0
 
 
@@ -249,28 +295,33 @@ def test_components_are_reported_by_name(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_missing_estimates_are_reported_as_none(tmp_path: Path) -> None:
+def test_without_a_memory_estimates_are_those_of_recent_feedback(tmp_path: Path) -> None:
     mdp = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0.2, 0], [0.8, 0]])
     with Decisions(Omniscient(mdp), tmp_path, sync=False) as decisions:
-        live(decisions, 3)
+        for reward in (0.0, 0.5, 0.5):
+            decisions.feedback(decisions.decide(1).id, reward, 1)
         data = told(decisions)
+        explained = explanation(decisions, "1")["actions"]
     assert [row["policy"] for row in data["states"]] == [1, 0]
     assert data["t"] == 4
     assert data["episode"] is data["gain"] is None
     assert data["memory"] == {"window": None, "remembered": None}
-    assert pair(data, 0, 1)["visits"] is pair(data, 0, 1)["low"] is None
+    assert data["source"] == "recent feedback"
+    shown = pair(data, 1, 0)
+    assert (shown["visits"], shown["estimate"], shown["interval"]) == (3, 1 / 3, "credible")
+    assert {key: shown[key] for key in SHARED} == {key: explained[0][key] for key in SHARED}
+    assert pair(data, 1, 1)["estimate"] is None
 
 
-def test_custom_agents_report_what_they_have(tmp_path: Path) -> None:
-    for agent, visits, estimate in ((Stubborn(2, 2), None, None), (Counting(2, 2), 4, 0.75)):
+def test_custom_agents_are_shown_with_recent_feedback(tmp_path: Path) -> None:
+    for agent in (Stubborn(2, 2), Counting(2, 2)):
         folder = tmp_path / type(agent).__name__
         with Decisions(agent, folder, sync=False, classes=[type(agent)]) as decisions:
             for _ in range(4):
                 decisions.feedback(decisions.decide(0).id, 1.0, 0)
             data = told(decisions)
         first = pair(data, 0, 0)
-        assert (first["visits"], first["estimate"]) == (visits, estimate)
-        assert first["low"] is None
+        assert (first["visits"], first["estimate"]) == (4, 1.0)
         assert first["feedbacks_ago"] == 0
         assert data["agent"]["class"] == type(agent).__name__
         assert pair(data, 1, 0)["estimate"] is None

@@ -132,7 +132,10 @@ def test_other_databases_and_files_are_not_touched(tmp_path: Path) -> None:
 
 def test_a_database_of_a_later_version_is_rejected(lived: tuple[Path, Any]) -> None:
     sql(lived[0], "UPDATE settings SET value = '9'")
-    with pytest.raises(DamagedFile, match="has format"):
+    with pytest.raises(DamagedFile, match="by a newer version of switchmdp"):
+        reopened(lived[0])
+    sql(lived[0], "UPDATE settings SET value = 'none'")
+    with pytest.raises(DamagedFile, match="has the format 'none', not 2"):
         reopened(lived[0])
 
 

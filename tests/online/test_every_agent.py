@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # All tests here read the result of one long process, so one worker runs them.
 pytestmark = pytest.mark.xdist_group("every servable agent")
 ROOT = Path(__file__).parents[2]
+SHARED = ("action", "visits", "reward_visits", "estimate", "low", "high", "interval", "note")
 INTERPRETED = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
 
@@ -63,8 +64,8 @@ def test_every_servable_agent_is_served_shown_and_replayed(name: str, seen: dict
         assert told["agent"]["components"].keys() == {
             "memory", "plausible", "restarts", "episodes", "exploration"
         }  # fmt: skip
-        assert all((pair["estimate"] is None) == (pair["visits"] == 0) for pair in pairs)
-        assert any(pair["visits"] for pair in pairs)
+    assert all((pair["estimate"] is None) == (pair["reward_visits"] == 0) for pair in pairs)
+    assert any(pair["visits"] for pair in pairs)
     first, *baselines = found["evaluations"]
     assert first["agent"].startswith(name)
     assert first["steps"] == STEPS + 5
@@ -81,13 +82,19 @@ def test_every_servable_agent_is_explained(name: str, seen: dict[str, Any]) -> N
         assert explained.gain is not None
         assert 0.0 <= explained.gain <= 1.0
         assert [one.action for one in explained.actions] == [0, 1]
+        for shown, one in zip(
+            seen[name]["told"]["states"][state]["actions"], found["actions"], strict=True
+        ):
+            assert {key: shown[key] for key in SHARED} == {key: one[key] for key in SHARED}
         assert sum(one.visits for one in explained.actions) > 0
         chosen = [one.value for one in explained.actions if one.chosen]
         assert all(value == pytest.approx(0.0, abs=1e-9) for value in chosen)
         for one in explained.actions:
             assert 0.0 <= one.low <= one.high <= 1.0
             assert one.estimate is None or one.low <= one.estimate <= one.high
-            assert (one.estimate is None) == (one.successors == [])
+            assert (one.estimate is None) == (one.reward_visits == 0)
+            assert (one.visits == 0) == (one.successors == [])
+            assert (one.note is None) == (one.visits == one.reward_visits > 0)
             assert sum(to.probability for to in one.successors) <= 1.0 + 1e-12
 
 
@@ -140,13 +147,12 @@ def test_the_page_shows_credible_intervals_of_an_agent_without_confidence_interv
     until_counted(browser, 40)
     assert complaints(browser) == []
     assert browser.title == "EvidencePSRL · switchmdp"
-    assert "confidence or credible interval" in text(browser, "#policy-note")
+    assert "the band its 95 % credible interval" in text(browser, "#policy-note")
     rows = served.ask("GET", "/agent").json["states"]
     for pair in (pair for row in rows for pair in row["actions"]):
-        assert (pair["low"] is None) == (pair["estimate"] is None)
+        assert 0 <= pair["low"] < pair["high"] <= 1
         if pair["estimate"] is not None:
-            assert 0 <= pair["low"] <= pair["estimate"] <= pair["high"] <= 1
-            assert pair["low"] < pair["high"]
+            assert pair["low"] <= pair["estimate"] <= pair["high"]
     values = ask(
         browser, "[...document.querySelectorAll('#policy .value')].map((v) => v.textContent)"
     )
@@ -156,6 +162,6 @@ def test_the_page_shows_credible_intervals_of_an_agent_without_confidence_interv
     shown = "getComputedStyle(i).display !== 'none' && i.getClientRects().length > 0"
     count = f"[...document.querySelectorAll(arguments[0])].filter((i) => {shown}).length"
     known = sum(value != "unknown" for value in values)
-    assert ask(browser, count, "#policy .interval") == known > 0
-    assert ask(browser, count, "#policy .dot") == known
+    assert ask(browser, count, "#policy .interval") == len(values)
+    assert ask(browser, count, "#policy .dot") == known > 0
     browser.get("about:blank")

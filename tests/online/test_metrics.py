@@ -53,6 +53,9 @@ def test_metrics_count_events(client: Client) -> None:
         _key("decisions_total", **of_action): 4,
         _key("feedback_total", **of_action): 3,
         _key("reward_total", **of_action): 1.5,
+        _key("mean_reward", model="main", arm="main"): 0.5,
+        _key("mean_reward_low", model="main", arm="main"): 0.0,
+        _key("mean_reward_high", model="main", arm="main"): 1.0,
         _key("pending_decisions", model="main"): 1,
         _key("expired_decisions_total", model="main"): 0,
         _key("detected_changes_total", model="main"): 0,
@@ -80,3 +83,24 @@ def test_the_totals_of_a_model_survive_a_restart(tmp_path: Path) -> None:
     with Decisions(None, tmp_path) as decisions, serving(decisions) as client:
         told = _told(client)
     assert told[_key("reward_total", model="main", arm="main", action="1")] == 1.0
+
+
+def test_arms_have_their_mean_reward_and_its_confidence_sequence(tmp_path: Path) -> None:
+    with (
+        Decisions(Random(1, 2), tmp_path / "data", sync=False) as decisions,
+        serving(decisions) as client,
+    ):
+        decisions.set_arms([
+            {"name": "control", "share": 0.5, "policy": [1]},
+            {"name": "unused", "share": 0.0, "policy": [0]},
+        ])  # fmt: skip
+        for i in range(200):
+            asked = decisions.decide(0)
+            decisions.feedback(asked.id, float(asked.action == 1 and i % 2), 0)
+        told = _told(client)
+        arms = client.ask("GET", "/arms").json["arms"]
+    for arm in arms[:2]:
+        assert 0 < arm["low"] < arm["mean_reward"] < arm["high"] < 1
+        for name, value in (("", "mean_reward"), ("_low", "low"), ("_high", "high")):
+            assert told[_key(f"mean_reward{name}", model="main", arm=arm["name"])] == arm[value]
+    assert _key("mean_reward", model="main", arm="unused") not in told

@@ -153,6 +153,19 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
     [
         ("/models/shop/decisions", {}, "state must be set: this session has no state yet"),
         ("/models/shop/decisions", {"sate": 0}, "sate must be omitted, or one of state, session"),
+        ("/models/shop/decisions", {"state": "hom"}, "state must be one of the states (did you "
+         "mean 'home'?), got 'hom'"),
+        ("/models/shop/decisions", {"state": 0, "available": ["z"]}, "available must be one of "
+         "'a', 'b', 'c', got 'z'"),
+        ("/models/shop/decisions", {"state": 0, "taken": "z"}, "taken must be one of 'a', "),
+        ("/models/shop/mode", {"mode": "fixed", "policy": ["a", "z"]}, "policy must be one of "),
+        ("/models/shop/states", {"names": ["home"]}, "names must be 1 name that the model does not "
+         "have yet"),
+        ("/models/shop/states", {"names": ["x"], "available": ["z"]}, "available must be one of "),
+        ("/models", {"name": "new", "states": 2, "actions": 2, "agent": "SW-UCRL"}, "agent must be "
+         "an agent of `switchmdp agents` (did you mean 'sw-ucrl'?)"),
+        ("/models/shop/decisions/1-000000000000/feedback", {"reward": 1}, "unknown decision id "
+         "'1-000000000000': it is from another model or database"),
         ("/models", {"name": "new", "actions": 2}, "states must be set"),
         ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
          "should be a valid integer or: Input should be a valid string)"),
@@ -166,6 +179,26 @@ def test_common_mistakes_are_explained(
     answer = client.ask("POST", path, content)
     assert answer.status in (404, 422)
     assert answer.json["detail"].startswith(detail)
+
+
+def test_errors_of_feedback_name_the_field(client: Client) -> None:
+    decided = _post(client, "/decisions", {"state": 0}).json["id"]
+    path = f"/decisions/{decided}/feedback"
+    refused = _post(client, path, {"reward": 1, "next_state": "nowhere"}).json
+    assert refused["field"] == "next_state"
+    assert refused["detail"].startswith("next_state must be one of 'home', 'basket'; map your ")
+    assert _post(client, path, {"reward": 1, "next_state": "home"}).json == {"counted": True}
+    refused = _post(client, path, {"reward": 0, "next_state": "home"}).json
+    assert refused["detail"] == "decision 1 already has different feedback; the first one counts"
+
+
+def test_an_archived_model_says_how_it_decides_again(client: Client) -> None:
+    client.ask("POST", "/models/shop/archive")
+    refused = _post(client, "/decisions", {"state": 0})
+    assert (refused.status, refused.json["detail"]) == (
+        409, "the model 'shop' is archived and makes no decisions, until POST "
+        "/models/shop/unarchive",
+    )  # fmt: skip
 
 
 def test_states_and_actions_are_added_with_names(client: Client, models: Models) -> None:

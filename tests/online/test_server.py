@@ -135,6 +135,25 @@ def test_an_alert_is_one_line_on_standard_error(start: Start) -> None:
     assert "in state 0 with action 0, the mean reward changed from " in alert
 
 
+def test_an_alert_has_the_names_of_state_and_action(start: Start) -> None:
+    process, client = start()
+    client.ask("POST", "/models", {
+        "name": "shop", "agent": "sw-ucrl", "parameters": {"window": 40}, "states": ["café"],
+        "actions": ["gift"],
+    })  # fmt: skip
+    for i in range(80):
+        decision = client.ask("POST", "/models/shop/decisions", {"state": "café"}).json["id"]
+        path = f"/models/shop/decisions/{decision}/feedback"
+        client.ask("POST", path, {"reward": float(i >= 40)})
+    told = client.ask("GET", "/models/shop/agent").json["alerts"]
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    [alert] = [line for line in err.splitlines() if line.startswith("alert: ")]
+    named = "alert: model shop: in state 'café' with action 'gift', the mean reward changed from "
+    assert alert.startswith(named)
+    assert [(each["state_name"], each["action_name"]) for each in told] == [("café", "gift")]
+
+
 def test_other_hosts_require_a_token(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::"):
         with pytest.raises(InvalidParameter, match="host must be a loopback address"):

@@ -101,14 +101,19 @@ def export_results(
 ) -> int:  # fmt: skip
     """Write tables of everything that is done, or the decisions of a model of a service."""
     from switchmdp.cli.online import export_decisions
+    from switchmdp.online.sqlite import database_in
     from switchmdp.reports.export import export_tables
 
-    if (folder is None) == (database is None):
-        given = None if folder is None else str(folder)
-        raise InvalidParameter("FOLDER", given, "set, or --database, but not both")
+    if folder is None and database is None:
+        raise InvalidParameter("FOLDER", None, "set (or --database, for decisions of a service)")
     if folder is None:
         assert database is not None
         return export_decisions(database, model, formats, out)
+    if database is not None:
+        raise InvalidParameter("FOLDER", str(folder), "omitted if --database is set")
+    if database_in(folder).is_file():
+        allowed = f"a folder of results (for decisions of a service: --database {folder})"
+        raise InvalidParameter("FOLDER", str(folder), allowed)
 
     results = load_folder(folder)
     target, missing = out or folder / "export", None

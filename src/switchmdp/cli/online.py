@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from switchmdp.online.evaluation import (
     significance,
     varied_parameter,
 )
-from switchmdp.online.learner import Settings, checked_settings
+from switchmdp.online.learner import Learner, Settings, checked_settings
 from switchmdp.online.sqlite import NAME, database_in, is_new
 
 AGENT = "evidence-psrl"  # if --agent is omitted
@@ -74,8 +73,10 @@ def serve_database(
     ):  # fmt: skip
         store.join(address or reachable(bound), models.keep_only)
         if (made is not None or store.key_of(MODEL) is not None) and not models.is_elsewhere(MODEL):
-            settings["on_alert"] = partial(_alert, MODEL)
-            main = online.Decisions(made, models.writer, model=MODEL, **settings)
+            main: online.Decisions = online.Decisions(
+                made, models.writer, model=MODEL, on_alert=lambda signal: _alert(main, signal),
+                **settings,
+            )  # fmt: skip
             models.adopt(main)
             if steps:
                 learned = counted(main.learn_from(steps), "step")
@@ -132,22 +133,33 @@ def _tokens(file: Path | None, metrics_file: Path | None) -> Any:
     """The tokens from files or from the environment. Other users can see command lines."""
     from switchmdp.online.server import METRICS_ONLY, Tokens
 
-    lines = _lines(file, "SWITCHMDP_TOKEN")
-    metrics = [f"{line} {METRICS_ONLY}" for line in _lines(metrics_file, "SWITCHMDP_METRICS_TOKEN")]
+    lines = _token_lines(file, "SWITCHMDP_TOKEN")
+    metrics = _token_lines(metrics_file, "SWITCHMDP_METRICS_TOKEN")
     if metrics and not lines:
         raise InvalidParameter("--metrics-token-file", str(metrics_file), "set with --token-file")
-    return Tokens([*lines, *metrics]) if lines else None
+    only = [f"{line} {METRICS_ONLY}" for line in metrics]
+    return Tokens([*lines, *only]) if lines else None
 
 
-def _lines(file: Path | None, variable: str) -> list[str]:
-    """The lines of a file of tokens, or of an environment variable."""
-    text = os.environ.get(variable, "")
+def _token_lines(file: Path | None, variable: str) -> list[str]:
+    """The lines of a file of tokens, or of an environment variable; errors name the line."""
+    from switchmdp.online.server import checked_token
+
+    text, source = os.environ.get(variable, ""), variable
     if file is not None:
+        text, source = file.read_text("utf-8", errors="replace"), str(file)
         if os.name == "posix" and file.stat().st_mode & 0o044:
             warn(f"warning: other users can read {file}; to prevent this, run: chmod 600 {file}")
-        text = file.read_text("utf-8", errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines or ([""] if file is not None else [])  # an empty file is an error
+        if not text.strip():
+            raise InvalidParameter(source, text[:20], "a file with a token in each line")
+    lines = {n: line for n, line in enumerate(text.splitlines(), 1) if line.strip()}
+    for number, line in lines.items():
+        try:
+            checked_token(line.split()[0])
+        except InvalidParameter as error:
+            field = f"{source}, line {number}: token"
+            raise InvalidParameter(field, error.value, error.allowed) from None
+    return list(lines.values())
 
 
 def _new_agent(
@@ -164,13 +176,14 @@ def _new_agent(
     return create_agent(name, states, actions, parameters)
 
 
-def _alert(model: str, change: online.Signal) -> None:
+def _alert(decisions: online.Decisions, change: online.Signal) -> None:
+    states, actions = decisions.learner.states, decisions.learner.actions
     to = change.next_state
-    what = "the mean reward" if to is None else f"the share of moves to state {to}"
+    what = "the mean reward" if to is None else f"the share of moves to {states.shown(to)}"
     tell(
-        f"alert: model {model}: in state {change.state} with action {change.action}, {what} "
-        f"changed from {change.before:.3f} to {change.now:.3f} (signal {change.strength:.2f} at "
-        f"step {change.step})"
+        f"alert: model {decisions.model}: in {states.shown(change.state)} with "
+        f"{actions.shown(change.action)}, {what} changed from {change.before:.3f} to "
+        f"{change.now:.3f} (signal {change.strength:.2f} at step {change.step})"
     )
 
 
@@ -186,7 +199,11 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
     named = [Path(f"{model}.{ending}") for ending in dict.fromkeys(formats or ("csv",))]
     files = named if out is None else [out]
     for file in files:
-        write_table(file, online.DECISION_COLUMNS, online.decision_blocks(database, model))
+        try:
+            write_table(file, online.DECISION_COLUMNS, online.decision_blocks(database, model))
+        except InvalidParameter as error:
+            field = "--out" if error.field == "path" else error.field
+            raise InvalidParameter(field, error.value, error.allowed) from None
     say_json("export", files=[str(file) for file in files], missing=None)
     say("\n".join(map(str, files)))
     return Exit.FINE
@@ -222,7 +239,7 @@ def replay_log(
         progress = _progress(f"of {len(steps)}: {label}")
         rows[label] = online.evaluate(steps, one, plan=label != LAST_VISIT, tell=progress)
     marks = [significance(rows, losses) for losses in LOSSES]
-    _say_table(rows, *marks)
+    _say_table(verified.learner, rows, *marks)
     _say_json(rows, *marks)
     return code
 
@@ -242,9 +259,11 @@ def _progress(what: str) -> Callable[[int], None]:
 
 
 def _say_verified(verified: online.Verified, code: int) -> None:
+    learner = verified.learner
     say_json(
         "verified", records=verified.records, snapshot=verified.snapshot, same=verified.same,
-        differing=verified.differing, exit=code,
+        differing=verified.differing, state_names=learner.states.all or None,
+        action_names=learner.actions.all or None, exit=code,
     )  # fmt: skip
     say(f"replayed {counted(verified.records, 'record')} from the beginning:")
     if verified.snapshot == 0:
@@ -260,7 +279,7 @@ def _say_verified(verified: online.Verified, code: int) -> None:
         say("  all replayed actions equal the log")
 
 
-def _say_table(rows: Rows, reward: Marks, move: Marks) -> None:
+def _say_table(learner: Learner, rows: Rows, reward: Marks, move: Marks) -> None:
     first, width = next(iter(rows.values())), max(map(len, rows))
     n_states, n_actions = first.visits.shape
     sizes = f"{counted(n_states, 'state')}, {counted(n_actions, 'action')}"
@@ -283,7 +302,8 @@ def _say_table(rows: Rows, reward: Marks, move: Marks) -> None:
     chosen = rows[best]
     for state, action in list(enumerate(chosen.policy.tolist()))[:SHOWN]:
         estimate, visits = chosen.reward_estimates[state, action], chosen.visits[state, action]
-        say(f"  in state {state}: action {action} ({estimate:.4f}, {round(visits, 1)})")
+        pair = f"in {learner.states.shown(state)}: {learner.actions.shown(action)}"
+        say(f"  {pair} ({estimate:.4f}, {round(visits, 1)})")
     if len(chosen.policy) > SHOWN:
         say("  ...")
     say(f"\n{CAVEAT}")

@@ -214,6 +214,8 @@ class Decision(Result):
         The share of the sessions that belong to the arm.
     would
         The agent's own choice, if something else chose the action.
+    would_name
+        The name of that action; None if it has none.
     """
 
     id: str
@@ -225,6 +227,7 @@ class Decision(Result):
     arm: str = "main"
     probability: float = 1.0
     would: int | None = None
+    would_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -403,7 +406,7 @@ class ActionExplanation(Result):
     chosen
         Whether the model would choose it.
     visits
-        The number of remembered visits.
+        The number of remembered visits, with their next states.
     low
         The lower end of the interval for the mean reward.
     high
@@ -415,14 +418,18 @@ class ActionExplanation(Result):
     interval
         The kind of interval: confidence or credible.
     value
-        The value of taking the action once and then following the policy, relative to the best
-        action.
+        What taking the action once adds to the reward of following the policy.
     last_seen
         The time at which the action was last taken in this state, in seconds since 1970.
     last_change
         The last detected change of this state-action pair.
     successors
         The likely next states.
+    reward_visits
+        The number of remembered rewards, from which the estimate is made. It differs from `visits`
+        if the agent has forgotten only the rewards or only the next states after a change.
+    note
+        Why visits and estimate do not match, if they do not.
     """
 
     action: int
@@ -437,6 +444,8 @@ class ActionExplanation(Result):
     last_seen: float | None = None
     last_change: Mapping[str, Any] | None = None
     successors: tuple[Successor, ...] = ()
+    reward_visits: float | None = None
+    note: str | None = None
     nested: ClassVar[Mapping[str, type[Result]]] = {"successors": Successor}
 
 
@@ -455,7 +464,7 @@ class Explanation(Result):
     source
         Where the estimates come from: the memory of the agent, or recent feedback.
     gain
-        The gain that the plan of the agent promises.
+        The mean reward per decision of the agent's policy, according to these estimates.
     """
 
     state: int
@@ -487,7 +496,9 @@ class Arm(Result):
     mean_reward
         The mean reward.
     policy
-        The policy of the arm, if it has one.
+        The policy of the arm, if it has one: an action for each state.
+    policy_names
+        The names of these actions, if they have names.
     agent
         The agent of the arm, if it has one.
     """
@@ -500,6 +511,7 @@ class Arm(Result):
     feedback: int = 0
     mean_reward: float | None = None
     policy: tuple[int, ...] | None = None
+    policy_names: tuple[str | None, ...] | None = None
     agent: Mapping[str, Any] | None = None
 
 
@@ -529,6 +541,8 @@ class Change(Result):
         The name of the state; None if it has none.
     action_name
         The name of the action; None if it has none.
+    next_state_name
+        The name of the next state; None if it has none.
     """
 
     step: int
@@ -541,6 +555,7 @@ class Change(Result):
     time: float | None = None
     state_name: str | None = None
     action_name: str | None = None
+    next_state_name: str | None = None
 
 
 @dataclass(frozen=True)

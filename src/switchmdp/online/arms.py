@@ -32,6 +32,7 @@ import hashlib
 import inspect
 import math
 from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,9 @@ def parameters_of(name: str) -> dict[str, inspect.Parameter]:
     known = servable_agents()
     if name not in known:
         allowed = f"one of {', '.join(known)}"
+        close = get_close_matches(name.lower().replace("_", "-"), known, 1, 0.7)
+        if close and name not in AGENTS:
+            allowed = f"an agent of `switchmdp agents` (did you mean {close[0]!r}?)"
         if name in AGENTS:
             needs = unavailable_information(AGENTS[name])
             allowed += f" ({name} needs {needs}, so it can only be simulated)"

@@ -137,6 +137,20 @@ def checksum(values: Sequence[Any]) -> int:
     return zlib.crc32(json.dumps(values).encode())
 
 
+def other_format(name: str, found: str | None) -> DamagedFile:
+    """The error for a database of another format than this version writes.
+
+    >>> str(other_format("shop.sqlite", "3")).partition(" (")[0]
+    'shop.sqlite was written by a newer version of switchmdp'
+    """
+    if found is not None and found.isdecimal() and int(found) > int(FORMAT):
+        return DamagedFile(
+            f"{name} was written by a newer version of switchmdp (format {found}, this version "
+            f"reads up to {FORMAT}); upgrade switchmdp, or restore an earlier backup"
+        )
+    return DamagedFile(f"{name} has the format {found!r}, not {FORMAT}; restore a backup")
+
+
 class Overtaken(Exception):
     """Another worker has written to the histories of these models. `Writer` handles it."""
 

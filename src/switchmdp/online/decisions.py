@@ -353,9 +353,11 @@ class Decisions:
         if available is not None:
             event["available"] = as_plain(available)
             if actions.numbers and isinstance(event["available"], list):
-                event["available"] = [actions.number(action) for action in event["available"]]
+                event["available"] = [
+                    actions.number(action, "available") for action in event["available"]
+                ]
         if taken is not None:
-            event["taken"] = as_plain(actions.number(taken))
+            event["taken"] = as_plain(actions.number(taken, "taken"))
         if key is not None:
             event["key"] = checked_key(key)
         outcome, ticket = self._enter(event)
@@ -385,7 +387,7 @@ class Decisions:
             next_state = self.learner.state_of(number)
         event = {
             "event": "feedback", "decision": number, "reward": as_plain(reward),
-            "next_state": as_plain(self.learner.states.number(next_state)),
+            "next_state": as_plain(self.learner.states.number(next_state, "next_state")),
         }  # fmt: skip
         (counted, alert), ticket = self._enter(event)
         if alert is not None and self._on_alert is not None:
@@ -402,7 +404,9 @@ class Decisions:
             if number.isdigit() and len(number) <= 18:
                 if hmac.compare_digest(self._id(int(number)), decision):
                     return int(number)
-                raise UnknownDecision(f"unknown decision id {decision!r}")
+                raise UnknownDecision(
+                    f"unknown decision id {decision!r}: it is from another model or database"
+                )
         raise UnknownDecision(f"malformed decision id {decision!r}")
 
     def learn_from(self, rows: Iterable[Step]) -> int:
@@ -469,7 +473,7 @@ class Decisions:
         policy = as_plain(policy)
         if not isinstance(policy, list):
             return policy
-        return [self.learner.actions.number(action) for action in policy]
+        return [self.learner.actions.number(action, "policy") for action in policy]
 
     def add_state(
         self, available: Collection[int] | None = None, *, count: int = 1,
@@ -482,7 +486,7 @@ class Decisions:
         available
             The actions of the new states; by default all.
         count
-            The number of new states.
+            The number of new states; with `names` it may be omitted.
         names
             Their names.
         key
@@ -506,7 +510,7 @@ class Decisions:
         states
             The states in which the new actions are available; by default all.
         count
-            The number of new actions.
+            The number of new actions; with `names` it may be omitted.
         names
             Their names.
         key
@@ -522,6 +526,8 @@ class Decisions:
     def _add(
         self, kind: str, event: Event, count: int, names: list[str] | None, key: str | None
     ) -> int:
+        if isinstance(names, list) and count == 1:
+            count = len(names)
         event |= {"event": kind, "names": names, "count": None if count == 1 else count}
         if key is not None:
             event["key"] = checked_key(key)

@@ -44,6 +44,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,7 @@ from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
 MOST_ALERTS = 100
+MOST_COMPARED = 100  # names that are compared with a wrong one
 MOST_ANSWERED = 20_000  # decisions for which repeated feedback is recognised
 MOST_KEYS = 20_000  # idempotency keys that are remembered
 REPEATED = (False, None)  # the outcome of repeated feedback, which changes nothing
@@ -110,28 +112,44 @@ class Names:
         self.what, self.all = what, list(names)
         self.numbers = {name: number for number, name in enumerate(names) if name is not None}
 
-    def add(self, names: Sequence[str | None]) -> None:
-        """Add names for the next numbers."""
-        self.numbers |= {n: i for i, n in enumerate(names, len(self.all)) if n is not None}
+    def add(self, names: Sequence[str | None], first: int) -> None:
+        """Add names for the numbers from `first` on; those before may have none."""
+        self.all += [None] * (first - len(self.all))
+        self.numbers |= {n: i for i, n in enumerate(names, first) if n is not None}
         self.all += names
 
     def of(self, number: int) -> str | None:
         """The name of a state or action."""
         return self.all[number] if number < len(self.all) else None
 
-    def number(self, value: Any) -> Any:
-        """The number of a named state or action; other values are returned as they are."""
+    def shown(self, number: int) -> str:
+        """A state or action in a message.
+
+        >>> Names("state", ["new"]).shown(0), Names("state").shown(0)
+        ("state 'new'", 'state 0')
+        """
+        name = self.of(number)
+        return f"{self.what} {number if name is None else repr(name)}"
+
+    def number(self, value: Any, field: str = "") -> Any:
+        """The number of a named state or action; other values are returned as they are.
+
+        `field`: what an error calls the value.
+        """
         if not isinstance(value, str):
             return value
         if value not in self.numbers:
-            raise NAME_ERRORS[self.what](self.what, value, self._allowed())
+            raise NAME_ERRORS[self.what](field or self.what, value, self._allowed(value))
         return self.numbers[value]
 
-    def _allowed(self) -> str:
-        some = ", ".join(repr(name) for name in list(self.numbers)[:5])
-        if not some:
+    def _allowed(self, value: str) -> str:
+        if not self.numbers:
             return f"a number, because this model has no names for {self.what}s"
-        more = f"one of {some}{', ...' if len(self.numbers) > 5 else ''}"
+        names = list(self.numbers)
+        close = get_close_matches(value, names, 1) if len(names) <= MOST_COMPARED else []
+        if close:
+            return f"one of the {self.what}s (did you mean {close[0]!r}?)"
+        more = f"one of {', '.join(map(repr, names[:5]))}{', ...' if len(names) > 5 else ''}"
         if self.what == "action":
             return more
         return f"{more}; {DISCRETISE}"
@@ -341,7 +359,9 @@ class Learner:
         if number in self.answered:
             if self.answered[number] == (reward, next_state):
                 return True
-            raise ConflictingFeedback(f"decision {number} already has different feedback")
+            raise ConflictingFeedback(
+                f"decision {number} already has different feedback; the first one counts"
+            )
         entry = self.pending.get(number)
         if entry is None or now - entry.at > self.settings.expiry:
             raise ForgottenDecision(f"decision {number} has expired, or got its feedback long ago")
@@ -434,12 +454,13 @@ class Learner:
         if names is not None:
             checked_names("names", names)
             if len(names) != count or len(set(names)) != count or known.numbers.keys() & {*names}:
-                raise InvalidParameter("names", names, f"{count} new names, all different")
+                new = f"{counted(count, 'name')} that the model does not have yet, all different"
+                raise InvalidParameter("names", names, new)
         return count
 
     def _add_names(self, known: Names, event: Mapping[str, Any], new: int) -> None:
         if event.get("names") is not None:
-            known.add([None] * (new - len(known.all)) + event["names"])
+            known.add(event["names"], new)
 
     def _grow(self, available: NDArray[np.bool_]) -> None:
         agent, before = self.agent, (self.agent.n_states, self.agent.n_actions)

@@ -123,23 +123,42 @@ class _OfModels(Collector):
         seen = {name: decisions.look(_read) for name, decisions in loaded.items()}
         for index, (name, kind, text, _) in enumerate(OF_MODELS):
             family = kind(f"switchmdp_{name}", text, labels=["model"])
-            for model, (values, _) in seen.items():
+            for model, (values, *_) in seen.items():
                 family.add_metric([model], values[index])
             yield family
+        for index, (name, text) in enumerate(OF_MEANS):
+            gauge = GaugeMetricFamily(f"switchmdp_{name}", text, labels=["model", "arm"])
+            for model, (_, means, _) in seen.items():
+                for arm, values in means.items():
+                    gauge.add_metric([model, arm], values[index])
+            yield gauge
         for name, text, column in OF_ARMS:
             totals = CounterMetricFamily(
                 f"switchmdp_{name}", text, labels=["model", "arm", "action"]
             )
-            for model, (_, arms) in seen.items():
+            for model, (*_, arms) in seen.items():
                 for labels, row in _labelled(model, arms):
                     totals.add_metric(labels, row[column])
             yield totals
 
 
-def _read(learner: Learner) -> tuple[list[float], list[tuple[str, list[str], Any]]]:
+OF_MEANS = (
+    ("mean_reward", "Mean reward of an arm."),
+    ("mean_reward_low", "Lower end of its 95 % confidence sequence, valid at every time."),
+    ("mean_reward_high", "Upper end of its 95 % confidence sequence, valid at every time."),
+)
+
+
+def _read(
+    learner: Learner,
+) -> tuple[list[float], dict[str, tuple[float, ...]], list[tuple[str, list[str], Any]]]:
     values = [value(learner) for *_, value in OF_MODELS]
+    arms = learner.arms.values()
+    means: dict[str, tuple[float, ...]] = {
+        _text(arm.name): (arm.mean, *arm.interval()) for arm in arms if arm.count
+    }
     actions = [_text(learner.actions.of(a) or str(a)) for a in range(learner.agent.n_actions)]
-    return values, [(_text(arm.name), actions, arm.totals.copy()) for arm in learner.arms.values()]
+    return values, means, [(_text(arm.name), actions, arm.totals.copy()) for arm in arms]
 
 
 def _text(name: str) -> str:

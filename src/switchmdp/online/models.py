@@ -82,7 +82,7 @@ class Models:
 
     def __init__(
         self, store: Database, *, memory: int = MEMORY, classes: Iterable[type] = (),
-        on_alert: Callable[[str, Signal], None] = lambda model, signal: None,
+        on_alert: Callable[[Decisions, Signal], None] = lambda decisions, signal: None,
         committed: Callable[[float], None] = lambda seconds: None, **options: Any,
     ) -> None:  # fmt: skip
         """`options` are those of `Decisions` for every model that is loaded."""
@@ -170,15 +170,15 @@ class Models:
             if lease is not None:
                 raise Elsewhere(lease)
             self.lease_changes += 1
-            found = Decisions(
+            made: Decisions = Decisions(
                 None, self.writer, model=name, classes=self._classes,
-                on_alert=lambda signal: self._on_alert(name, signal), **self._options,
+                on_alert=lambda signal: self._on_alert(made, signal), **self._options,
             )  # fmt: skip
-            compile_agent(found)
+            compile_agent(made)
             with self._lock:
-                self._loaded[name] = _Loaded(found, row.archived is not None)
+                self._loaded[name] = _Loaded(made, row.archived is not None)
         self._make_room()
-        return found
+        return made
 
     def is_elsewhere(self, name: str) -> bool:
         """Whether another worker serves a model; otherwise this one takes its lease."""

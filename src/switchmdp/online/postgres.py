@@ -22,8 +22,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from switchmdp.errors import DamagedFile, ForeignFolder, LogFailed, MissingExtra
-from switchmdp.online.database import FORMAT, SETTINGS, TABLES, Database, Lease, Row, Statement
+from switchmdp.errors import ForeignFolder, LogFailed, MissingExtra
+from switchmdp.online.database import (
+    FORMAT,
+    SETTINGS,
+    TABLES,
+    Database,
+    Lease,
+    Row,
+    Statement,
+    other_format,
+)
 
 try:
     import psycopg
@@ -87,8 +96,7 @@ class PostgreSQL(Database):
                 raise ForeignFolder(f"{self.name} is not a database of switchmdp")
             stored = dict(connection.execute("SELECT name, value FROM settings").fetchall())
         if stored.get("format") != FORMAT:
-            found = stored.get("format")
-            raise DamagedFile(f"{self.name} has format {found}, not {FORMAT}")
+            raise other_format(self.name, stored.get("format"))
         self.secret = stored["secret"]
 
     def _create_tables(self, connection: psycopg.Connection[Any]) -> None:

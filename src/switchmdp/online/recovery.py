@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,14 @@ from switchmdp.errors import (
 from switchmdp.online.arms import MAIN
 from switchmdp.online.database import BATCH, MODEL, Database, Event, ModelRow, Row, row_of
 from switchmdp.online.learner import Learner, Step
-from switchmdp.online.snapshots import load, packed, parts_of, restored, same_learner
+from switchmdp.online.snapshots import (
+    load,
+    names_in,
+    packed,
+    parts_of,
+    restored,
+    same_learner,
+)
 from switchmdp.online.sqlite import SUFFIXES, SQLite, database_in, locked
 from switchmdp.storage import load_arrays
 
@@ -48,6 +56,7 @@ Tell = Callable[[int], None]
 Place = str | os.PathLike[str]
 COLUMNS = ["state", "action", "reward", "next_state"]  # of a CSV file
 URLS = ("postgresql://", "postgres://")
+SHOWN_NAMES = 5  # of models, if one is not known
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -60,10 +69,22 @@ def load_snapshot(
     return None if content is None else load(content, name, classes)
 
 
+def _known(store: Database, model: str) -> str:
+    """The key of a model, or an error that lists models with similar names."""
+    key = store.key_of(model)
+    if key is not None:
+        return key
+    names = store.models()
+    close = get_close_matches(model, names, SHOWN_NAMES, 0.7)
+    shown = ", ".join(map(repr, close or names[:SHOWN_NAMES]))
+    more = ", ..." if not close and len(names) > SHOWN_NAMES else ""
+    advice = f"choose one of its models, such as {shown}{more}" if names else "it has no models yet"
+    raise UnknownModel(f"{store.name} has no model {model!r}; {advice}")
+
+
 def initial(store: Database, model: str, classes: Iterable[type] = ()) -> Learner:
     """The learner before the first event."""
-    if store.key_of(model) is None:
-        raise UnknownModel(f"{store.name} has no model {model!r}")
+    _known(store, model)
     learner = load_snapshot(store, model, 0, classes)
     if learner is None:
         raise DamagedFile(f"{store.name}: the model {model!r} has no initial snapshot")
@@ -254,8 +275,7 @@ def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
     ['decide', 'feedback']
     """
     with _open(place) as store:
-        if store.key_of(model) is None:
-            raise UnknownModel(f"{store.name} has no model {model!r}")
+        _known(store, model)
         yield from store.events(model)
 
 
@@ -316,6 +336,7 @@ def decision_id(key: bytes, number: int, epoch: str) -> str:
 DECISION_COLUMNS = {
     "time": "number", "session": "text", "decision": "text", "state": "count", "action": "count",
     "arm": "name", "probability": "number", "reward": "number", "next_state": "count",
+    "state_name": "name", "action_name": "name", "next_state_name": "name",
 }  # fmt: skip
 
 
@@ -325,8 +346,9 @@ def decision_blocks(
     """All decisions of a model with their outcomes, in blocks of columns (`DECISION_COLUMNS`).
 
     Decisions are in the order of their feedback; those without feedback are at the end, with the
-    reward NaN and the next state -1. `time` is that of the decision. What UTF-8 cannot store in a
-    session (half of a surrogate pair) is replaced by U+FFFD.
+    reward NaN and the next state -1. `time` is that of the decision. The last three columns have
+    the names of the state, the action and the next state; None if they have no names. What UTF-8
+    cannot store in a session or a name (half of a surrogate pair) is replaced by U+FFFD.
 
     Parameters
     ----------
@@ -361,28 +383,64 @@ def decision_blocks(
     [1.0]
     """
     with _open(place) as store:
-        key, epoch = bytes.fromhex(store.key_of(model) or ""), ""
+        key, epoch = bytes.fromhex(_known(store, model)), ""
+        names = _NamesSoFar(store, model)
         rows: list[tuple[Any, ...]] = []
         waiting: dict[int, tuple[Any, ...]] = {}
-        if not key:
-            raise UnknownModel(f"{store.name} has no model {model!r}")
         for _, event in store.events(model):
+            names.note(event)
             if event["event"] == "decide":
                 epoch, number = event.get("epoch", epoch), event["decision"]
                 waiting[number] = (
-                    event["time"], SURROGATE.sub("\ufffd", event.get("session", "")),
-                    decision_id(key, number, epoch),
-                    event["state"], event["action"], event.get("arm", MAIN),
-                    event.get("probability", 1.0),
+                    event["time"], storable(event.get("session", "")),
+                    decision_id(key, number, epoch), event["state"], event["action"],
+                    event.get("arm", MAIN), event.get("probability", 1.0),
                 )  # fmt: skip
             elif event["event"] == "feedback":
-                rows.append((*waiting.pop(event["decision"]), event["reward"], event["next_state"]))
+                decided = waiting.pop(event["decision"])
+                rows.append(names.named((*decided, event["reward"], event["next_state"])))
             if len(rows) >= size:
                 yield tuple(map(list, zip(*rows, strict=True)))
                 rows.clear()
-        rows += [(*decided, float("nan"), -1) for decided in waiting.values()]
+        rows += [names.named((*decided, float("nan"), -1)) for decided in waiting.values()]
         if rows:
             yield tuple(map(list, zip(*rows, strict=True)))
+
+
+class _NamesSoFar:
+    """The names of a model's states and actions, while its events are read in order.
+
+    The agent is not needed, so decisions of the user's own agents can be exported as well.
+    """
+
+    def __init__(self, store: Database, model: str) -> None:
+        content = store.snapshot(model, 0)
+        if content is None:
+            raise DamagedFile(f"{store.name}: the model {model!r} has no initial snapshot")
+        (self.states, self.actions), sizes = names_in(content, f"{store.name}: snapshot 0")
+        self._sizes = dict(zip(("add_state", "add_action"), sizes, strict=True))
+
+    def note(self, event: Event) -> None:
+        """Take note of new states or actions."""
+        kind = event["event"]
+        if kind in self._sizes:
+            known = self.states if kind == "add_state" else self.actions
+            known.add(event.get("names") or (), self._sizes[kind])
+            self._sizes[kind] += event.get("count", 1)
+
+    def named(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The row of a decision with the columns of names."""
+        state, action, next_state = row[3], row[4], row[-1]
+        given = (
+            self.states.of(state), self.actions.of(action),
+            None if next_state < 0 else self.states.of(next_state),
+        )  # fmt: skip
+        return (*row, *(None if name is None else storable(name) for name in given))
+
+
+def storable(text: str) -> str:
+    """The text; what UTF-8 cannot store (half of a surrogate pair) is replaced by U+FFFD."""
+    return SURROGATE.sub("\ufffd", text)
 
 
 def read_steps(source: Place, agent: Any) -> Iterator[Step]:

@@ -260,6 +260,7 @@ class DecisionAnswer(Answer):
     would: Annotated[
         int | None, Field(description="The agent's own choice, if it did not choose the action.")
     ]
+    would_name: str | None
     arm: str
     probability: Annotated[float, Field(description="Of the arm: its share of the sessions.")]
 
@@ -344,6 +345,9 @@ class ArmAnswer(Answer):
     name: str
     share: float
     policy: list[int] | None
+    policy_names: Annotated[
+        list[str | None] | None, Field(description="The names of these actions, if they have any.")
+    ]
     agent: dict[str, Any] | None
     decisions: int
     feedback: int
@@ -366,24 +370,47 @@ class Successor(Answer):
     probability: float
 
 
+class Change(Answer):
+    """A detected change."""
+
+    time: Annotated[float | None, Field(description="Approximate, in seconds since 1970.")]
+    step: int
+    what: Annotated[str, Field(description="reward or next state.")]
+    state: int
+    state_name: str | None
+    action: int
+    action_name: str | None
+    next_state: Annotated[int | None, Field(description="null: the reward has changed.")]
+    next_state_name: str | None
+    before: float
+    now: float
+    strength: float
+
+
 class Explained(Answer):
     """What is known about an action in a state."""
 
     action: int
     name: str | None
     chosen: Annotated[bool, Field(description="Whether the current policy chooses it.")]
-    visits: float
+    visits: Annotated[float, Field(description="Remembered visits, with their next states.")]
+    reward_visits: Annotated[
+        float, Field(description="Remembered rewards, from which the estimate is made.")
+    ]
     estimate: Annotated[float | None, Field(description="The mean reward.")]
     low: float
     high: float
     interval: Annotated[str, Field(description="confidence or credible.")]
+    note: Annotated[
+        str | None, Field(description="Why visits and estimate do not match, if they do not.")
+    ]
     successors: list[Successor]
     value: Annotated[
         float | None,
-        Field(description="Of taking it once and then following the policy, relative to the best."),
+        Field(description="What taking it once adds to the reward of following the policy."),
     ]
     last_seen: Annotated[float | None, Field(description="Seconds since 1970.")]
-    last_change: dict[str, Any] | None
+    last_change: Change | None
 
 
 class Explanation(Answer):
@@ -391,24 +418,9 @@ class Explanation(Answer):
 
     state: int
     name: str | None
-    source: Annotated[str, Field(description="The agent's own estimates, or recent feedback.")]
+    source: Annotated[str, Field(description="the agent's memory, or recent feedback.")]
     gain: Annotated[float | None, Field(description="Mean reward of the policy per step.")]
     actions: list[Explained]
-
-
-class Change(Answer):
-    """A detected change."""
-
-    time: Annotated[float | None, Field(description="Approximate, in seconds since 1970.")]
-    step: int
-    state: int
-    state_name: str | None
-    action: int
-    action_name: str | None
-    next_state: Annotated[int | None, Field(description="null: the reward has changed.")]
-    before: float
-    now: float
-    strength: float
 
 
 class History(Answer):

@@ -25,6 +25,7 @@ another worker forwards have been authenticated there; they carry the secret of 
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import ipaddress
 import itertools
@@ -39,6 +40,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.online.decisions import Decisions
 
@@ -85,7 +87,10 @@ def listen(host: str, port: int, *, has_token: bool = False) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+        reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            reason += "; stop the program that uses it, or choose another port"
+        raise OSError(error.errno, reason, f"{host}:{port}") from None
     return bound
 
 
@@ -379,7 +384,7 @@ def checked_token(token: str) -> str:
     """Check that a token fits in a header and is hard to guess. The error does not show it."""
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
         allowed = f"at least {SHORTEST_TOKEN} ASCII characters without spaces"
-        raise InvalidParameter("token", f"{len(token)} characters", allowed)
+        raise InvalidParameter("token", counted(len(token), "character"), allowed)
     return token
 
 

@@ -56,7 +56,7 @@ except ImportError as error:
 
 from switchmdp.online.database import MODEL, Lease, ModelRow
 from switchmdp.online.decisions import SAME_STATE, Decision, Decisions
-from switchmdp.online.learner import MODES, checked_key
+from switchmdp.online.learner import MODES, Names, checked_key
 from switchmdp.online.metrics import Metrics
 from switchmdp.online.models import Elsewhere, Models, compile_agent
 from switchmdp.online.schemas import (
@@ -268,7 +268,10 @@ class Service:
 
     def _decide(self, model: Decisions, body: Decide, key: str | None) -> dict[str, Any]:
         if self.models.is_archived(model.model):
-            raise ModelArchived(f"the model {model.model!r} is archived")
+            raise ModelArchived(
+                f"the model {model.model!r} is archived and makes no decisions, until POST "
+                f"/models/{model.model}/unarchive"
+            )
         decision, _ = model.enter_decision(
             body.state, session=body.session, available=body.available, taken=body.taken, key=key
         )
@@ -336,8 +339,8 @@ class Service:
         body, key, count = call.body, call.key, _count(call.body)
         return await self._change(call.model, lambda model: {
             "state": model.add_state(
-                _numbers(model.learner.actions, body.available), count=count, names=body.names,
-                key=key,
+                _numbers(model.learner.actions, body.available, "available"), count=count,
+                names=body.names, key=key,
             ),
             "states": model.learner.agent.n_states,
         })  # fmt: skip
@@ -347,7 +350,8 @@ class Service:
         body, key, count = call.body, call.key, _count(call.body)
         return await self._change(call.model, lambda model: {
             "action": model.add_action(
-                _numbers(model.learner.states, body.states), count=count, names=body.names, key=key
+                _numbers(model.learner.states, body.states, "states"), count=count,
+                names=body.names, key=key,
             ),
             "actions": model.learner.agent.n_actions,
         })  # fmt: skip
@@ -573,18 +577,19 @@ def _count(body: Any) -> int:
     return 1 if body.count is None else int(body.count)
 
 
-def _numbers(names: Any, given: list[Any] | None) -> list[Any] | None:
-    return None if given is None else [names.number(value) for value in given]
+def _numbers(names: Names, given: list[Any] | None, field: str) -> list[Any] | None:
+    return None if given is None else [names.number(value, field) for value in given]
 
 
 def decision_answer(model: Decisions, decision: Decision) -> dict[str, Any]:
     """A decision for JSON."""
-    learner = model.learner
+    states, actions, would = model.learner.states, model.learner.actions, decision.would
     return {
-        "id": decision.id, "action": decision.action,
-        "action_name": learner.actions.of(decision.action), "state": decision.state,
-        "state_name": learner.states.of(decision.state), "session": decision.session,
-        "would": decision.would, "arm": decision.arm, "probability": decision.probability,
+        "id": decision.id, "action": decision.action, "action_name": actions.of(decision.action),
+        "state": decision.state, "state_name": states.of(decision.state),
+        "session": decision.session, "would": would,
+        "would_name": None if would is None else actions.of(would), "arm": decision.arm,
+        "probability": decision.probability,
     }  # fmt: skip
 
 

@@ -138,6 +138,21 @@ def same_learner(one: Learner, other: Learner) -> bool:
     return alike(compared(one), compared(other))
 
 
+def names_in(content: bytes, name: object) -> tuple[tuple[Names, Names], tuple[int, int]]:
+    """The names of the states and actions in a snapshot, and how many there are of both.
+
+    The agent is not restored, so its class may be unknown.
+    """
+    fields, arrays = read_arrays(io.BytesIO(_unpacked(content, name)), KIND, name)
+    fields = {**ADDED, **fields}
+    try:
+        n_states, n_actions = arrays["last_step"].shape
+        names = Names("state", fields["states"]), Names("action", fields["actions"])
+    except WRONG as error:
+        raise DamagedFile(f"{name} is not a valid snapshot: {error!r}") from None
+    return names, (n_states, n_actions)
+
+
 def load(content: bytes, name: object, classes: Iterable[type] = ()) -> Learner:
     """The learner of a snapshot; `name` describes it in error messages."""
     fields, arrays = read_arrays(io.BytesIO(_unpacked(content, name)), KIND, name)

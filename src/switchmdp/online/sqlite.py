@@ -11,6 +11,7 @@ Databases of format 1, which held one model, are converted when they are opened 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -19,8 +20,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from switchmdp.errors import DamagedFile, ForeignFolder, LogFailed
-from switchmdp.online.database import FORMAT, SETTINGS, TABLES, Database, Row, Statement
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidParameter, LogFailed
+from switchmdp.online.database import (
+    FORMAT,
+    SETTINGS,
+    TABLES,
+    Database,
+    Row,
+    Statement,
+    other_format,
+)
 
 try:
     import fcntl
@@ -29,6 +38,7 @@ except ImportError:  # on Windows
 
 NAME = "switchmdp.sqlite"  # in a folder
 SUFFIXES = (".sqlite", ".sqlite3", ".db")
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # not a path, nor a drive of Windows
 APPLICATION = 0x53574D44  # "SWMD": marks the file as ours
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 # Pages of the write-ahead log after which it is copied to the main file, and reused. Measured with
@@ -55,6 +65,9 @@ def database_in(path: str | os.PathLike[str]) -> Path:
     >>> database_in("shop").as_posix(), database_in("shop.sqlite").as_posix()
     ('shop/switchmdp.sqlite', 'shop.sqlite')
     """
+    if ADDRESS.match(os.fspath(path)):
+        allowed = "a file, a folder or, on the command line, postgresql://USER@HOST/NAME"
+        raise InvalidParameter("database", os.fspath(path), allowed)
     path = Path(path)
     return path if path.suffix in SUFFIXES or path.is_file() else path / NAME
 
@@ -121,7 +134,7 @@ class SQLite(Database):
                 f"UPDATE settings SET value = '{FORMAT}' WHERE name = 'format'",
             )  # fmt: skip
         elif stored not in ((FORMAT,), ("1",)):
-            raise DamagedFile(f"{self.path} has format {stored}, not {FORMAT}")
+            raise other_format(self.name, stored and stored[0])
         execute("PRAGMA foreign_keys = ON")
         execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
         execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
@@ -239,7 +252,7 @@ def is_new(place: str | os.PathLike[str]) -> bool:
         return False
     for other in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not other.name.startswith((NAME, ".")):
-            advice = _advice(database)
+            advice = _advice(database) or "; use a new folder"
             raise ForeignFolder(f"{folder} contains {other.name!r}, but no {NAME}{advice}")
     return True
 
@@ -254,7 +267,9 @@ def _make_private(path: Path) -> None:
 
 
 def _advice(path: Path) -> str:
-    """How to convert a folder of an earlier version, if it is one."""
-    if not (path.parent / "decisions.json").exists():
-        return ""
-    return f"; convert it with: switchmdp import {path.parent} --database {path}"
+    """What to do if there is no such database."""
+    folder = path.parent
+    if (folder / "decisions.json").exists():  # of an earlier version
+        return f"; convert it with: switchmdp import {folder} --database {path}"
+    others = sorted(one.name for one in folder.glob("*") if one.suffix in SUFFIXES)
+    return f"; its folder has {', '.join(others[:3])}" if others else ""

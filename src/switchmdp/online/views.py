@@ -1,21 +1,25 @@
 """What operators see: the agent's policy and estimates, arms, reward over time, and the pages.
 
-`beliefs` is the content of `GET /agent` and of the live page. Reading must not change anything, but
-an agent absorbs its log when its counts are read. So it is copied while no event is applied, and
-the copy is read. Values that an agent does not have are None: not every agent has episodes, a
-policy or estimates.
+`beliefs` is the content of `GET /agent`, and `explanation` that of `GET /explain`; the live page
+shows both. Reading must not change anything, but an agent absorbs its log when its counts are read.
+So it is copied while no event is applied, and the copy is read. Values that an agent does not have
+are None: not every agent has episodes or a policy.
 
-`explanation` works for every agent. If the agent does not expose its memory, the steps that the
-change signal has stored are used instead. With N visits to a pair, R the sum of their rewards and n
-the visits that led to s', the estimates are
+`_Estimates` works for every agent, and is the only place where estimates and intervals come from.
+If the agent does not expose its memory, the steps that the change signal has stored are used
+instead. With N remembered rewards of a pair, R their sum, M remembered visits and m of them that
+led to s', the estimates are
 
-    r̂ = R / N (1/2 if N = 0),   p̂(s') = (n + 1/S) / (N + 1),
+    r̂ = R / N (1/2 if N = 0),   p̂(s') = (m + 1/S) / (M + 1).
 
-and with the gain g and the bias h of the policy in this MDP, the value of an action is its
-advantage r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The
-interval of the mean reward is the agent's own confidence interval, or else 95 % of the posterior
-Beta(1 + R, 1 + N - R): if the posterior probability below r̂ is p, 5p % are cut off below and the
-rest of the 5 % above. So the interval contains the estimate r̂, also where all rewards were 0 or 1.
+N and M differ if a memory forgets rewards and next states separately after a change. So a pair may
+have an estimate without visits, or visits without an estimate; its `note` says so.
+
+With the gain g and the bias h of the policy in this MDP, the value of an action is its advantage
+r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The interval of
+the mean reward is the agent's own confidence interval, or else 95 % of the posterior Beta(1 + R,
+1 + N - R): if the posterior probability below r̂ is p, 5p % are cut off below and the rest of the 5
+% above. So the interval contains the estimate r̂, also where all rewards were 0 or 1.
 
 The live page is one HTML file, assembled from the files in the folder `page`. It loads nothing
 else. Its content security policy allows only that script and that style, identified by their
@@ -31,8 +35,6 @@ import html
 import inspect
 import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -42,6 +44,7 @@ from numpy.typing import NDArray
 
 from switchmdp.agents import Episodic
 from switchmdp.agents.episodic import PARTS
+from switchmdp.display import counted
 from switchmdp.errors import InvalidState, MissingExtra
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.online.decisions import Decisions
@@ -62,8 +65,8 @@ class Copied(NamedTuple):
     """Copies of the parts of a learner that later events change."""
 
     facts: Data
-    agent: Any
-    buckets: list[tuple[float, float, int, float]]
+    estimates: _Estimates
+    buckets: list[list[Any]]
     last_step: NDArray[np.int64]
     last_at: NDArray[np.float64]
 
@@ -83,11 +86,9 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
     """
     limit = check_integer("limit", limit, 1)
     seen: Copied = decisions.look(_copied)
-    agent, last_step = seen.agent, seen.last_step
-    if isinstance(agent, Episodic) and agent.logged:
-        agent.update_memory()
+    estimates, agent = seen.estimates, seen.estimates.agent
     visits = _by_pair(agent, "visits")
-    weight = last_step.max(axis=1) if visits is None else visits.sum(axis=1)
+    weight = seen.last_step.max(axis=1) if visits is None else visits.sum(axis=1)
     shown = np.sort(np.argsort(-weight, kind="stable")[:limit])
     window = _number(getattr(getattr(agent, "memory", None), "window", None))
     remembered = None if visits is None else _visits(visits.sum())
@@ -97,8 +98,9 @@ def beliefs(decisions: Decisions, limit: int = 100) -> Data:
         "episode": _episode(agent),
         "gain": _number(getattr(agent, "gain", None)),
         "memory": {"window": window, "remembered": remembered},
-        "rewards": [{"from": a, "to": b, "n": n, "mean": s / n} for a, b, n, s in seen.buckets],
-        "states": _states(seen, shown.tolist(), visits),
+        "rewards": buckets_of(seen.buckets),
+        "source": estimates.source,
+        "states": _states(seen, decisions.learner, shown.tolist()),
         "more_states": int(agent.n_states - len(shown)),
     }
 
@@ -120,18 +122,14 @@ def _copied(learner: Learner) -> Copied:
         "signal": {
             "window": learner.signal.window, "delta": learner.signal.delta,
             "threshold": THRESHOLD, "fires": learner.alarmed,
-            "latest": None if latest is None else _signal(latest),
+            "latest": None if latest is None else _change(latest, learner),
         },
-        "alerts": [_signal(alert) for alert in learner.alerts],
+        "alerts": [_change(alert, learner) for alert in learner.alerts],
     }  # fmt: skip
-    buckets = [(a, b, n, total) for a, b, n, total in learner.rewards.buckets]
-    agent = copy.deepcopy(learner.agent)
-    return Copied(facts, agent, buckets, learner.last_step.copy(), learner.last_at.copy())
-
-
-def _signal(signal: Signal) -> Data:
-    what = "reward" if signal.next_state is None else "next state"
-    return asdict(signal) | {"what": what}
+    buckets = [list(bucket) for bucket in learner.rewards.buckets]
+    return Copied(
+        facts, _Estimates(learner), buckets, learner.last_step.copy(), learner.last_at.copy()
+    )
 
 
 def _described(agent: Any) -> Data:
@@ -192,61 +190,27 @@ def _visits(weight: Any) -> int | float:
     return int(weight) if weight == int(weight) else max(0.1, round(float(weight), 1))
 
 
-def _states(seen: Copied, shown: list[int], visits: NDArray[Any] | None) -> list[Data]:
-    agent = seen.agent
-    # Before its first episode an agent has no policy.
-    policy = None if getattr(agent, "episode", None) == 0 else getattr(agent, "policy", None)
-    reward_of = _rewards(agent)
-    counted, at = seen.facts["counters"]["counted"], seen.facts["at"]
+def _states(seen: Copied, learner: Learner, shown: list[int]) -> list[Data]:
+    estimates, at = seen.estimates, seen.facts["at"]
+    feedback, policy = seen.facts["counters"]["counted"], estimates.policy
 
     def pair(s: int, a: int) -> Data:
-        n = None if visits is None else _visits(visits[s, a])
-        mean, radius = reward_of(s, a)
-        mean = None if n == 0 else mean
-        low: float | None
-        high: float | None
-        if radius is not None:
-            low, high = _interval(mean, radius)
-        elif isinstance(agent, Episodic) and n and mean is not None:
-            low, high = _credible(n, n * mean)
-        else:
-            low, high = None, None
         step = int(seen.last_step[s, a])
         return {
-            "action": a, "visits": n, "estimate": mean, "low": low, "high": high,
-            "feedbacks_ago": counted - step if step else None,
+            "action": a, "name": learner.actions.of(a), **estimates.reward(s, a),
+            "feedbacks_ago": feedback - step if step else None,
             "seconds_ago": max(0.0, at - float(seen.last_at[s, a])) if step else None,
         }  # fmt: skip
 
-    pairs = agent.pairs
     return [
         {
             "state": s,
+            "name": learner.states.of(s),
             "policy": None if policy is None else int(policy[s]),
-            "actions": [pair(s, a) for a in pairs.at(s)],
+            "actions": [pair(s, a) for a in estimates.agent.pairs.at(s)],
         }
         for s in shown
     ]
-
-
-def _rewards(agent: Any) -> Callable[[int, int], tuple[float | None, float | None]]:
-    """The estimated mean reward and its radius; None if the agent has none."""
-    if isinstance(agent, Episodic):
-        # The agent's own tables contain all pairs, which is slow for large problems.
-        counts, t = agent.memory.counts, agent.clock - agent.since + 1
-        radius_of = getattr(agent.plausible, "reward_radius", None)  # not every set has radii
-
-        def reward_and_radius(s: int, a: int) -> tuple[float | None, float | None]:
-            pair = find_pair(agent.starts, agent.actions, s, a)
-            n = int(counts.visits[pair])
-            return _number(counts.mean(pair)), None if radius_of is None else radius_of(n, t)
-
-        return reward_and_radius
-    estimates, radii = _by_pair(agent, "reward_estimates"), _by_pair(agent, "reward_radii")
-    return lambda s, a: (
-        None if estimates is None else _number(estimates[s, a]),
-        None if radii is None else _number(radii[s, a]),
-    )
 
 
 def _interval(mean: float | None, radius: float) -> tuple[float, float]:
@@ -280,31 +244,51 @@ class _Estimates:
         self.agent = copy.deepcopy(learner.agent)
         self.n_states = int(self.agent.n_states)
         self.own = isinstance(self.agent, Episodic)
+        self.source = "the agent's memory" if self.own else "recent feedback"
         if self.own:
             self.agent.update_memory()
             self.counts = self.agent.memory.counts
             return
         signal = learner.signal
         kept = min(signal.steps, signal.rewards.size)
-        self.steps = signal.ring[:, :kept].astype(np.int64)
-        self.rewards = signal.rewards[:kept].copy()
+        self.steps, rewards = signal.ring[:, :kept].astype(np.int64), signal.rewards[:kept]
+        pairs = self.steps[0] * self.agent.n_actions + self.steps[1]
+        size = self.n_states * int(self.agent.n_actions)
+        self.visits = np.bincount(pairs, minlength=size)
+        self.totals = np.bincount(pairs, rewards, size)
 
-    def of(self, s: int, a: int) -> tuple[float, float, dict[int, float]]:
-        """Visits with known rewards, the sum of their rewards, and the visits to each successor."""
+    def rewarded(self, s: int, a: int) -> tuple[float, float, float]:
+        """The remembered visits, the number of remembered rewards, and the sum of the rewards."""
         if self.own:
             pair = find_pair(self.agent.starts, self.agent.actions, s, a)
-            n = (
-                float(self.counts.reward_visits(pair))
-                if hasattr(self.counts, "reward_visits")
-                else float(self.counts.visits[pair])
-            )
-            led = {int(k): float(v) for k, v in self.agent.transition_counts(s, a).items() if v > 0}
-            return n, n * float(self.counts.mean(pair)), led
+            n = float(self.counts.reward_visits(pair))
+            return float(self.counts.visits[pair]), n, n * float(self.counts.mean(pair))
+        pair = s * int(self.agent.n_actions) + a
+        return float(self.visits[pair]), float(self.visits[pair]), float(self.totals[pair])
+
+    def reward(self, s: int, a: int) -> Data:
+        """What is known about the mean reward of a pair, and where the estimate comes from."""
+        visits, n, total = self.rewarded(s, a)
+        radius_of = getattr(getattr(self.agent, "plausible", None), "reward_radius", None)
+        mean = min(1.0, total / n) if n else None
+        if self.own and radius_of is not None:  # not every set has radii
+            radius = float(radius_of(int(n), self.agent.clock - self.agent.since + 1))
+            (low, high), kind = _interval(mean, radius), "confidence"
+        else:
+            (low, high), kind = _credible(n, total), "credible"
+        return {
+            "visits": _visits(visits), "reward_visits": _visits(n), "estimate": mean, "low": low,
+            "high": high, "interval": kind, "note": _note(_visits(visits), _visits(n)),
+        }  # fmt: skip
+
+    def successors(self, s: int, a: int) -> dict[int, float]:
+        """The remembered visits that led to each successor."""
+        if self.own:
+            led = self.agent.transition_counts(s, a)
+            return {int(k): float(v) for k, v in led.items() if v > 0}
         states, actions, nexts = self.steps
-        mine = np.flatnonzero((states == s) & (actions == a))
-        where, led_to = np.unique(nexts[mine], return_counts=True)
-        successors = dict(zip(where.tolist(), led_to.astype(float).tolist(), strict=True))
-        return float(mine.size), float(self.rewards[mine].sum()), successors
+        where, led_to = np.unique(nexts[(states == s) & (actions == a)], return_counts=True)
+        return dict(zip(where.tolist(), led_to.astype(float).tolist(), strict=True))
 
     def row(self, led: dict[int, float]) -> NDArray[np.float64]:
         """The estimated transition probabilities."""
@@ -313,41 +297,53 @@ class _Estimates:
             row[state] += n
         return row / total
 
-    def interval(self, s: int, a: int, n: float, total: float) -> tuple[float, float, str]:
-        """An interval for the mean reward, and its kind."""
-        radius_of = getattr(getattr(self.agent, "plausible", None), "reward_radius", None)
-        if self.own and radius_of is not None:
-            t = self.agent.clock - self.agent.since + 1
-            radius = float(radius_of(int(n), t))
-            low, high = _interval(total / n if n else None, radius)
-            return low, high, "confidence"
-        return *_credible(n, total), "credible"
+    @property
+    def policy(self) -> NDArray[np.int64] | None:
+        """The agent's policy; None if it has none, as before its first episode."""
+        policy = getattr(self.agent, "policy", None)
+        return None if policy is None or getattr(self.agent, "episode", 1) == 0 else policy
 
-    def policy(self) -> NDArray[np.float64]:
+    def choices(self) -> NDArray[np.float64]:
         """The probabilities of the actions in each state; uniform if there is no policy."""
-        agent, pairs = self.agent, self.agent.pairs
+        pairs, policy = self.agent.pairs, self.policy
         table: NDArray[np.float64] = pairs.available / pairs.available.sum(axis=1, keepdims=True)
-        policy = getattr(agent, "policy", None)
-        if policy is not None and getattr(agent, "episode", 1) != 0:
+        if policy is not None:
             table = np.zeros(table.shape)
             table[np.arange(self.n_states), np.asarray(policy)] = 1.0
         return table
 
-    def solved(self, policy: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]] | None:
+    def solved(self, choices: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]] | None:
         """The gain and the bias of a policy in the estimated MDP."""
         size = self.n_states
         if size > MOST_SOLVED:
             return None
         rewards, rows = np.zeros(size), np.zeros((size, size))
-        for s, a in zip(*np.nonzero(policy), strict=True):
-            n, total, led = self.of(int(s), int(a))
-            rewards[s] += policy[s, a] * (total / n if n else 0.5)
-            rows[s] += policy[s, a] * self.row(led)
+        for s, a in zip(*np.nonzero(choices), strict=True):
+            _, n, total = self.rewarded(int(s), int(a))
+            rewards[s] += choices[s, a] * (total / n if n else 0.5)
+            rows[s] += choices[s, a] * self.row(self.successors(int(s), int(a)))
         system = np.eye(size) - rows
         system[:, 0] = 1.0  # the bias of state 0 is 0; this unknown is the gain
         found: NDArray[np.float64] = np.linalg.solve(system, rewards).astype(np.float64)
         gain, found[0] = float(found[0]), 0.0
         return gain, found
+
+
+def _note(visits: float, rewarded: float) -> str | None:
+    """Where an estimate comes from, if it is not the mean reward of the visits.
+
+    >>> _note(3, 3)
+    >>> _note(0, 12)
+    'the estimate is from 12 remembered rewards; the next states were forgotten after a change'
+    """
+    if visits == rewarded:
+        return None if visits else "no feedback is remembered, so any mean reward is possible"
+    if not rewarded:
+        return "the rewards were forgotten after a change; the next states are remembered"
+    source = f"the estimate is from {counted(int(rewarded), 'remembered reward')}"
+    if not visits:
+        return f"{source}; the next states were forgotten after a change"
+    return f"{source}; after a change, rewards and next states are forgotten separately"
 
 
 def explanation(decisions: Decisions, state: str) -> Data:
@@ -358,53 +354,50 @@ def explanation(decisions: Decisions, state: str) -> Data:
             state if not state.isdecimal() or state in learner.states.numbers else int(state)
         )
         s = check_index(number, learner.agent.n_states, "state", InvalidState)
-        changes = {(one.state, one.action): one for one in learner.alerts}
+        changes = {(one.state, one.action): _change(one, learner) for one in learner.alerts}
         seen = {a: float(learner.last_at[s, a]) for a in learner.agent.pairs.at(s)
                 if learner.last_step[s, a]}  # fmt: skip
-        return s, _Estimates(learner), changes, seen, learner.rewards.buckets[:]
+        return s, _Estimates(learner), changes, seen
 
-    s, estimates, changes, seen, buckets = decisions.look(look)
+    s, estimates, changes, seen = decisions.look(look)
     states, actions = decisions.learner.states, decisions.learner.actions
-    policy = estimates.policy()
-    solved = estimates.solved(policy)
+    choices = estimates.choices()
+    solved = estimates.solved(choices)
 
     def action(a: int) -> Data:
-        n, total, led = estimates.of(s, a)
-        row = estimates.row(led)
-        low, high, kind = estimates.interval(s, a, n, total)
-        value, mean = None, total / n if n else None
+        known, led = estimates.reward(s, a), estimates.successors(s, a)
+        row, value, mean = estimates.row(led), None, known["estimate"]
         if solved is not None:
             gain, bias = solved
             value = (0.5 if mean is None else mean) + float(row @ bias) - gain - float(bias[s])
         likely = sorted(led, key=lambda to: (-led[to], to))[:MOST_SUCCESSORS]
-        change = changes.get((s, a))
         return {
-            "action": a, "name": actions.of(a), "chosen": bool(policy[s, a] == 1.0),
-            "visits": _visits(sum(led.values())), "estimate": mean, "low": low, "high": high,
-            "interval": kind, "value": value, "last_seen": seen.get(a),
+            "action": a, "name": actions.of(a), "chosen": bool(choices[s, a] == 1.0), **known,
+            "value": value, "last_seen": seen.get(a),
             "successors": [
                 {"state": to, "name": states.of(to), "probability": float(row[to])} for to in likely
             ],
-            "last_change": None if change is None else _change(change, buckets, decisions.learner),
+            "last_change": changes.get((s, a)),
         }  # fmt: skip
 
     return {
-        "state": s, "name": states.of(s),
-        "source": "the agent's memory" if estimates.own else "recent feedback",
+        "state": s, "name": states.of(s), "source": estimates.source,
         "gain": None if solved is None else solved[0],
         "actions": [action(a) for a in estimates.agent.pairs.at(s)],
     }  # fmt: skip
 
 
-def _change(change: Signal, buckets: list[list[Any]], learner: Learner) -> Data:
-    """A detected change for JSON."""
-    time = _time_of(change.step, buckets) if change.time is None else change.time
+def _change(change: Signal, learner: Learner) -> Data:
+    """A detected change, or the strongest sign of one, for JSON."""
+    states, actions, to = learner.states, learner.actions, change.next_state
+    time = change.time
     return {
-        "time": time, "step": change.step,
-        "state": change.state, "state_name": learner.states.of(change.state),
-        "action": change.action, "action_name": learner.actions.of(change.action),
-        "next_state": change.next_state, "before": change.before, "now": change.now,
-        "strength": change.strength,
+        "time": _time_of(change.step, learner.rewards.buckets) if time is None else time,
+        "step": change.step, "what": "reward" if to is None else "next state",
+        "state": change.state, "state_name": states.of(change.state),
+        "action": change.action, "action_name": actions.of(change.action),
+        "next_state": to, "next_state_name": None if to is None else states.of(to),
+        "before": change.before, "now": change.now, "strength": change.strength,
     }  # fmt: skip
 
 
@@ -432,17 +425,20 @@ def history_of(learner: Learner, most: int) -> Data:
     buckets = learner.rewards.buckets
     return {
         "rewards": buckets_of(merged(buckets, most)),
-        "changes": [_change(alert, buckets, learner) for alert in learner.alerts],
+        "changes": [_change(alert, learner) for alert in learner.alerts],
     }
 
 
 def arms_of(learner: Learner) -> list[Data]:
     """The arms of a split test with their results; the first one is `main`."""
-    answers = []
+    answers, named = [], learner.actions
     for arm in learner.arms.values():
         low, high = arm.interval()
+        chosen = arm.policy if named.numbers else None
         answers.append({
-            "name": arm.name, "share": arm.share, "policy": arm.policy, "agent": arm.definition,
+            "name": arm.name, "share": arm.share, "policy": arm.policy,
+            "policy_names": None if chosen is None else [named.of(action) for action in chosen],
+            "agent": arm.definition,
             "decisions": int(arm.totals[:, 0].sum()), "feedback": arm.count,
             "mean_reward": arm.mean if arm.count else None, "low": low, "high": high,
         })  # fmt: skip

@@ -1,3 +1,5 @@
+const INTERVALS = { confidence: "confidence interval", credible: "95 % credible interval" };
+
 /* A mean with its interval: text, and a bar from 0 to 1 for the eye. */
 function estimate(mean, low, high) {
   const bar = element("div", { class: "whisker", "aria-hidden": "true" }, element("i", { class: "interval" }), element("i", { class: "dot" }));
@@ -62,8 +64,7 @@ class Explanation {
 
   show({ state, name, source, gain, actions }) {
     byId("why-table").hidden = false;
-    const kinds = new Set(actions.map((each) => each.interval));
-    const interval = kinds.has("credible") ? "95 % credible interval" : "confidence interval";
+    const interval = INTERVALS[actions[0].interval];
     const plan = known(gain) ? ` The policy earns ${decimal(gain)} per decision according to these estimates.` : "";
     say(byId("why-note"), `${name ?? `State ${state}`}, from ${source}. Bars run from 0 to 1: the mean reward and its ${interval}. ` +
       `Value: what taking the action once adds to following the policy.${plan}`);
@@ -73,11 +74,12 @@ class Explanation {
     const rows = actions.map((each) => {
       const next = each.successors.map((to) => `${to.name ?? `state ${to.state}`} ${percent(to.probability)}`).join(", ");
       const change = each.last_change;
+      const note = each.note ? [element("div", { class: "meta soft" }, each.note)] : [];
       const head = [each.name ?? `Action ${each.action}`, ...(each.chosen ? [element("span", { class: "plan" }, "▶ chosen")] : [])];
       return element(
         "tr", each.chosen ? { class: "chosen" } : {},
         element("th", { scope: "row" }, ...head),
-        element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high)),
+        element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high), ...note),
         element("td", { class: "number" }, known(each.value) ? `${each.value > 0 ? "+" : ""}${each.value.toFixed(3)}` : "–"),
         element("td", { class: "number" }, whole(each.visits)),
         element("td", { class: "wide" }, next || "–"),

@@ -72,12 +72,17 @@ class ModelView {
     const beliefs = await connection.get(`${path}/agent`);
     const model = isOld ? await connection.get(path) : this.model;
     const others = [];
-    if (isOld || this.explanation.state !== this.explained) {
+    if (isOld) {
       this.labels = new Labels(model);
       this.explanation.offer(beliefs.states, this.labels);
-      others.push(await this.explanation.load(path), await this.arms.load(path));
-      this.explained = this.explanation.state;
+      others.push(await this.arms.load(path));
       this.asked = now;
+    }
+    // With each change of the table of estimates, so that both show the same.
+    const shows = JSON.stringify([this.explanation.state, beliefs.t, beliefs.gain, beliefs.counters, beliefs.memory]);
+    if (isOld || shows !== this.explained) {
+      others.push(await this.explanation.load(path));
+      this.explained = shows;
     }
     return () => {
       this.model = model;
@@ -170,10 +175,8 @@ class ModelView {
   }
 
   showNotes(beliefs) {
-    const pairs = beliefs.states.flatMap((row) => row.actions);
-    const dots = "Each bar runs from 0 to 1: the mark is the estimated mean reward";
-    const bands = pairs.some((pair) => known(pair.low)) ? ", the band its confidence or credible interval." : ".";
-    const bars = pairs.some((pair) => known(pair.low) || known(pair.estimate)) ? `${dots}${bands}` : "This agent has no estimates of mean rewards yet.";
+    const interval = INTERVALS[beliefs.states[0].actions[0].interval];
+    const bars = `Each bar runs from 0 to 1: the mark is the mean reward, estimated from ${beliefs.source}, the band its ${interval}.`;
     const marks = known(beliefs.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
     say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time fade.`);
     const more = beliefs.more_states;

@@ -57,20 +57,21 @@ class PolicyTable {
     const parts = {
       value: element("span", { class: "value" }), range: element("span", { class: "range soft" }),
       mark: element("span", { class: "mark" }), meta: element("div", { class: "meta soft" }),
+      source: element("div", { class: "meta soft" }), // of an estimate, if it is not from the visits
       whisker: element("div", { class: "whisker", "aria-hidden": "true" },
         element("i", { class: "interval" }), element("i", { class: "dot" })),
     };
     parts.cell = element(
       "td", { role: "cell" },
       element("div", { class: "top" }, element("span", { class: "which" }, capital(this.labels.action(action))), parts.value, parts.range, parts.mark),
-      parts.whisker, parts.meta,
+      parts.whisker, parts.meta, parts.source,
     );
     return parts;
   }
 
   /* `lifetime`: the number of feedback events after which a pair has faded completely. */
-  update({ cell, value, range, mark, meta, whisker }, pair, lifetime, chosen, fixed) {
-    const { estimate, low, high, visits, feedbacks_ago: steps, seconds_ago: seconds } = pair;
+  update({ cell, value, range, mark, meta, source, whisker }, pair, lifetime, chosen, fixed) {
+    const { estimate, low, high, visits, reward_visits: rewards, note, feedbacks_ago: steps, seconds_ago: seconds } = pair;
     const fresh = known(steps) ? 1 - clamp(steps / lifetime, 0, 1) : 0;
     cell.style.setProperty("--fresh", fresh.toFixed(2));
     cell.classList.toggle("chosen", chosen);
@@ -78,13 +79,13 @@ class PolicyTable {
     say(mark, [chosen ? "▶ chosen" : "", fixed ? "■ fixed" : ""].filter(Boolean).join(" "));
     cell.classList.toggle("unknown", !known(estimate));
     say(value, known(estimate) ? decimal(estimate) : "unknown");
-    say(range, known(estimate) && known(low) ? `${decimal(low)} to ${decimal(high)}` : "");
-    whisker.hidden = !known(low) && !known(estimate);
-    whisker.firstChild.hidden = !known(low); // not every agent has confidence intervals
+    say(range, `${decimal(low)} to ${decimal(high)}`);
+    whisker.lastChild.hidden = !known(estimate);
     for (const [name, at] of Object.entries({ low, high, mean: estimate })) {
       whisker.style.setProperty(`--${name}`, String(at ?? 0));
     }
-    const remembered = visits ? counted(visits, "visit") : known(visits) && known(steps) ? "forgotten" : "";
+    const remembered = visits || rewards ? counted(visits, "visit") : known(steps) ? "forgotten" : "";
     say(meta, [remembered, since(steps, seconds)].filter(Boolean).join(" · "));
+    say(source, visits || rewards ? note ?? "" : "");
   }
 }
