@@ -17,6 +17,8 @@
  * decisions carry an `Idempotency-Key`, which all tries of a call share, and feedback names its
  * decision: repeating them does no harm. Calls that must not be executed twice (creating and
  * deleting models, restarting) are retried only after a refusal (429, 503).
+ *
+ * Arguments that cannot be sent raise a TypeError, before anything is sent.
  */
 
 /** The base class of the client's errors. */
@@ -85,6 +87,8 @@ export class Client {
    * @param {number} [options.longestPause]  The upper limit of all pauses, in seconds.
    */
   constructor(url, { token, timeout = 10, retries = 5, firstPause = 0.1, longestPause = 10 } = {}) {
+    check(/^(https?:\/\/[^/?#\s].*|\/.*)?$/.test(url), "url", url, "an address such as http://localhost:8000");
+    check(!token || /^[!-~]+$/.test(token), "token", "another text", "ASCII characters without spaces");
     this.#url = url.replace(/\/+$/, "");
     this.#headers = { Accept: "application/json" };
     if (token) this.#headers.Authorization = `Bearer ${token}`;
@@ -221,6 +225,7 @@ export class Client {
   }
 
   #keyed(key, where, body) {
+    check(/^[!-~]([ -~]{0,198}[!-~])?$/.test(key), "key", key, "a text of 1 to 200 ASCII characters");
     return this.#send("POST", where, body, { "Idempotency-Key": key });
   }
 
@@ -244,8 +249,9 @@ export class Client {
       } catch (cause) {
         pause = repeatable ? this.#pause(tries) : null;
         if (pause === null) {
-          const message = `${method} ${where} failed after ${tries} ${tries === 1 ? "try" : "tries"}`;
-          throw new ConnectionFailed(`${message}: ${cause.message}`, { cause });
+          const message = `${method} ${this.#url}${where} failed after ${tries} ${tries === 1 ? "try" : "tries"}`;
+          const reason = cause.cause?.message || cause.message; // Node says why in the inner error
+          throw new ConnectionFailed(`${message}: ${reason}; is the service running at this address?`, { cause });
         }
         await sleep(pause);
         continue;
@@ -253,7 +259,7 @@ export class Client {
       const retryAfter = secondsToWait(answer.headers.get("Retry-After"));
       const retried = REFUSED.has(answer.status) || (repeatable && UNCERTAIN.has(answer.status));
       pause = retried ? this.#pause(tries, retryAfter) : null;
-      if (pause === null) return read(answer, text, `${method} ${where}`, retryAfter);
+      if (pause === null) return read(answer, text, `${method} ${this.#url}${where}`, retryAfter);
       await sleep(pause);
     }
   }
@@ -272,7 +278,7 @@ function read(answer, text, what, retryAfter) {
   try {
     content = text ? JSON.parse(text) : null;
   } catch {
-    if (answer.ok) throw new UnexpectedAnswer(`the answer to ${what} is not JSON`);
+    if (answer.ok) throw new UnexpectedAnswer(`the answer to ${what} is not JSON; is this the address of the service?`);
   }
   if (answer.ok) return content;
   const details = content !== null && typeof content === "object" ? content : { title: answer.statusText, detail: text.slice(0, 200) };
@@ -295,7 +301,15 @@ function counted(content) {
 }
 
 function report({ decision, reward, nextState }) {
-  return { id: typeof decision === "string" ? decision : decision.id, reward, next_state: nextState };
+  const id = decision?.id ?? decision;
+  check(typeof id === "string" && id !== "", "decision", decision, "a decision or its id");
+  check(Number.isFinite(reward), "reward", reward, "a finite number from 0 to 1"); // JSON has no NaN
+  return { id, reward, next_state: nextState };
+}
+
+/** Refuse an argument that cannot be sent. */
+function check(isValid, field, value, allowed) {
+  if (!isValid) throw new TypeError(`${field} must be ${allowed}, got ${String(value)}`);
 }
 
 function added(given) {
@@ -303,6 +317,7 @@ function added(given) {
 }
 
 function path(name) {
+  check(typeof name === "string" && /[^.]/.test(name), "name", name, "the name of a model");
   return `/models/${encodeURIComponent(name)}`;
 }
 

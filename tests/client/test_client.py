@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.client.prepared_service import DROPPED, PreparedService
 
 from switchmdp import client as package
 from switchmdp.client import Added, AsyncClient, Bucket, Client, Decision, Model, Problem, Retries
 from switchmdp.client import answers as errors
+from switchmdp.errors import InvalidParameter
 
 DECISION = {
     "id": "1-ab", "action": 1, "action_name": "voucher", "state": 0, "state_name": "new",
@@ -229,7 +234,9 @@ def test_a_call_fails_after_all_retries(do: Do, service: PreparedService) -> Non
         do("feedback", "shop", "1-ab", 1.0)
     assert len(service.requests) == 4
     service.prepare(*[DROPPED] * 4)
-    with pytest.raises(errors.ConnectionFailed, match=r"GET /models/shop failed after 4 tries: .+"):
+    with pytest.raises(
+        errors.ConnectionFailed, match=r"GET http://.+/models/shop failed after 4 tries: .+"
+    ):
         do("model", "shop")
 
 
@@ -304,3 +311,99 @@ def test_nobody_listening_is_a_failed_connection() -> None:
     ):
         client.create_model("shop", states=2, actions=2)
     assert isinstance(caught.value, ConnectionError)
+    assert str(caught.value).endswith("; is the service running at this address?")
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "", None, "ftp://x", "http://", "http://a?b"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_that_is_not_http_is_refused_at_once(kind: Any, url: Any) -> None:
+    with pytest.raises(InvalidParameter, match="url must be an address such as http://"):
+        kind(url)
+
+
+def test_a_token_that_does_not_fit_in_a_header_is_refused_and_not_shown() -> None:
+    for token in ("gre\nat", "größe", "two words"):
+        with pytest.raises(InvalidParameter, match="token must be ASCII characters") as caught:
+            Client("http://localhost:8000", token=token)
+        assert token not in str(caught.value)
+
+
+def test_an_address_may_end_in_a_slash_or_have_a_path(service: PreparedService) -> None:
+    for end, path in (("", "/readyz"), ("/", "/readyz"), ("/api/", "/api/readyz")):
+        service.prepare((200, {}))
+        with Client(service.url + end) as client:
+            assert client.is_ready()
+        assert service.requests[0].path == path
+
+
+REFUSED: tuple[tuple[str, tuple[Any, ...], dict[str, Any], str], ...] = (
+    ("feedback", ("shop", "1-ab", math.nan), {}, "reward must be a finite number"),
+    ("feedback", ("shop", None, 1), {}, "decision must be a Decision or its id, got None"),
+    ("feedback", ("shop", "", 1), {}, "decision must be a Decision or its id, got ''"),
+    ("feedback", ("shop", "1-ab", {1}), {}, "the content of a request must be "),
+    ("feedback_batch", ("shop", [("1-ab", math.inf, None)]), {}, "reward must be a finite"),
+    ("feedback_batch", ("shop", [(Problem(422), 1, None)]), {}, "decision must be a Decision"),
+    ("decide_batch", ("shop", [{"stat": 0}]), {}, r"requests\[0\] must be a mapping with any of"),
+    ("decide", ("shop",), {"state": 0, "available": "book"}, "available must be a list, got 'b"),
+    ("decide", ("shop",), {"state": 0, "key": ""}, "key must be a text of 1 to 200 ASCII"),
+    ("decide", ("shop",), {"state": 0, "key": "Größe 7"}, "key must be a text of 1 to 200"),
+    ("decide", ("shop",), {"state": 0, "key": "a\nb"}, "key must be a text of 1 to 200 ASCII"),
+    ("create_model", ("shop",), {"states": "new", "actions": 2}, "states must be how many, or a"),
+    ("add_actions", ("shop", 1.5), {}, "actions must be how many, or a list of names, got 1.5"),
+    ("model", ("",), {}, "name must be the name of a model"),
+    ("model", ("..",), {}, "name must be the name of a model"),
+    ("model", (None,), {}, "name must be the name of a model"),
+)
+
+
+@pytest.mark.parametrize(("method", "args", "kwargs", "message"), REFUSED)
+def test_arguments_that_cannot_be_sent_are_refused_at_once(
+    do: Do, service: PreparedService, method: str, args: Any, kwargs: Any, message: str
+) -> None:
+    service.prepare()
+    with pytest.raises(InvalidParameter, match=message):
+        do(method, *args, **kwargs)
+    assert service.requests == []
+
+
+def test_numbers_and_arrays_of_numpy_are_sent_as_plain_ones(
+    do: Do, service: PreparedService
+) -> None:
+    service.prepare(
+        (201, DECISION), (200, {"counted": True}), (201, MODEL), (201, {"state": 2, "states": 3}),
+        (200, {"mode": "fixed"}), (200, {"arms": []}),
+    )  # fmt: skip
+    do("decide", "shop", state=np.int64(1), available=np.array([0, 1]))
+    do("feedback", "shop", "1-ab", np.float32(0.5), np.uint8(1))
+    do("create_model", "shop", states=np.int32(2), actions=np.array(["a", "b"]))
+    do("add_states", "shop", np.int64(1))
+    do("set_mode", "shop", "fixed", np.zeros(2, np.int64))
+    do("set_arms", "shop", [{"name": "r", "share": np.float16(0.5), "policy": np.array([1, 0])}])
+    assert [request.body for request in service.requests] == [
+        {"state": 1, "available": [0, 1]}, {"reward": 0.5, "next_state": 1},
+        {"name": "shop", "states": 2, "actions": ["a", "b"]}, {"count": 1},
+        {"mode": "fixed", "policy": [0, 0]}, [{"name": "r", "share": 0.5, "policy": [1, 0]}],
+    ]  # fmt: skip
+
+
+def test_a_redirection_is_not_taken_for_an_answer(do: Do, service: PreparedService) -> None:
+    service.prepare((302, {}, {"Location": "/login"}))
+    with pytest.raises(errors.UnexpectedAnswer, match="redirected to /login; is this the address"):
+        do("model", "shop")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
+def test_a_forked_process_opens_its_own_connection(service: PreparedService) -> None:
+    service.prepare(*[(200, {})] * 3)
+    with Client(service.url) as client:
+        client.is_ready()
+        before = client._http
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                client.is_ready()
+                os._exit(0 if client._http is not before else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        client.is_ready()
+        assert client._http is before

@@ -170,7 +170,48 @@ def test_a_call_fails_after_all_retries(run: Run, service: PreparedService) -> N
     assert len(service.requests) == 1, "too long to wait"
     told = run('return new sm.Client("http://127.0.0.1:1", { retries: 1 }).isReady()')["error"]
     assert told["name"] == "ConnectionFailed"
-    assert told["message"].startswith("GET /readyz failed after 2 tries: ")
+    assert told["message"].startswith("GET http://127.0.0.1:1/readyz failed after 2 tries: ")
+    assert told["message"].endswith("; is the service running at this address?")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ('new sm.Client("localhost:8000")', "url must be an address such as http://localhost:8000"),
+        ("new sm.Client(undefined)", "url must be an address such as "),
+        (r'new sm.Client(url, { token: "a\nb" })', "token must be ASCII characters without spaces"),
+        ('await client.decide("shop", { state: 0, key: "größe" })', "key must be a text of 1 to"),
+        ('await client.decide("shop", { state: 0, key: "" })', "key must be a text of 1 to 200"),
+        ('await client.model("..")', "name must be the name of a model, got .."),
+        ("await client.model(undefined)", "name must be the name of a model, got undefined"),
+        (
+            'await client.feedback("shop", "1-ab", { reward: NaN })',
+            "reward must be a finite number",
+        ),
+        ('await client.feedback("shop", "1-ab", {})', "reward must be a finite number from 0 to 1"),
+        (
+            'await client.feedback("shop", undefined, { reward: 1 })',
+            "decision must be a decision or",
+        ),
+        (
+            'await client.feedbackBatch("shop", [{ decision: new sm.Problem(422), reward: 1 }])',
+            "decision must be a decision or its id, got Problem: 422",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_sent_are_refused_at_once(
+    run: Run, service: PreparedService, script: str, message: str
+) -> None:
+    service.prepare()
+    told = run(script)["error"]
+    assert (told["name"], told["message"][: len(message)]) == ("TypeError", message)
+    assert service.requests == []
+
+
+def test_a_path_on_the_origin_of_a_page_is_an_address(run: Run) -> None:
+    assert "error" not in run(
+        'new sm.Client("/api"); new sm.Client(""); new sm.Client(`${url}/x/`)'
+    )
 
 
 def test_a_model_is_not_created_twice(run: Run, service: PreparedService) -> None:

@@ -174,6 +174,7 @@ def test_unknown_paths_and_methods_are_reported(client: Client) -> None:
     for path in ("/nowhere", "/decisions/", "/decisions/1/feedback/", "//", "/%2e%2e/etc/passwd"):
         answer = client.ask("GET", path)
         assert (answer.status, answer.error) == (404, "NotFound")
+        assert answer.json["detail"].endswith("; /docs lists all")
     for method, path, allowed in (
         ("GET", "/decisions", "POST"), ("OPTIONS", "/mode", "POST"), ("TRACE", "/restart", "POST"),
         ("POST", "/models/main", "DELETE, GET, HEAD"), ("POST", "/arms", "GET, HEAD, PUT"),
@@ -181,6 +182,7 @@ def test_unknown_paths_and_methods_are_reported(client: Client) -> None:
         answer = client.ask(method, path)
         assert (answer.status, answer.error) == (405, "MethodNotAllowed")
         assert answer.headers["allow"] == allowed
+        assert answer.json["detail"] == f"{path} only supports {allowed}"
     assert client.ask("HEAD", "/healthz").body == b""
 
 

@@ -7,6 +7,8 @@ actions are numbers or, if the model has names, names.
 
 from __future__ import annotations
 
+import math
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +28,12 @@ from switchmdp.client.answers import (
     problem,
     read_all,
 )
+from switchmdp.errors import InvalidParameter
 
 T = TypeVar("T")
 Name = int | str
+LONGEST_KEY = 200
+KEY = re.compile(rf"(?! )[ -~]{{1,{LONGEST_KEY}}}(?<! )")  # a header has no spaces at its ends
 COMPILING = 300.0  # seconds: without prebuilt machine code, a new kind of agent is compiled first
 
 
@@ -87,8 +92,8 @@ def create_model(
     """
     body = {
         "name": name, "agent": agent, "parameters": parameters, "labels": labels,
-        "replan": replan, "expiry": expiry, "states": _count_or_names(states),
-        "actions": _count_or_names(actions),
+        "replan": replan, "expiry": expiry, "states": _count_or_names(states, "states"),
+        "actions": _count_or_names(actions, "actions"),
     }  # fmt: skip
     sent = _without_none(body)
     return Call("POST", "/models", Model.read, sent, repeatable=False, timeout=COMPILING)
@@ -219,7 +224,7 @@ def add_states(
     -------
     Added
     """
-    body = _added(states) | _without_none({"available": _listed(available)})
+    body = _added(states, "states") | _without_none({"available": _listed(available, "available")})
     return Call("POST", f"{_path(name)}/states", _read_added("state"), body, headers=_key(key))
 
 
@@ -244,7 +249,7 @@ def add_actions(
     -------
     Added
     """
-    body = _added(actions) | _without_none({"states": _listed(states)})
+    body = _added(actions, "actions") | _without_none({"states": _listed(states, "states")})
     return Call("POST", f"{_path(name)}/actions", _read_added("action"), body, headers=_key(key))
 
 
@@ -268,7 +273,7 @@ def set_mode(name: str, mode: str, policy: Iterable[Name] | None = None) -> Call
     Invalid
         The mode or the policy is not allowed.
     """
-    body = {"mode": mode, "policy": _listed(policy)}
+    body = {"mode": mode, "policy": _listed(policy, "policy")}
     return Call("POST", f"{_path(name)}/mode", _nothing, _without_none(body))
 
 
@@ -379,7 +384,7 @@ def decide_batch(
     list of Decision or Problem
         For each request its decision, or the error that `decide` would have raised.
     """
-    sent = [decision_request(**request) for request in requests]
+    sent = [_one_request(i, request) for i, request in enumerate(requests)]
     read = _each(lambda result: Decision.read(result.get("decision")), len(sent))
     path = f"{_path(name)}/decisions/batch"
     return Call("POST", path, read, {"decisions": sent}, headers=_key(key))
@@ -522,8 +527,16 @@ def decision_request(
     >>> decision_request(state="new", available=("sport",))
     {'state': 'new', 'available': ['sport']}
     """
-    given = {"state": state, "session": session, "available": _listed(available)}
+    given = {"state": state, "session": session, "available": _listed(available, "available")}
     return _without_none(given)
+
+
+def _one_request(index: int, request: Any) -> dict[str, Any]:
+    """A request of a batch."""
+    if not isinstance(request, Mapping) or not request.keys() <= {"state", "session", "available"}:
+        allowed = "a mapping with any of state, session and available"
+        raise InvalidParameter(f"requests[{index}]", request, allowed)
+    return decision_request(**request)
 
 
 def feedback_report(
@@ -534,23 +547,36 @@ def feedback_report(
     >>> feedback_report("1-3fc2", 1.0, "basket")
     {'id': '1-3fc2', 'reward': 1.0, 'next_state': 'basket'}
     """
-    found = decision if isinstance(decision, str) else decision.id
+    found = decision.id if isinstance(decision, Decision) else decision
+    if not isinstance(found, str) or not found:
+        raise InvalidParameter("decision", decision, "a Decision or its id")
+    if isinstance(reward, float) and not math.isfinite(reward):
+        raise InvalidParameter("reward", reward, "a finite number in [0, 1]")
     return _without_none({"id": found, "reward": reward, "next_state": next_state})
 
 
 def _path(name: str) -> str:
-    return f"/models/{quote(name, safe='')}"
+    if not isinstance(name, str) or not name.strip("."):
+        raise InvalidParameter("name", name, "the name of a model")
+    return f"/models/{quote(name, safe='', errors='replace')}"
 
 
-def _count_or_names(given: int | Sequence[str]) -> int | list[str]:
-    return given if isinstance(given, int) else list(given)
+def _count_or_names(given: int | Sequence[str], field: str) -> int | list[str]:
+    if hasattr(given, "__index__") and not hasattr(given, "__len__"):  # also numbers of NumPy
+        return int(given)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidParameter(field, given, "how many, or a list of names")
+    return list(given)
 
 
-def _added(given: int | Sequence[str]) -> dict[str, Any]:
-    return {"count": given} if isinstance(given, int) else {"names": list(given)}
+def _added(given: int | Sequence[str], field: str) -> dict[str, Any]:
+    found = _count_or_names(given, field)
+    return {"count": found} if isinstance(found, int) else {"names": found}
 
 
-def _listed(given: Iterable[Name] | None) -> list[Name] | None:
+def _listed(given: Iterable[Name] | None, field: str) -> list[Name] | None:
+    if isinstance(given, str) or not isinstance(given, Iterable | None):
+        raise InvalidParameter(field, given, "a list")
     return None if given is None else list(given)
 
 
@@ -559,7 +585,11 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(given: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": given or str(uuid.uuid4())}
+    if given is None:
+        return {"Idempotency-Key": str(uuid.uuid4())}
+    if not isinstance(given, str) or not KEY.fullmatch(given):
+        raise InvalidParameter("key", given, f"a text of 1 to {LONGEST_KEY} ASCII characters")
+    return {"Idempotency-Key": given}
 
 
 def _nothing(_: Any) -> None:

@@ -22,6 +22,7 @@ import inspect
 import json
 import os
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from switchmdp.client import calls
 from switchmdp.client.answers import ConnectionFailed, Model, UnexpectedAnswer, problem
 from switchmdp.client.calls import Call
-from switchmdp.errors import MissingExtra
+from switchmdp.display import counted
+from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.version import __version__
 
 try:
@@ -42,6 +44,8 @@ except ImportError as error:
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
+ADDRESS = re.compile(r"https?://[^/?#\s]+[^?#\s]*")
+WRONG_ADDRESS = "is this the address of the service?"
 REFUSED = frozenset({429, 503})
 UNCERTAIN = frozenset({502, 504})  # of a proxy: the service may have executed the call
 
@@ -154,7 +158,12 @@ class Address:
     """Where the service is, and the token for it: makes HTTP requests of calls."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        token = os.environ.get("SWITCHMDP_TOKEN") if token is None else token
+        token = (os.environ.get("SWITCHMDP_TOKEN") or "" if token is None else token).strip()
+        if not isinstance(url, str) or not ADDRESS.fullmatch(url):
+            raise InvalidParameter("url", url, "an address such as http://localhost:8000")
+        if not (token.isascii() and token.isprintable()) or " " in token:  # the error hides it
+            size = counted(len(token), "character")
+            raise InvalidParameter("token", size, "ASCII characters without spaces")
         self.url = url.rstrip("/")
         self.headers = {"User-Agent": f"switchmdp/{__version__}", "Accept": "application/json"}
         if token:
@@ -162,10 +171,33 @@ class Address:
 
     def request(self, http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
         """The HTTP request of a call."""
+        content, headers = None, self.headers | dict(call.headers)
+        if call.body is not None:
+            content, headers["Content-Type"] = encoded(call.body), "application/json"
         return http.build_request(
-            call.method, self.url + call.path, json=call.body, params=call.query or None,
-            headers=self.headers | dict(call.headers), timeout=call.timeout or http.timeout,
+            call.method, self.url + call.path, content=content, params=call.query or None,
+            headers=headers, timeout=call.timeout or http.timeout,
         )  # fmt: skip
+
+
+def encoded(body: Any) -> bytes:
+    """A body as JSON. NumPy's numbers and arrays are sent as numbers and lists.
+
+    >>> encoded({"reward": 1.0})
+    b'{"reward": 1.0}'
+    """
+    try:
+        return json.dumps(body, allow_nan=False, default=_as_plain).encode()
+    except (TypeError, ValueError) as error:  # ValueError: NaN or an infinite number
+        allowed = f"texts, finite numbers, lists and mappings ({error})"
+        raise InvalidParameter("the content of a request", body, allowed) from None
+
+
+def _as_plain(value: Any) -> Any:
+    """The Python value of a number or array of NumPy, which the client does not import."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
 class Tries(Generic[T]):
@@ -189,14 +221,19 @@ class Tries(Generic[T]):
         )
         pause = self.retries.pause(self.made) if self.call.repeatable or never_sent else None
         if pause is None:
-            tries = "1 try" if self.made == 1 else f"{self.made} tries"
-            what = f"{self.call.method} {self.call.path}"
+            tries = counted(self.made, "try", "tries")
+            what = f"{self.call.method} {failure.request.url}"
             reason = str(failure) or type(failure).__name__
+            if never_sent:
+                reason += "; is the service running at this address?"
             raise ConnectionFailed(f"{what} failed after {tries}: {reason}") from failure
         return pause
 
     def result(self, answer: httpx.Response) -> T:
         """What the call returns; raises the problem if the service refused it."""
+        if answer.is_redirect:
+            to = answer.headers.get("Location")
+            raise UnexpectedAnswer(f"{_asked(answer)} was redirected to {to}; {WRONG_ADDRESS}")
         content = _content(answer)
         if answer.is_success:
             return self.call.read(content)
@@ -211,13 +248,17 @@ def _content(answer: httpx.Response) -> Any:
         return answer.json() if answer.content else None
     except json.JSONDecodeError:
         if answer.is_success:
-            what = f"{answer.request.method} {answer.request.url}"
-            raise UnexpectedAnswer(f"the answer to {what} is not JSON") from None
+            message = f"the answer to {_asked(answer)} is not JSON; {WRONG_ADDRESS}"
+            raise UnexpectedAnswer(message) from None
         return None
 
 
+def _asked(answer: httpx.Response) -> str:
+    return f"{answer.request.method} {answer.request.url}"
+
+
 class Client:
-    """A client whose methods block. Threads may share it.
+    """A client whose methods block. Threads may share it, and a forked process may use its copy.
 
     Parameters
     ----------
@@ -237,6 +278,8 @@ class Client:
     ------
     ServiceError
         Every method raises one of its subclasses if the call fails (`switchmdp.client.problems`).
+    InvalidParameter
+        The address, the token, or an argument that cannot be sent. Nothing was sent then.
 
     Examples
     --------
@@ -250,8 +293,9 @@ class Client:
         retries: Retries | None = None, http: httpx.Client | None = None,
     ) -> None:  # fmt: skip
         self._address = Address(url, token)
-        self._retries = retries or Retries()
+        self._retries, self._timeout = retries or Retries(), timeout
         self._http, self._owned = http or httpx.Client(timeout=timeout), http is None
+        self._process = os.getpid()
 
     create_model = blocking(calls.create_model)
     models = blocking(calls.models)
@@ -314,6 +358,8 @@ class Client:
         ServiceError
             If the call fails; one of its subclasses.
         """
+        if self._owned and self._process != os.getpid():  # a fork: the parent uses its connections
+            self._http, self._process = httpx.Client(timeout=self._timeout), os.getpid()
         tries, request = Tries(call, self._retries), self._address.request(self._http, call)
         while True:
             try:

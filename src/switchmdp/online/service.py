@@ -162,8 +162,12 @@ class Application:
             response = problem_response(problem, headers)
         except HTTPException as error:
             status = error.status_code
-            message = HTTP_ERRORS[status][1] if status in (404, 405) else error.detail
-            allowed = {"Allow": self._allowed(scope)} if status == 405 else error.headers
+            message, allowed = error.detail, error.headers
+            if status == 404:
+                message = f"there is no path {scope['path']}; /docs lists all"
+            elif status == 405:
+                allowed = {"Allow": self._allowed(scope)}
+                message = f"{scope['path']} only supports {allowed['Allow']}"
             response = error_response(status, message, allowed)
         except ClientDisconnect:
             response = error_response(400, "the client disconnected before the end of the body")
