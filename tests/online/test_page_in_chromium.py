@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
@@ -22,7 +23,8 @@ from tests.online.watching import (
     wait,
 )
 
-from switchmdp.agents import Random
+from switchmdp.agents import EvidencePSRL, Random
+from switchmdp.memory.counts import REWARDS, ROWS
 from switchmdp.online import Decisions
 from switchmdp.online.views import beliefs
 
@@ -90,6 +92,33 @@ def test_an_alert_appears_after_a_change(browser: Chrome, serve: Open, tmp_path:
         assert "▲ A change is likely" in text(browser, "#signal-text")
         assert float(str(one(browser, "#signal").get_attribute("aria-valuenow"))) >= 1
         assert len(browser.find_elements(By.CSS_SELECTOR, "#curve line.alert")) == 1
+
+
+def test_both_tables_show_the_same_estimates_after_a_change(
+    browser: Chrome, serve: Open, tmp_path: Path
+) -> None:
+    with Decisions(EvidencePSRL(2, 3), tmp_path, sync=False) as decisions:
+        for i in range(60):
+            asked = decisions.decide(0, taken=i % 2)
+            decisions.feedback(asked.id, float(i % 4 == 0), 1)
+        agent = decisions.learner.agent
+        agent.update_memory()
+        agent.memory.keep(0, np.array([ROWS, REWARDS, 0, 0, 0, 0], np.uint8))
+        decisions.feedback(decisions.decide(0, taken=1).id, 1.0, 1)
+        serve(decisions)
+        until_says(browser, "#why-note", "State 0, from the agent's memory.")
+    script = """[...document.querySelectorAll(arguments[0])].map((cell) => ['.value', '.range'].map(
+        (part) => cell.querySelector(part).textContent.trim()).join(""))"""
+    above = ask(browser, script, "#policy tbody tr:first-child td")
+    assert above == ask(browser, script, "#why-table tbody td:nth-child(2)")
+    assert above[0].startswith("0.50")
+    assert above[1].startswith("1.00")
+    assert above[2] == "unknown0.025 to 0.97"
+    why = (
+        "the estimate is from 30 remembered rewards; the next states were forgotten after a change"
+    )
+    assert why in text(browser, "#policy")
+    assert why in text(browser, "#why-table")
 
 
 def test_the_page_shows_an_agent_without_policy_or_estimates(

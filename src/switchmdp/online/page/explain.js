@@ -1,5 +1,8 @@
 const INTERVALS = { confidence: "confidence interval", credible: "95 % credible interval" };
 
+const signed = (value) => (Math.abs(value) < 0.0005 ? "0.000" : `${value > 0 ? "+" : ""}${value.toFixed(3)}`);
+const kindOf = ({ next_state: to, next_state_name: name }) => (known(to) ? `moves to ${name ?? `state ${to}`}` : "reward");
+
 /* A mean with its interval: text, and a bar from 0 to 1 for the eye. */
 function estimate(mean, low, high) {
   const bar = element("div", { class: "whisker", "aria-hidden": "true" }, element("i", { class: "interval" }), element("i", { class: "dot" }));
@@ -80,10 +83,10 @@ class Explanation {
         "tr", each.chosen ? { class: "chosen" } : {},
         element("th", { scope: "row" }, ...head),
         element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high), ...note),
-        element("td", { class: "number" }, known(each.value) ? `${each.value > 0 ? "+" : ""}${each.value.toFixed(3)}` : "–"),
+        element("td", { class: "number" }, known(each.value) ? signed(each.value) : "–"),
         element("td", { class: "number" }, whole(each.visits)),
         element("td", { class: "wide" }, next || "–"),
-        element("td", change ? { class: "warn" } : {}, change ? `▲ ${decimal(change.before)} to ${decimal(change.now)}` : "none"),
+        element("td", change ? { class: "warn" } : {}, change ? `▲ ${kindOf(change)} ${difference(change)}` : "none"),
       );
     });
     const columns = {

@@ -1,6 +1,6 @@
 function since(steps, seconds) {
   if (!known(steps)) return "never tried";
-  return steps ? `${counted(steps, "feedback")}, ${duration(seconds)}\u00a0ago` : "just now";
+  return steps ? `${counted(steps, "feedback event")}, ${duration(seconds)}\u00a0ago` : "just now";
 }
 
 /* The table of states and actions. It is rebuilt only when other states or actions are shown;
