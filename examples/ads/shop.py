@@ -30,6 +30,7 @@ from switchmdp.reports import Band, Panel, regret_figure, save_figure
 
 SESSIONS = 8  # visitors on the page at the same time
 DELTA = 0.05
+ENDINGS = (".svg", ".pdf", ".png")  # of a figure
 POINTS = 64  # of each curve
 FIXED = "fixed policy"
 NAMES = ("EvidencePSRL", "SW-UCRL", "UCRL2", FIXED)
@@ -143,13 +144,32 @@ def told(database: Path, window: int, steps: int) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Serve, print the table, save the figure."""
-    parser = argparse.ArgumentParser(description="offers for a changing audience, over HTTP")
-    parser.add_argument("--steps", type=int, default=24_000, help="offers shown by each model")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("ads.svg"), help="the figure")
+    parser = argparse.ArgumentParser(
+        description="Start a service with four models, send the same visitors to each, print "
+        "their click rates, and draw them over time.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--steps", type=int, default=24_000, metavar="N",
+        help=f"offers shown by each model, at least {len(AUDIENCES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the visitors' random numbers, from 0"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("ads.svg"), metavar="FILE",
+        help=f"the figure: a file that ends in {', '.join(ENDINGS)}",
+    )  # fmt: skip
     options = parser.parse_args(given)
     if options.steps < len(AUDIENCES):
-        parser.error(f"--steps must be at least {len(AUDIENCES)}")
+        parser.error(f"--steps must be at least {len(AUDIENCES)}, got {options.steps}")
+    if options.seed < 0:
+        parser.error(f"--seed must be at least 0, got {options.seed}")
+    # The figure is drawn last, so its place is checked first.
+    if options.out.suffix not in ENDINGS:
+        parser.error(f"--out must end in {', '.join(ENDINGS)}, got {options.out}")
+    if not options.out.parent.is_dir():
+        parser.error(f"--out: there is no folder {options.out.parent}")
     audiences = np.arange(options.steps) * len(AUDIENCES) // options.steps
     window = options.steps // len(AUDIENCES)
     with tempfile.TemporaryDirectory() as folder:

@@ -125,6 +125,39 @@ def test_the_example_runs_over_http_and_cleans_up(tmp_path: Path) -> None:
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("module", "options", "message"),
+    [
+        ("shop", ["--steps", "3"], "--steps must be at least 4, got 3"),
+        ("shop", ["--seed", "-1"], "--seed must be at least 0, got -1"),
+        ("shop", ["--out", "ads.txt"], "--out must end in .svg, .pdf, .png, got ads.txt"),
+        ("shop", ["--out", "none/ads.svg"], "--out: there is no folder none"),
+        ("traffic", ["--problems", "0"], "--problems must be at least 1, got 0"),
+        ("traffic", ["--decisions", "249"], "--decisions must be at least 250, got 249"),
+        ("traffic", ["--decisions", "1e6"], "argument --decisions: invalid int value: '1e6'"),
+    ],
+)
+def test_wrong_options_are_reported_before_anything_runs(
+    ads: Any, module: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        ads[module].main(options)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f": error: {message}\n")
+
+
+@pytest.mark.parametrize("module", ["shop", "traffic"])
+def test_the_help_describes_every_option_with_its_default(
+    ads: Any, module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        ads[module].main(["--help"])
+    told = " ".join(capsys.readouterr().out.split()).partition("options:")[2]
+    options = re.findall(r"--(?!help)\w+ [A-Z]+ .*?(?= --|$)", told)
+    assert len(options) == {"shop": 3, "traffic": 2}[module]
+    assert all("(default: " in option for option in options)
+
+
 def test_a_service_is_stopped_when_its_caller_fails(ads: Any, tmp_path: Path) -> None:
     addresses: list[str] = []
 
