@@ -132,6 +132,16 @@ def test_a_folder_of_an_earlier_version_is_imported(call: Call, version: int) ->
     assert call("import", "old").code == 2  # it has been imported
 
 
+def test_an_imported_model_has_a_name_that_the_service_accepts(call: Call) -> None:
+    with tarfile.open(GOLDEN / "format-2.tar.gz") as archive:
+        archive.extractall("old", filter="data")
+    for name in ("a b", "shop/é", "", "-"):
+        result = call("import", "old", "--database", "all.sqlite", "--model", name)
+        assert result.code == 2
+        assert "model must be 1 to 100 letters, digits, '.', '_' or '-', and start" in result.err
+    assert not Path("all.sqlite").exists()
+
+
 def test_an_import_needs_a_folder_of_an_earlier_version(call: Call) -> None:
     result = call("import", "nowhere")
     assert result.code == 4

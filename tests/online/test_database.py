@@ -12,7 +12,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import pytest
@@ -36,6 +36,7 @@ from switchmdp.errors import (
     DamagedFile,
     ForeignFolder,
     ForgottenDecision,
+    InvalidParameter,
     LogFailed,
     Mismatch,
     ModelExists,
@@ -128,6 +129,12 @@ def test_other_databases_and_files_are_not_touched(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="not a database"):
         Decisions(sw_ucrl(), tmp_path / "letter.db")
     assert (tmp_path / "letter.db").read_bytes() == b"dear " * 1000
+
+
+def test_a_new_model_has_a_name_that_the_service_accepts(tmp_path: Path) -> None:
+    for name in ("two words", "../shop", "", 5):
+        with pytest.raises(InvalidParameter, match="model must be 1 to 100 letters, digits"):
+            Decisions(sw_ucrl(), tmp_path / "all.sqlite", model=cast(str, name))
 
 
 def test_a_database_of_a_later_version_is_rejected(lived: tuple[Path, Any]) -> None:

@@ -380,7 +380,7 @@ def export() -> None:
     """Write all runs as tables in CSV and Parquet, or the decisions of a service.
 
     The table of decisions has the columns time, session, decision, state, action, arm, probability,
-    reward and next_state, in the order of the feedback.
+    reward, next_state, state_name, action_name and next_state_name, in the order of the feedback.
     """
 
 
@@ -502,8 +502,8 @@ def import_() -> None:
 @command(
     "online.check_database",
     option("--data", "The folder of the database.", type=PATH, metavar="FOLDER"),
-    option("--database", "The file of the database, instead of --data.",
-           metavar="FILE"),
+    option("--database", "The database, instead of --data: a file or postgresql://USER@HOST/NAME.",
+           metavar="FILE|URL"),
     JSON,
 )  # fmt: skip
 def check() -> None:

@@ -31,6 +31,7 @@ the model is *overtaken*: its waiting events are dropped, and it must be loaded 
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import zlib
@@ -42,9 +43,10 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any
 
-from switchmdp.errors import DamagedFile, LeaseLost, LogFailed, UnknownModel
+from switchmdp.errors import DamagedFile, InvalidParameter, LeaseLost, LogFailed, UnknownModel
 
 MODEL = "main"  # the name of a single model
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a model
 FORMAT = "2"
 GENERATIONS = 2  # of snapshots, besides the initial one
 BATCH = 5000  # events read at once
@@ -135,6 +137,14 @@ def event_of(row: Row) -> Event:
 def checksum(values: Sequence[Any]) -> int:
     """The checksum of the columns of a row."""
     return zlib.crc32(json.dumps(values).encode())
+
+
+def checked_name(name: Any, field: str = "name") -> str:
+    """Check the name of a model, which is a part of paths and file names."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        allowed = "1 to 100 letters, digits, '.', '_' or '-', and start with a letter or a digit"
+        raise InvalidParameter(field, name, allowed)
+    return name
 
 
 def other_format(name: str, found: str | None) -> DamagedFile:

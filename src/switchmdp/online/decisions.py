@@ -53,7 +53,7 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.online.arms import MAIN
-from switchmdp.online.database import MODEL, Event, ModelRow, Writer, lost
+from switchmdp.online.database import MODEL, Event, ModelRow, Writer, checked_name, lost
 from switchmdp.online.learner import (
     REJECTIONS,
     REPEATED,
@@ -139,7 +139,7 @@ class Decisions:
         The file of the database (`.sqlite` or `.db`), or its folder. Several models share an open
         database: pass its `Writer`, which the caller closes.
     model
-        The name of the model.
+        The name of the model: letters, digits, '.', '_' and '-'.
     expiry
         The seconds that a decision waits for feedback.
     most_pending
@@ -239,6 +239,7 @@ class Decisions:
             if store.snapshots(model):
                 raise DamagedFile(f"{store.name}: the row of the model {model!r} is missing")
             check_new(agent)
+            checked_name(model, "model")
             content, summary = first_snapshot(agent, given)
             store.create(ModelRow(model, new_key(), name_of(agent), summary=summary), content)
         elif agent is not None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import sys
 import threading
 from collections import OrderedDict
@@ -28,7 +27,7 @@ import numpy as np
 from switchmdp.agents.policy_agent import follows_policy
 from switchmdp.errors import InvalidParameter, LogFailed, ModelExists
 from switchmdp.online.arms import create_agent
-from switchmdp.online.database import Database, Lease, ModelRow, Writer
+from switchmdp.online.database import Database, Lease, ModelRow, Writer, checked_name
 from switchmdp.online.decisions import (
     Decisions,
     classes_in,
@@ -42,7 +41,6 @@ from switchmdp.online.monitoring import Signal
 MEMORY = 2**30
 AGENT = "evidence-psrl"  # of a new model, by default
 MOST_PAIRS = 1_000_000  # states times actions of a model that is created over HTTP
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_LABELS, LONGEST_LABEL = 20, 200
 SMALLEST, PER_ENTRY = 30_000, 400  # bytes: of any model, and of a pending decision, for example
 MEASURED = 2000  # events after which the size of a model is measured again
@@ -328,14 +326,6 @@ def new_agent(name: str, n_states: int, n_actions: int, parameters: dict[str, An
     except (TypeError, OverflowError, MemoryError) as error:
         allowed = f"parameters that {name} accepts ({error})"
         raise InvalidParameter("parameters", parameters, allowed) from None
-
-
-def checked_name(name: Any) -> str:
-    """Check the name of a model."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        allowed = "1 to 100 letters, digits, '.', '_' or '-', and start with a letter or a digit"
-        raise InvalidParameter("name", name, allowed)
-    return name
 
 
 def _size(field: str, given: Any) -> int:

@@ -39,7 +39,16 @@ from switchmdp.errors import (
     UnknownModel,
 )
 from switchmdp.online.arms import MAIN
-from switchmdp.online.database import BATCH, MODEL, Database, Event, ModelRow, Row, row_of
+from switchmdp.online.database import (
+    BATCH,
+    MODEL,
+    Database,
+    Event,
+    ModelRow,
+    Row,
+    checked_name,
+    row_of,
+)
 from switchmdp.online.learner import Learner, Step
 from switchmdp.online.snapshots import (
     load,
@@ -697,6 +706,8 @@ def import_folder(
 
     Raises
     ------
+    InvalidParameter
+        If a model cannot have this name.
     ModelExists
         If the database already has a model of this name.
     DamagedFile
@@ -705,6 +716,7 @@ def import_folder(
         If the replayed learners differ.
     """
     old, classes = Path(folder), tuple(classes)
+    checked_name(model, "model")
     key = _old_key(old)
     learner = _old_snapshot(old, 0, classes)
     newest = max(int(path.stem[9:]) for path in old.glob("snapshot-*.npz"))

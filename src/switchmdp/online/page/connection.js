@@ -29,7 +29,7 @@ const connection = {
     const response = await fetch(path, options);
     if (!response.ok) {
       const problem = await response.json().catch(() => ({}));
-      const isAboutTheRequest = response.status === 404 || response.status === 422;
+      const isAboutTheRequest = [403, 404, 422].includes(response.status);
       throw new Refused(response.status, isAboutTheRequest ? problem?.detail : "");
     }
     try {

@@ -57,7 +57,7 @@
       const reason = error instanceof Refused ? error.message : failed(error);
       wait = Math.min(LONGEST_INTERVAL, 1000 * 2 ** failures++);
       lost ??= clock(Date.now() / 1000);
-      const since = error.status === 404 ? "." : ` since ${lost}; still trying.`;
+      const since = error.status === 403 || error.status === 404 ? "." : ` since ${lost}; still trying.`;
       status("lost", reason + since);
     } finally {
       if (wait !== null) timer = setTimeout(poll, wait);
