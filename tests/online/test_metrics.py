@@ -94,7 +94,7 @@ def test_arms_have_their_mean_reward_and_its_confidence_sequence(tmp_path: Path)
             {"name": "control", "share": 0.5, "policy": [1]},
             {"name": "unused", "share": 0.0, "policy": [0]},
         ])  # fmt: skip
-        for i in range(200):
+        for i in range(1000):
             asked = decisions.decide(0)
             decisions.feedback(asked.id, float(asked.action == 1 and i % 2), 0)
         told = _told(client)

@@ -606,7 +606,10 @@ def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
         operation["parameters"].append({
             "name": "Idempotency-Key", "in": "header", "required": False,
             "description": "A repeated request with the same key gets the same answer.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+            "schema": {
+                "type": "string", "minLength": 1, "maxLength": 100,
+                "pattern": "^[!-~]([ -~]*[!-~])?$",
+            },
         })  # fmt: skip
     if route.public:
         operation["security"] = []
