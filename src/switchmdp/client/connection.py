@@ -32,7 +32,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from switchmdp.client import calls
 from switchmdp.client.answers import ConnectionFailed, Model, UnexpectedAnswer, problem
 from switchmdp.client.calls import Call
-from switchmdp.display import counted
 from switchmdp.errors import InvalidParameter, MissingExtra
 from switchmdp.version import __version__
 
@@ -162,8 +161,8 @@ class Address:
         if not isinstance(url, str) or not ADDRESS.fullmatch(url):
             raise InvalidParameter("url", url, "an address such as http://localhost:8000")
         if not (token.isascii() and token.isprintable()) or " " in token:  # the error hides it
-            size = counted(len(token), "character")
-            raise InvalidParameter("token", size, "ASCII characters without spaces")
+            hidden = f"{len(token)} characters"
+            raise InvalidParameter("token", hidden, "ASCII characters without spaces")
         self.url = url.rstrip("/")
         self.headers = {"User-Agent": f"switchmdp/{__version__}", "Accept": "application/json"}
         if token:
@@ -221,7 +220,7 @@ class Tries(Generic[T]):
         )
         pause = self.retries.pause(self.made) if self.call.repeatable or never_sent else None
         if pause is None:
-            tries = counted(self.made, "try", "tries")
+            tries = "1 try" if self.made == 1 else f"{self.made} tries"
             what = f"{self.call.method} {failure.request.url}"
             reason = str(failure) or type(failure).__name__
             if never_sent:
