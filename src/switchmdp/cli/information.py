@@ -101,7 +101,7 @@ def export_results(
 ) -> int:  # fmt: skip
     """Write tables of everything that is done, or the decisions of a model of a service."""
     from switchmdp.cli.online import export_decisions
-    from switchmdp.online.sqlite import database_in
+    from switchmdp.online.sqlite import SUFFIXES, database_in
     from switchmdp.reports.export import export_tables
 
     if folder is None and database is None:
@@ -111,7 +111,8 @@ def export_results(
         return export_decisions(database, model, formats, out)
     if database is not None:
         raise InvalidParameter("FOLDER", str(folder), "omitted if --database is set")
-    if database_in(folder).is_file():
+    file = database_in(folder)
+    if file.suffix in SUFFIXES and file.is_file():
         allowed = f"a folder of results (for decisions of a service: --database {folder})"
         raise InvalidParameter("FOLDER", str(folder), allowed)
 
