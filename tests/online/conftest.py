@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from tests.online.watching import Running
 
+    from switchmdp.online.server import Tokens
+
 
 @pytest.fixture
 def lived(tmp_path: Path) -> tuple[Path, Any]:
@@ -55,7 +57,7 @@ def serve(browser: Chrome) -> Iterator[Callable[..., Running]]:
 
     running: list[Running] = []
 
-    def serve(decisions: Decisions, token: str | None = None) -> Running:
+    def serve(decisions: Decisions, token: str | Tokens | None = None) -> Running:
         running.append(Running(decisions, token))
         resize(browser, 1400)
         scheme(browser, "light")

@@ -26,6 +26,7 @@ from tests.online.watching import (
 from switchmdp.agents import EvidencePSRL, Random
 from switchmdp.memory.counts import REWARDS, ROWS
 from switchmdp.online import Decisions
+from switchmdp.online.server import Tokens
 from switchmdp.online.views import beliefs
 
 TOKEN = "a-token-of-some-length"
@@ -179,6 +180,19 @@ def test_the_page_asks_for_the_token_and_stores_it_in_the_tab(
     until_counted(browser, 5)
     assert TOKEN not in browser.current_url
     assert all("401" in complaint for complaint in complaints(browser))
+
+
+def test_the_page_says_that_a_token_does_not_allow_a_model(
+    browser: Chrome, serve: Open, decisions: Decisions
+) -> None:
+    restricted = "another-token-of-some-length"
+    serve(decisions, token=Tokens([TOKEN, f"{restricted} shop-*"]))
+    wait(browser, one(browser, "#ask").is_displayed)
+    one(browser, "#token").send_keys(restricted, Keys.ENTER)
+    until_says(browser, "#range", "There are no models.")
+    browser.execute_script("location.hash = '#/models/main'")
+    until_says(browser, "#status-text", "the token does not allow the model 'main'.")
+    assert all("40" in complaint for complaint in complaints(browser))
 
 
 def test_the_page_reports_a_lost_service_and_reconnects_on_request(

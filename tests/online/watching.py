@@ -13,7 +13,7 @@ from tests.browser import ask
 
 from switchmdp.online import Decisions
 from switchmdp.online.models import Models
-from switchmdp.online.server import Server, address_of, application, listen
+from switchmdp.online.server import Server, Tokens, address_of, application, listen
 
 PATIENCE = 120  # seconds; an agent may have to be compiled meanwhile on a busy machine
 
@@ -21,7 +21,7 @@ PATIENCE = 120  # seconds; an agent may have to be compiled meanwhile on a busy 
 class Running:
     """The real service, which can be stopped and started again at its address."""
 
-    def __init__(self, decisions: Decisions | Models, token: str | None = None) -> None:
+    def __init__(self, decisions: Decisions | Models, token: str | Tokens | None = None) -> None:
         self.app, self.port, self.token = application(decisions, token=token), 0, token
         self.start()
 
