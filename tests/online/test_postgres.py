@@ -105,7 +105,9 @@ def test_events_rebuild_the_learner_and_everything_can_be_checked(
     out = tmp_path / "out.csv"
     assert _called("export", "--database", url, "--model", "shop", "--out", str(out)) == 0
     lines = out.read_text("utf-8").splitlines()
-    assert lines[0] == "time,session,decision,state,action,arm,probability,reward,next_state"
+    columns = "time,session,decision,state,action,arm,probability,reward,next_state,"
+    assert lines[0] == columns + "state_name,action_name,next_state_name"
+    assert lines[2].endswith(",0.5,0,b,,a")
     assert len(lines) == 5
     assert _called("check", "--database", url) == 0
     assert "model shop: ok" in capsys.readouterr().out
