@@ -458,7 +458,10 @@ def _bad_input_accepted(case: _Case) -> Iterator[str]:
         ("observe", [(0, action, 0.5, bad) for bad in BAD_INDICES]),
         ("observe", [(s, a, 0.5, 0) for s, a in missing]),
     ]
-    accepted, changed, raised, exceptions = [], [], [], []
+    accepted: list[str] = []
+    changed: list[str] = []
+    raised: list[str] = []
+    exceptions: list[str] = []
     for verb, tries in bad_calls:
         outcomes: dict[str, str] = {}  # the first call with this outcome
         before, trial = _content(agent), copy.deepcopy(agent)

@@ -373,3 +373,18 @@ def test_failures_are_kept_with_their_tracebacks(store_and_plan: tuple[Store, Pl
     store.delete_failed()
     assert not store.is_done(chunk)
     assert store.sidecar("failures", chunk) is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "one"), [("riverswim", True), ("lower-bound", False), ("random", False)]
+)
+def test_a_generator_that_draws_nothing_makes_one_problem(
+    problem: str, one: bool, small: Small, prepare: Prepare, tmp_path: Path
+) -> None:
+    spec = {"P": {"problem": problem}}
+    agents = {"R": {"agent": "random"}}
+    store, plan = prepare(small(problems=spec, agents=agents), tmp_path / "out")
+    unfinished = load_results(store).settings["P"]
+    assert not unfinished.one_problem  # unknown
+    assert run_chunks(store, plan, jobs=1).complete
+    assert load_results(store).settings["P"].one_problem is one

@@ -318,10 +318,38 @@ def test_a_seed_is_passed_by_name_or_to_the_only_required_parameter() -> None:
         assert set(seen) == {arguments}
 
 
-@pytest.mark.parametrize("family", [sm.problems.riverswim, sm.problems.perils_of_drift])
-def test_a_problem_without_a_seed_is_the_same_each_time(family: Any) -> None:
+@pytest.mark.parametrize(
+    "family", [sm.problems.riverswim, sm.problems.perils_of_drift, sm.problems.riverswim()]
+)
+def test_a_problem_without_a_seed_is_one_problem(family: Any) -> None:
     made = sm.compare(family, {"A": lambda problem: Plain()}, horizon=10, n_problems=2)
     assert made.results.settings["problems"].n_problems == 2
+    text = str(made)
+    assert text.startswith("Regret after 10 steps in 2 runs on one problem (lower is better)\n")
+    assert "Intervals over fewer than 6 runs" in text
+    assert made.plot().axes[0].get_title() == "2 runs on one problem"
+
+
+def test_problems_that_are_drawn_are_not_called_one_problem_even_if_they_look_the_same() -> None:
+    made = sm.compare(sm.problems.lower_bound, {"A": Plain}, horizon=10, n_problems=2)
+    assert "after 10 steps on 2 problems" in str(made)
+    listed = sm.compare([sm.problems.riverswim()] * 2, {"A": Plain}, horizon=10)
+    assert "after 10 steps on 2 problems" in str(listed)
+
+
+def test_a_note_says_if_no_change_falls_within_the_horizon() -> None:
+    def problem(seed: int) -> sm.SwitchingMDP:
+        return sm.problems.random_switching(changes=2, horizon=100_000, seed=seed)
+
+    def shown(family: Any, horizon: int) -> str:
+        return str(sm.compare(family, {"A": Plain}, horizon=horizon, n_problems=1))
+
+    note = "Nothing changes in these runs of 10 steps: the first change point is step 50 000."
+    assert note in shown(problem, 10)
+    short = functools.partial(sm.problems.random_switching, changes=1, horizon=10)
+    assert "Nothing changes before the last step, 10." in shown(short, 10)
+    assert "Nothing changes" not in shown(short, 11)
+    assert "Nothing changes" not in shown(sm.problems.riverswim, 10)  # and nobody expects it
 
 
 def test_a_function_that_requires_more_than_a_seed_is_refused_by_name() -> None:

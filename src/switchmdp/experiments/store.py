@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -38,6 +39,7 @@ from switchmdp.experiments.results import (
     BlockSizes,
     Chunk,
     Results,
+    Variant,
     all_chunks,
     assemble,
     count_variants,
@@ -255,6 +257,24 @@ class Store:
             return None
         return Path(folder) if isinstance(folder, str) else None
 
+    def draws(self, setting: Variant) -> bool:
+        """Whether the generator of a setting draws its problems, and so takes a seed.
+
+        Parameters
+        ----------
+        setting
+            A setting.
+
+        Returns
+        -------
+        bool
+            True also for a generator of the user's, which is not imported here.
+        """
+        from switchmdp.problems import PROBLEMS  # imports Numba
+
+        factory = PROBLEMS.get(setting.source)
+        return factory is None or "seed" in inspect.signature(factory).parameters
+
     def text(self) -> str:
         """The configuration as the user wrote it; if that file is damaged, an equivalent one."""
         with contextlib.suppress(OSError, UnicodeDecodeError, InvalidExperiment):
@@ -374,6 +394,23 @@ class MemoryStore:
     def tidy(self) -> None:
         """There is nothing to delete."""
 
+    def draws(self, setting: Variant) -> bool:
+        """Whether the generator of a setting draws its problems, and so takes a seed.
+
+        Parameters
+        ----------
+        setting
+            A setting.
+
+        Returns
+        -------
+        bool
+            Whether it has a parameter `seed`.
+        """
+        from switchmdp.experiments.names import accepts  # imports all agents
+
+        return accepts(self.planned.generators[setting.source], "seed")
+
     def text(self) -> str:
         """There is no file."""
         return ""
@@ -459,7 +496,9 @@ def load_results(store: AnyStore) -> Results:
         if len(timings) == len(chunk):
             seconds[chunk] = timings
     provenance = store.provenance(missing)
-    return assemble(store.experiment, parts, seconds, tuple(failures), store.text(), provenance)
+    return assemble(
+        store.experiment, parts, seconds, tuple(failures), store.text(), provenance, store.draws
+    )
 
 
 def _versions() -> dict[str, str]:

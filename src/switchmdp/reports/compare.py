@@ -35,7 +35,7 @@ from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
 from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.export import table_columns
-from switchmdp.reports.page import Table, count
+from switchmdp.reports.page import Table
 from switchmdp.reports.present import to_dataframe
 from switchmdp.reports.report import write_report
 
@@ -128,7 +128,7 @@ def _short_table(setting: Setting) -> Table:
 def _panel(setting: Setting) -> figures.Panel:
     """Regret over time, with a title that says how many problems the mean is of."""
     panel = regret_panel(setting)
-    number = count(setting.n_problems, "problem")
+    number = tables.sample(setting)
     title = number if setting.name == UNNAMED else f"{setting.name} ({number})"
     return replace(panel, title=title)
 
