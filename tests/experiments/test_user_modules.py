@@ -70,6 +70,7 @@ def test_a_registered_name_is_found() -> None:
         ("toys:Toy.act", "a class with the methods act and observe"),
         ("os:system", "a class with the methods act and observe"),
         ("toys:Toy.missing", "module 'toys' has no 'Toy.missing'"),
+        ("__main__:Mine", "workers can't import; move it to a module, such as my_module.py"),
     ],
 )
 def test_an_unknown_name_is_rejected(toys: Path, name: str, words: str) -> None:

@@ -166,8 +166,10 @@ def prepare(
     modules: Path | None = None
     if name in known and not Path(name).is_file():
         experiment, text = loads(known[name]), known[name]
-    elif not Path(name).exists() and not name.endswith(".toml"):
+    elif name.endswith(".py") or not (Path(name).exists() or name.endswith(".toml")):
         allowed = f"a TOML file or one of {', '.join(known)}"
+        if name.endswith(".py"):
+            allowed = 'a TOML file (it names your own agents as agent = "module:Name")'
         raise InvalidParameter("the configuration", name, allowed)
     else:
         experiment, text = load(name)

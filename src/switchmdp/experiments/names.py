@@ -535,6 +535,9 @@ def find_factory(
         meant = in_module(name, kind, folder)
         advice = f"; write {meant}" if meant else ""
         raise refused(f"{name!r} does not have the form 'module:Name'{advice}")
+    if name.startswith("__main__:"):
+        place = "is in a script or notebook, which workers can't import; move it to a module"
+        raise refused(f"{name!r} {place}, such as my_module.py, and write 'my_module:Name'")
     if not trust:
         raise refused(f"{name!r} is not a registered {kind.word}; {HOW_TO_TRUST}")
     module_name, _, path = name.partition(":")

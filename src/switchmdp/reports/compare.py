@@ -42,7 +42,8 @@ from switchmdp.reports.report import write_report
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
 POSITIONAL = ([inspect.Parameter.POSITIONAL_ONLY], [inspect.Parameter.POSITIONAL_OR_KEYWORD])
-MAKERS = "functions of a problem that make agents, by name"
+MAKERS = "a dictionary of agent classes by name, such as {'UCRL2': sm.agents.UCRL2}"
+MAKER = "a class with the parameters n_states and n_actions, or a function of a problem"
 UNNAMED = "problems"  # the setting's name, if problems have no names
 
 
@@ -166,7 +167,8 @@ def compare(
         The seed of all problems and runs.
     n_problems
         How many problems to draw from a function (by default 20), or how often to use a single
-        problem (by default once).
+        problem (by default once). It is the same for all problems of a mapping: by default 1 if one
+        of them is a single problem.
     every
         The number of steps between two recorded points; by default 1/200 of the horizon.
     epsilon
@@ -201,6 +203,8 @@ def compare(
     >>> list(comparison.results.settings["problems"].agents)
     ['UCRL2', 'known']
     """
+    if progress is not None and not callable(progress):
+        raise InvalidParameter("progress", progress, "a function of (runs done, runs in total)")
     plan = _plan(problems, agents, horizon, seed, n_problems, every, epsilon)
     store = MemoryStore(plan)
     bar = progress_bar() if progress is None else contextlib.nullcontext(progress)
@@ -224,10 +228,10 @@ def _plan(
         raise InvalidParameter("agents", agents, MAKERS)
     for name, make in agents.items():
         if not isinstance(make, type) and all(hasattr(make, verb) for verb in ("act", "observe")):
-            allowed = f"{MAKERS}; {name!r} is an agent, but each run needs a new one"
-            raise InvalidParameter("agents", agents, allowed)
+            allowed = f"{MAKER}, because each run needs a new agent"
+            raise InvalidParameter(f"agents[{name!r}]", make, allowed)
         if not callable(make):
-            raise InvalidParameter("agents", agents, MAKERS)
+            raise InvalidParameter(f"agents[{name!r}]", make, MAKER)
     families = problems if isinstance(problems, Mapping) else {UNNAMED: problems}
     experiment = parse({
         "title": "Comparison", "horizon": horizon, "n_problems": _how_many(families, n_problems),
@@ -239,12 +243,19 @@ def _plan(
         f"problem {i}": _generator(family, experiment.seed)
         for i, family in enumerate(families.values())
     }
-    factories = {f"agent {i}": _maker(make) for i, make in enumerate(agents.values())}
-    return make_plan(
-        experiment,
-        Entries(expand(experiment.problems), generators),
-        Entries(expand(experiment.agents), factories),
-    )
+    factories = {f"agent {i}": _maker(*agent) for i, agent in enumerate(agents.items())}
+    try:
+        return make_plan(
+            experiment,
+            Entries(expand(experiment.problems), generators),
+            Entries(expand(experiment.agents), factories),
+        )
+    except InvalidParameter as error:  # with the source in place of the name
+        shown = {f"agent {i}": f"agents[{name!r}]" for i, name in enumerate(agents)}
+        named = "problems[{!r}]" if families is problems else UNNAMED
+        shown |= {f"problem {i}": named.format(name) for i, name in enumerate(families)}
+        field = shown.get(error.field, error.field)
+        raise InvalidParameter(field, error.value, error.allowed) from None
 
 
 def _how_many(families: Mapping[str, Any], n_problems: int | None) -> Any:
@@ -291,7 +302,7 @@ def _generator(family: Any, seed: int) -> Any:
     return (lambda seed: family(seed=seed)) if "seed" in by_name else (lambda: family())
 
 
-def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
+def _maker(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
     """A class with `n_states` gets its arguments by name.
 
     Any other class or function gets the problem as its only required argument, the two sizes if it
@@ -313,11 +324,9 @@ def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
             return lambda problem: make(problem)
         if len(kinds) == 2 and inspect.Parameter.KEYWORD_ONLY not in kinds:
             return lambda n_states, n_actions: make(n_states, n_actions)
-    allowed = (
-        f"a class with the parameters n_states and n_actions, or a function of a problem; this one "
-        f"requires {', '.join(unknown)}: pass lambda problem: ..., which sets it"
-    )
-    raise InvalidParameter("agents", make, allowed)
+    needed = ", ".join(unknown)
+    allowed = f"{MAKER}; this one requires {needed}: pass lambda problem: ..., which sets it"
+    raise InvalidParameter(f"agents[{name!r}]", make, allowed)
 
 
 def _warn_of_failures(results: Results, plan: Plan) -> None:
