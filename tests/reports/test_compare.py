@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import pickle
 import re
 import sys
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.errors import InvalidExperiment, InvalidParameter
+from switchmdp.errors import ComparisonInterrupted, InvalidExperiment, InvalidParameter
 from switchmdp.experiments.plan import problem_seed, run_seed
 
 HORIZON = 300
@@ -186,6 +187,30 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
         if thread.name.startswith("ThreadPoolExecutor"):
             thread.join(60)
     assert {id(problem) for problem in begun} == {id(begun[0])}
+
+
+def test_an_interrupted_comparison_keeps_the_runs_that_were_complete() -> None:
+    def stop(done: int, runs: int) -> None:
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    families = {str(seed): new_problem(seed) for seed in range(8)}
+    with pytest.raises(ComparisonInterrupted) as caught:
+        sm.compare(families, {"A": Plain}, horizon=10, jobs=1, progress=stop)
+    error = caught.value
+    assert isinstance(error, KeyboardInterrupt)
+    assert str(error).startswith(f"interrupted after {error.done} of 8 runs; error.comparison has")
+    assert 2 <= error.done < 8
+    whole = sm.compare(families, {"A": Plain}, horizon=10)
+    curves = [regret(error.comparison, name, "A") for name in families]
+    complete = [name for name, curve in zip(families, curves, strict=True) if curve[0, -1] > -99]
+    assert len(complete) == error.done
+    for name in complete:
+        assert np.array_equal(regret(error.comparison, name, "A"), regret(whole, name, "A"))
+    assert "unfinished" in str(error.comparison)
+    assert error.comparison.plot().axes
+    assert len(error.comparison.to_dataframe("runs", "pyarrow")) == 8
+    assert pickle.loads(pickle.dumps(error)).done == error.done
 
 
 PROBLEM = new_problem(0)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.display import progress_bar
-from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.errors import ComparisonInterrupted, InvalidParameter, MissingExtra
 from switchmdp.experiments import (
     MemoryStore,
     Plan,
@@ -149,7 +149,8 @@ def compare(
     """Run every agent on every problem with the same randomness.
 
     Terminals and notebooks show a progress bar. If runs fail, they are left out, with a warning.
-    Ctrl-C discards all results. For what takes long, write an experiment file: `switchmdp run`
+    Ctrl-C raises `errors.ComparisonInterrupted`, a KeyboardInterrupt, and `error.comparison` has
+    the runs that were complete. For what takes long, write an experiment file: `switchmdp run`
     stores results as they are done, and resumes after an interruption.
 
     Parameters
@@ -189,6 +190,8 @@ def compare(
         If problems or agents are none of the above, or an agent is made only once for all runs.
     InvalidExperiment
         If a number has the wrong type or is out of range.
+    ComparisonInterrupted
+        Ctrl-C.
 
     Examples
     --------
@@ -214,7 +217,12 @@ def compare(
             if store.outcomes:
                 report(state.done, state.runs)
 
-        raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
+        try:
+            raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
+        except KeyboardInterrupt:
+            done = sum(chunk.n_runs for chunk in store.outcomes)
+            partial = Comparison(load_results(store))
+            raise ComparisonInterrupted(partial, done, plan.n_runs) from None
     results = load_results(store)
     _warn_of_failures(results, plan)
     return Comparison(results)
