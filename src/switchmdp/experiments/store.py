@@ -334,10 +334,19 @@ class MemoryStore:
         return self.planned.experiment
 
     def chunks(self) -> list[Chunk]:
-        """All chunks, done or not."""
+        """All chunks, done or not.
+
+        Those of a plain Python agent have one run each. Such an agent may be slow, and what an
+        interruption loses is the chunks that were being computed.
+        """
         from switchmdp.experiments.plan import block_sizes
 
-        return all_chunks(self.experiment.n_problems, block_sizes(self.planned))
+        sizes, compiled = block_sizes(self.planned), self.planned.compiled
+        blocks = [
+            tuple(size if fast else 1 for size, fast in zip(of_setting, compiled, strict=True))
+            for of_setting in sizes
+        ]
+        return all_chunks(self.experiment.n_problems, tuple(blocks))
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
         """A chunk's header fields and arrays.
