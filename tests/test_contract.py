@@ -232,6 +232,7 @@ def test_a_plain_agent_that_validates_its_input_passes_the_strict_check() -> Non
         lambda n_states, n_actions: LeastTried(n_states, n_actions),
         lambda S, A: LeastTried(S, A),
         lambda problem: LeastTried(problem.n_states, problem.n_actions),
+        lambda p: LeastTried(p.n_states, p.n_actions),
         lambda n_actions, available: LeastTried(len(available), n_actions),
         LeastTried(3, 2),
     ],
@@ -242,6 +243,7 @@ def test_a_class_a_function_or_an_agent_can_be_checked(make: Any) -> None:
 
 def test_sizes_come_from_the_problem_or_from_the_agent() -> None:
     assert not sm.check_agent(Validating, problem=SHARED, **SHORT).errors
+    assert not sm.check_agent(Validating, problem=SHARED.at(1), **SHORT).errors
     assert not sm.check_agent(lambda: Validating(5, 4), **SHORT).errors
     with pytest.raises(ContractViolation, match="the agent has n_states = 3, the problem has 4"):
         sm.check_agent(lambda: Validating(3, 2), problem=SHARED, **SHORT)
@@ -260,9 +262,16 @@ def test_arguments_that_cannot_be_checked_are_rejected() -> None:
         sm.check_agent(sm.agents.SWUCRL)
     with pytest.raises(InvalidParameter, match="make must be a class, a function"):
         sm.check_agent(3)
-    wrong: Any = sm.problems.riverswim()
-    with pytest.raises(InvalidParameter, match="problem must be a SwitchingMDP"):
+    wrong: Any = "riverswim"
+    with pytest.raises(InvalidParameter, match="problem must be an MDP or a SwitchingMDP"):
         sm.check_agent(LeastTried, problem=wrong)
+
+    class Needs(LeastTried):
+        def __init__(self, width: float) -> None:
+            super().__init__(3, 2)
+
+    with pytest.raises(InvalidParameter, match="also requires width: pass a function"):
+        sm.check_agent(Needs)  # a class does not get the problem in place of a number
 
 
 @pytest.mark.parametrize(

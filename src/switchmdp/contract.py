@@ -33,7 +33,7 @@ import numpy as np
 
 from switchmdp.compiled import JIT, is_compiled
 from switchmdp.errors import ContractViolation, InvalidInteraction, InvalidParameter
-from switchmdp.mdp import MDP, Beta, SwitchingMDP
+from switchmdp.mdp import MDP, Beta, SwitchingMDP, as_switching
 from switchmdp.planning.gain import optimal_gain_brackets
 from switchmdp.simulation import Record, simulate
 from switchmdp.validation import check_integer
@@ -83,7 +83,7 @@ class AgentReport:
 def check_agent(
     make: Any,
     *,
-    problem: SwitchingMDP | None = None,
+    problem: SwitchingMDP | MDP | None = None,
     steps: int = 2000,
     memory_steps: int = 20_000,
     seed: int = 0,
@@ -92,15 +92,15 @@ def check_agent(
     """Check that an agent keeps the contract; raise `ContractViolation` if it does not.
 
     A class or function receives `n_states`, `n_actions`, `available` and `problem` as far as it
-    requires them. An agent's memory may grow only within the first `memory_steps` steps: choose a
-    window that is full by then.
+    requires them, and a function of one argument receives the problem. An agent's memory may grow
+    only within the first `memory_steps` steps: choose a window that is full by then.
 
     Parameters
     ----------
     make
         A class, a function that returns a new agent, or an agent, which is copied.
     problem
-        The switching MDP of the runs; by default a random one with Beta rewards.
+        The problem of the runs; by default a random switching MDP with Beta rewards.
     steps
         The number of steps of a run.
     memory_steps
@@ -140,8 +140,7 @@ def check_agent(
     steps = check_integer("steps", steps, 10)
     memory_steps = check_integer("memory_steps", memory_steps, 10)
     seed = check_integer("seed", seed, 0)
-    if problem is not None and not isinstance(problem, SwitchingMDP):
-        raise InvalidParameter("problem", problem, "a SwitchingMDP")
+    problem = None if problem is None else as_switching(problem)
     new = _factory(make, problem, steps, seed)
     findings = _Findings()
     agents: list[Any] = []
@@ -243,6 +242,8 @@ def _factory(make: Any, problem: SwitchingMDP | None, steps: int, seed: int) -> 
     by_position = [p for p in unknown if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(required) == len(by_position) == 2:  # two sizes under other names
         return lambda: make(shown.n_states, shown.n_actions)
+    if len(required) == len(by_position) == 1 and not isinstance(make, type):
+        return lambda: make(shown)  # the problem under another name
     if unknown:
         missing = ", ".join(sorted(p.name for p in unknown))
         raise InvalidParameter(

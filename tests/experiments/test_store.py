@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, InvalidParameter
+from switchmdp.experiments import run
 from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.plan import Plan, check
@@ -388,3 +389,11 @@ def test_a_generator_that_draws_nothing_makes_one_problem(
     assert not unfinished.one_problem  # unknown
     assert run_chunks(store, plan, jobs=1).complete
     assert load_results(store).settings["P"].one_problem is one
+
+
+def test_a_path_is_neither_a_store_nor_an_experiment(done: Store) -> None:
+    path: Any = done.path
+    with pytest.raises(InvalidParameter, match=r"a Store, such as open_store\(folder\), got "):
+        load_results(path)
+    with pytest.raises(InvalidParameter, match=r"experiment must be an Experiment \(load\(path"):
+        run(path, done.path)

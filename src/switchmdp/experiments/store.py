@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.display import counted, shortened
-from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, InvalidParameter
 from switchmdp.experiments.results import (
     HARDNESS,
     BlockSizes,
@@ -478,6 +478,8 @@ def load_results(store: AnyStore) -> Results:
     ------
     DamagedFile
         If the folder or a chunk is damaged.
+    InvalidParameter
+        If `store` is something else, such as the path of a folder.
 
     Examples
     --------
@@ -489,6 +491,8 @@ def load_results(store: AnyStore) -> Results:
     >>> len(results.settings), results.provenance["seed"] == str(store.experiment.seed)
     (2, True)
     """
+    if not isinstance(store, (Store, MemoryStore)):
+        raise InvalidParameter("store", store, "a Store, such as open_store(folder)")
     parts: dict[tuple[int, int | None], list[tuple[Chunk, dict[str, Any], Arrays]]] = {}
     failures: list[dict[str, Any]] = []
     seconds: dict[Chunk, list[float]] = {}
