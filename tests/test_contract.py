@@ -206,11 +206,15 @@ SHORT: dict[str, Any] = {"steps": 300, "memory_steps": 3000}
 def test_a_plain_agent_passes_and_gets_advice_on_validation() -> None:
     report = sm.check_agent(LeastTried, **SHORT)
     assert not report.errors
-    assert len(report.advice) >= 4
-    assert any("observe accepts a bad reward" in advice for advice in report.advice)
-    assert any("act(1000000000) raises IndexError" in advice for advice in report.advice)
+    accepted, raised = report.advice  # one line for each kind of finding
+    assert accepted.startswith("bad input is accepted: act(-1), ")
+    assert "observe(0, 0, nan, 0)" in accepted
+    assert raised.startswith("bad input raises IndexError")
+    assert "act(1000000000)" in raised
+    assert "switchmdp.validation" in accepted
+    assert "switchmdp.validation" not in raised  # said once
     assert repr(report).startswith("AgentReport(LeastTried: 7 checks passed, 0 errors, ")
-    assert "advice: observe accepts a bad reward" in str(report)
+    assert "advice: bad input is accepted" in str(report)
 
 
 def test_a_plain_agent_that_validates_its_input_passes_the_strict_check() -> None:
@@ -228,6 +232,7 @@ def test_a_plain_agent_that_validates_its_input_passes_the_strict_check() -> Non
         lambda n_states, n_actions: LeastTried(n_states, n_actions),
         lambda S, A: LeastTried(S, A),
         lambda problem: LeastTried(problem.n_states, problem.n_actions),
+        lambda p: LeastTried(p.n_states, p.n_actions),
         lambda n_actions, available: LeastTried(len(available), n_actions),
         LeastTried(3, 2),
     ],
@@ -238,6 +243,7 @@ def test_a_class_a_function_or_an_agent_can_be_checked(make: Any) -> None:
 
 def test_sizes_come_from_the_problem_or_from_the_agent() -> None:
     assert not sm.check_agent(Validating, problem=SHARED, **SHORT).errors
+    assert not sm.check_agent(Validating, problem=SHARED.at(1), **SHORT).errors
     assert not sm.check_agent(lambda: Validating(5, 4), **SHORT).errors
     with pytest.raises(ContractViolation, match="the agent has n_states = 3, the problem has 4"):
         sm.check_agent(lambda: Validating(3, 2), problem=SHARED, **SHORT)
@@ -256,18 +262,25 @@ def test_arguments_that_cannot_be_checked_are_rejected() -> None:
         sm.check_agent(sm.agents.SWUCRL)
     with pytest.raises(InvalidParameter, match="make must be a class, a function"):
         sm.check_agent(3)
-    wrong: Any = sm.problems.riverswim()
-    with pytest.raises(InvalidParameter, match="problem must be a SwitchingMDP"):
+    wrong: Any = "riverswim"
+    with pytest.raises(InvalidParameter, match="problem must be an MDP or a SwitchingMDP"):
         sm.check_agent(LeastTried, problem=wrong)
+
+    class Needs(LeastTried):
+        def __init__(self, width: float) -> None:
+            super().__init__(3, 2)
+
+    with pytest.raises(InvalidParameter, match="also requires width: pass a function"):
+        sm.check_agent(Needs)  # a class does not get the problem in place of a number
 
 
 @pytest.mark.parametrize(
     ("agent", "complaint"),
     [
         (Hoards, "memory is not bounded"),
-        (AcceptsAnyFeedback, "observe accepts a bad reward"),
+        (AcceptsAnyFeedback, r"bad input is accepted: .*observe\(0, 0, nan, 0\)"),
         (ChangesBeforeItRefuses, "is refused, but the agent has changed"),
-        (RaisesKeyError, r"act\(-1\) raises KeyError"),
+        (RaisesKeyError, r"bad input raises KeyError.* instead of InvalidState.*act\(-1\)"),
         (CannotBePickled, "cannot be pickled"),
         (CannotBePickledAfterSomeSteps, "cannot be pickled"),
     ],

@@ -21,6 +21,23 @@ def record() -> sm.Record:
     return sm.simulate(sm.agents.Random(50, 3), PROBLEM, 1000, seed=1, **options)
 
 
+def early() -> sm.Record:
+    """A run that ends before the first change."""
+    return sm.simulate(sm.agents.Random(50, 3), PROBLEM, 3, trajectory=True)
+
+
+def test_a_record_says_what_was_not_recorded_and_that_nothing_has_changed() -> None:
+    assert repr(early()).endswith(
+        "3 points, trajectory, no change point reached, no episodes recorded)"
+    )
+    whole = sm.simulate(sm.agents.Random(50, 3), PROBLEM, 1000)
+    assert repr(whole).endswith("1000 points, no episodes or trajectory recorded)")
+    assert "recorded)" not in repr(record())
+    assert "none; the first is at step 500" in early()._repr_html_()
+    assert "not recorded" in early()._repr_html_()
+    assert "not recorded" not in record()._repr_html_()
+
+
 def optimistic_plan() -> Any:
     radii: dict[str, Any] = {"reward_radius": 0.1, "transition_radius": 0.1}
     return sm.extended_value_iteration(MDP, precision=0.01, **radii)
@@ -85,6 +102,15 @@ def test_a_public_object_has_an_informative_repr_of_one_line(make: Any, expected
     assert "\n" not in shown
     assert " at 0x" not in shown
     assert len(shown) < 200
+
+
+def test_an_error_shows_an_array_in_one_line() -> None:
+    with pytest.raises(sm.errors.InvalidParameter) as caught:
+        sm.optimal_gain(np.zeros((3, 2, 3)))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    with pytest.raises(sm.errors.InvalidProblem, match=r"must be an MDP, got array\(\[") as problem:
+        sm.SwitchingMDP([np.zeros((3, 2, 3))], [])  # type: ignore[list-item]
+    assert "\n" not in str(problem.value)
 
 
 def test_an_error_does_not_print_large_values_in_full() -> None:

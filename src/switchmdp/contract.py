@@ -33,7 +33,7 @@ import numpy as np
 
 from switchmdp.compiled import JIT, is_compiled
 from switchmdp.errors import ContractViolation, InvalidInteraction, InvalidParameter
-from switchmdp.mdp import MDP, Beta, SwitchingMDP
+from switchmdp.mdp import MDP, Beta, SwitchingMDP, as_switching
 from switchmdp.planning.gain import optimal_gain_brackets
 from switchmdp.simulation import Record, simulate
 from switchmdp.validation import check_integer
@@ -43,6 +43,8 @@ BAD_INDICES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np
 BAD_REWARDS: list[Any] = [
     float("nan"), float("inf"), -float("inf"), -0.1, 1.1, "1", None, True, [0.5], np.ones(1), 1j,
 ]  # fmt: skip
+REFUSED, CHANGED, ACCEPTED = "refused", "changed", "accepted"
+HOW_TO_REFUSE = "; switchmdp.validation has checks that refuse it"
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +83,7 @@ class AgentReport:
 def check_agent(
     make: Any,
     *,
-    problem: SwitchingMDP | None = None,
+    problem: SwitchingMDP | MDP | None = None,
     steps: int = 2000,
     memory_steps: int = 20_000,
     seed: int = 0,
@@ -90,15 +92,15 @@ def check_agent(
     """Check that an agent keeps the contract; raise `ContractViolation` if it does not.
 
     A class or function receives `n_states`, `n_actions`, `available` and `problem` as far as it
-    requires them. An agent's memory may grow only within the first `memory_steps` steps: choose a
-    window that is full by then.
+    requires them, and a function of one argument receives the problem. An agent's memory may grow
+    only within the first `memory_steps` steps: choose a window that is full by then.
 
     Parameters
     ----------
     make
         A class, a function that returns a new agent, or an agent, which is copied.
     problem
-        The switching MDP of the runs; by default a random one with Beta rewards.
+        The problem of the runs; by default a random switching MDP with Beta rewards.
     steps
         The number of steps of a run.
     memory_steps
@@ -132,14 +134,13 @@ def check_agent(
     ...     def observe(self, state, action, reward, next_state):
     ...         self.t += 1
     >>> report = check_agent(Cycle, steps=300, memory_steps=2000)
-    >>> report.errors, "act accepts a bad state: act(-1)" in str(report)
+    >>> report.errors, "bad input is accepted: act(-1)" in str(report)
     ((), True)
     """
     steps = check_integer("steps", steps, 10)
     memory_steps = check_integer("memory_steps", memory_steps, 10)
     seed = check_integer("seed", seed, 0)
-    if problem is not None and not isinstance(problem, SwitchingMDP):
-        raise InvalidParameter("problem", problem, "a SwitchingMDP")
+    problem = None if problem is None else as_switching(problem)
     new = _factory(make, problem, steps, seed)
     findings = _Findings()
     agents: list[Any] = []
@@ -241,6 +242,8 @@ def _factory(make: Any, problem: SwitchingMDP | None, steps: int, seed: int) -> 
     by_position = [p for p in unknown if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     if len(required) == len(by_position) == 2:  # two sizes under other names
         return lambda: make(shown.n_states, shown.n_actions)
+    if len(required) == len(by_position) == 1 and not isinstance(make, type):
+        return lambda: make(shown)  # the problem under another name
     if unknown:
         missing = ", ".join(sorted(p.name for p in unknown))
         raise InvalidParameter(
@@ -440,50 +443,60 @@ def _memory_growth(case: _Case) -> Iterator[str]:
 
 
 def _bad_input_accepted(case: _Case) -> Iterator[str]:
-    """Yield which bad states, actions and rewards the agent accepts, one line per argument."""
+    """Yield what happens to bad states, actions and rewards, unless they are refused.
+
+    All calls with the same kind of outcome are one finding, which shows one call per argument.
+    """
     agent, pairs = case.new(), case.problem.pairs
     simulate(agent, case.problem, 50, case.seed)
     action = pairs.at(0)[0]
     missing = np.argwhere(~pairs.available)[:1].tolist()
-    bad_calls: list[tuple[str, str, list[tuple[Any, ...]]]] = [
-        ("act", "state", [(bad,) for bad in BAD_INDICES]),
-        ("observe", "state", [(bad, action, 0.5, 0) for bad in BAD_INDICES]),
-        ("observe", "action", [(0, bad, 0.5, 0) for bad in BAD_INDICES]),
-        ("observe", "reward", [(0, action, bad, 0) for bad in BAD_REWARDS]),
-        ("observe", "next_state", [(0, action, 0.5, bad) for bad in BAD_INDICES]),
-        ("observe", "action that the state lacks", [(s, a, 0.5, 0) for s, a in missing]),
+    bad_calls: list[tuple[str, list[tuple[Any, ...]]]] = [
+        ("act", [(bad,) for bad in BAD_INDICES]),
+        ("observe", [(bad, action, 0.5, 0) for bad in BAD_INDICES]),
+        ("observe", [(0, bad, 0.5, 0) for bad in BAD_INDICES]),
+        ("observe", [(0, action, bad, 0) for bad in BAD_REWARDS]),
+        ("observe", [(0, action, 0.5, bad) for bad in BAD_INDICES]),
+        ("observe", [(s, a, 0.5, 0) for s, a in missing]),
     ]
-    for verb, argument, tries in bad_calls:
-        outcomes: dict[str, list[str]] = {}
+    accepted: list[str] = []
+    changed: list[str] = []
+    raised: list[str] = []
+    exceptions: list[str] = []
+    for verb, tries in bad_calls:
+        outcomes: dict[str, str] = {}  # the first call with this outcome
         before, trial = _content(agent), copy.deepcopy(agent)
         for arguments in tries:
             outcome = _outcome(trial, verb, arguments, before)
-            if outcome != "refused":
-                call = f"{verb}({', '.join(map(repr, arguments))})"
-                outcomes.setdefault(outcome, []).append(call)
+            if outcome != REFUSED:
+                outcomes.setdefault(outcome, f"{verb}({', '.join(map(repr, arguments))})")
                 trial = copy.deepcopy(agent)
-        for outcome, calls in outcomes.items():
-            more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
-            if outcome == "accepted":
-                yield f"{verb} accepts a bad {argument}: {', '.join(calls[:2])}{more}"
-            elif outcome == "changed":
-                yield f"{calls[0]} is refused, but the agent has changed"
-            else:
-                expected = "InvalidState, InvalidAction or InvalidReward"
-                yield f"{calls[0]} raises {outcome}, not {expected}"
+        accepted += [outcomes.pop(ACCEPTED)] if ACCEPTED in outcomes else []
+        changed += [outcomes.pop(CHANGED)] if CHANGED in outcomes else []
+        raised += list(outcomes.values())[:1]
+        exceptions += outcomes
+    if accepted:
+        yield f"bad input is accepted: {', '.join(accepted)}{HOW_TO_REFUSE}"
+    if raised:
+        names = ", ".join(dict.fromkeys(exceptions))
+        wanted = "InvalidState, InvalidAction or InvalidReward"
+        how = "" if accepted else HOW_TO_REFUSE
+        yield f"bad input raises {names} instead of {wanted}: {', '.join(raised)}{how}"
+    if changed:
+        yield f"bad input is refused, but the agent has changed: {', '.join(changed)}"
 
 
 def _outcome(agent: Any, verb: str, arguments: tuple[Any, ...], before: bytes | None) -> str:
-    """Return "refused", "changed" (although refused), "accepted", or the name of an exception."""
+    """Return REFUSED, CHANGED (although refused), ACCEPTED, or the name of an exception."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             getattr(agent, verb)(*arguments)
     except InvalidInteraction:
-        return "refused" if _content(agent) == before else "changed"
+        return REFUSED if _content(agent) == before else CHANGED
     except Exception as error:
         return type(error).__name__
-    return "accepted"
+    return ACCEPTED
 
 
 class _ContentPickler(pickle.Pickler):

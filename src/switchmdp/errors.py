@@ -30,7 +30,7 @@ class InvalidParameter(SwitchmdpError, ValueError):
 
 def _shown(value: Any, most: int = 200) -> str:
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())  # an array is shown in several lines
     except ValueError:  # Python does not convert very long integers to text
         return "a value that is too long to show"
     return text if len(text) <= most else text[: most - 3] + "..."
@@ -113,6 +113,25 @@ class Interrupted(KeyboardInterrupt):
         return (
             f"interrupted after {self.record.horizon:,} of {self.horizon:,} steps; to continue: "
             "simulate(error.agent, problem, horizon, resume=error.record)"
+        )
+
+
+class ComparisonInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped `compare`. `comparison` has the runs that were complete.
+
+    In a notebook, `sys.last_value.comparison` is the comparison that was interrupted last.
+    """
+
+    def __init__(self, comparison: Any, done: int, runs: int) -> None:
+        super().__init__(comparison, done, runs)
+        self.comparison = comparison
+        self.done = done
+        self.runs = runs
+
+    def __str__(self) -> str:
+        return (
+            f"interrupted after {self.done:,} of {self.runs:,} runs; "
+            "error.comparison has their results"
         )
 
 

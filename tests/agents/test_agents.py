@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 import switchmdp as sm
 from switchmdp.agents import AGENTS, Episodic
+from switchmdp.compiled import fields_of
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
 from switchmdp.memory import Window
 from switchmdp.plausible import KLBall, L1Ball
@@ -272,3 +276,48 @@ def test_sizes_are_read_only_and_only_grow_changes_them() -> None:
     assert (agent.n_states, agent.n_actions) == (4, 3)
     agent.grow(6, 3)
     assert (agent.n_states, agent.n_actions) == (6, 3)
+
+
+def test_a_parameter_of_the_constructor_cannot_be_assigned_later() -> None:
+    agent: Any = sm.agents.SWUCRL(5, 3, window=100)
+    allowed = r"window must be set when the agent is made: SWUCRL\(..., window=...\), got 7"
+    with pytest.raises(InvalidParameter, match=allowed):
+        agent.window = 7
+    with pytest.raises(AttributeError, match=r"no attribute 'window'; it has memory\.window$"):
+        _ = agent.window
+    assert not hasattr(agent, "window")
+    assert agent.memory.window == 100
+    field: Any = sm.agents.QLearning(5, 3, span=50.0)
+    field.span = 20.0  # a field of the agent itself
+    assert field.span == 20.0
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_no_agent_has_a_parameter_whose_assignment_is_ignored(name: str) -> None:
+    cls: Any = AGENTS[name]
+    for parameter in inspect.signature(cls).parameters:
+        is_field = parameter in fields_of(cls)
+        assert is_field or hasattr(inspect.getattr_static(cls, parameter), "__set__")
+
+
+class Labelled(sm.agents.SWUCRL):
+    """An agent of a user, with attributes that the base class does not allow."""
+
+    def __init__(self, n_states: int, n_actions: int, window: int) -> None:
+        self.window = window
+        super().__init__(n_states, n_actions, window=window)
+        self.delta = 0.5
+
+
+def test_a_users_subclass_may_have_attributes_of_these_names() -> None:
+    agent = copy.deepcopy(pickle.loads(pickle.dumps(Labelled(5, 3, 70))))
+    assert (agent.window, agent.delta) == (70, 0.5)
+    agent.window = 80
+    assert (agent.window, agent.memory.window) == (80, 70)
+    assert {"window", "delta"} <= set(vars(agent))
+
+
+@pytest.mark.parametrize("changes", [[50_000], np.array([10, 20]), ()])
+def test_a_list_of_change_points_is_not_a_number_of_changes(changes: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"changes must be a number \(OracleUCRL2, Ora"):
+        sm.agents.UCRL2R(5, 3, changes=changes)

@@ -200,6 +200,21 @@ def test_an_unknown_agent_is_named_with_a_suggestion(call: Any) -> None:
     assert not Path("results").exists()
 
 
+def test_a_parameter_without_an_agent_is_refused_before_anything_runs(call: Any) -> None:
+    result = call("leaderboard", "--set", "rate=0.02")
+    assert result.code == 2
+    assert result.err == "error: --set must be used together with --agent, got {'rate': 0.02}\n"
+    assert not Path("results").exists()
+
+
+def test_a_file_as_an_agent_is_answered_with_the_name_of_its_class(call: Any) -> None:
+    text = "class Mine:\n    def act(self, s): ...\n    def observe(self, *step): ...\n"
+    Path("mine.py").write_text(text, "utf-8")
+    result = call("leaderboard", "--agent", "mine.py")
+    assert result.code == 2
+    assert "write 'mine:Mine'" in result.err
+
+
 def test_the_command_to_resume_repeats_the_options(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,6 +215,11 @@ def test_an_invalid_configuration_is_rejected(call: Any, name: str) -> None:
     assert result.err.count("\n") <= 2
 
 
+def test_a_python_file_is_not_a_configuration(call: Any) -> None:
+    result = call("run", "own_agents.py")
+    assert "must be a TOML file (it names your own agents as agent = " in result.err
+
+
 def test_an_unknown_configuration_lists_the_shipped_ones(call: Any) -> None:
     result = call("run", "figure-2")
     assert result.code == 2

@@ -49,7 +49,8 @@ def test_all_errors_are_reported_at_once_with_path_value_and_what_is_allowed(sma
         "epsilon": "must be less than or equal to 1, got 2.0",
         "problems.P.problem": "problems.P: missing required key 'problem'",
         "problems.P.parameters": "must be a table, got 3",
-        "agents.A.agent": "must be a string, got 5",
+        "agents.A.agent": "must be a name as text: a registered one, or 'module:Name' of your own, "
+        "got 5",
     }
 
 
@@ -223,6 +224,39 @@ def test_python_and_toml_give_the_same_value() -> None:
 def test_text_that_is_not_toml_is_an_error(text: str) -> None:
     with pytest.raises(InvalidExperiment, match="the file is not valid TOML"):
         loads(text + text[-1] * 5000)
+
+
+def test_the_error_shows_the_line_that_is_not_toml() -> None:
+    with pytest.raises(InvalidExperiment, match=r"\(at line 2, column 11\): 'agent = random'$"):
+        loads("seed = 1\n  agent = random\n")
+
+
+def test_a_key_of_the_experiment_below_a_table_is_explained() -> None:
+    text = """
+        [problems.P]
+        problem = "random"
+        [agents.A]
+        agent = "random"
+        horizon = 10
+        n_problems = 1
+    """
+    with pytest.raises(InvalidExperiment) as caught:
+        loads(text)
+    shown = str(caught.value)
+    for key in ("horizon", "n_problems"):
+        assert f"agents.A: '{key}' is not a key of this table; write keys of the whole" in shown
+    assert "did you mean 'problem'" not in shown
+
+
+@pytest.mark.parametrize("value", [object, 3, None])
+def test_an_agent_that_is_not_a_name_is_refused_as_such(value: Any) -> None:
+    with pytest.raises(InvalidExperiment, match="agent: must be a name as text: a registered one"):
+        AgentSpec(agent=value)
+
+
+def test_a_table_without_entries_is_refused_in_words(small: Small) -> None:
+    with pytest.raises(InvalidExperiment, match=r"agents: must be a table with entries, got {}"):
+        parse(small(agents={}))
 
 
 def test_dates_and_huge_numbers_are_reported_like_other_errors() -> None:

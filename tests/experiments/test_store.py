@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, InvalidParameter
+from switchmdp.experiments import run
 from switchmdp.experiments.chunks import Outcome, compute
 from switchmdp.experiments.execute import run_chunks
 from switchmdp.experiments.plan import Plan, check
@@ -373,3 +374,26 @@ def test_failures_are_kept_with_their_tracebacks(store_and_plan: tuple[Store, Pl
     store.delete_failed()
     assert not store.is_done(chunk)
     assert store.sidecar("failures", chunk) is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "one"), [("riverswim", True), ("lower-bound", False), ("random", False)]
+)
+def test_a_generator_that_draws_nothing_makes_one_problem(
+    problem: str, one: bool, small: Small, prepare: Prepare, tmp_path: Path
+) -> None:
+    spec = {"P": {"problem": problem}}
+    agents = {"R": {"agent": "random"}}
+    store, plan = prepare(small(problems=spec, agents=agents), tmp_path / "out")
+    unfinished = load_results(store).settings["P"]
+    assert not unfinished.one_problem  # unknown
+    assert run_chunks(store, plan, jobs=1).complete
+    assert load_results(store).settings["P"].one_problem is one
+
+
+def test_a_path_is_neither_a_store_nor_an_experiment(done: Store) -> None:
+    path: Any = done.path
+    with pytest.raises(InvalidParameter, match=r"a Store, such as open_store\(folder\), got "):
+        load_results(path)
+    with pytest.raises(InvalidParameter, match=r"experiment must be an Experiment \(load\(path"):
+        run(path, done.path)

@@ -70,6 +70,7 @@ def test_a_registered_name_is_found() -> None:
         ("toys:Toy.act", "a class with the methods act and observe"),
         ("os:system", "a class with the methods act and observe"),
         ("toys:Toy.missing", "module 'toys' has no 'Toy.missing'"),
+        ("__main__:Mine", "workers can't import; move it to a module, such as my_module.py"),
     ],
 )
 def test_an_unknown_name_is_rejected(toys: Path, name: str, words: str) -> None:
@@ -77,6 +78,57 @@ def test_an_unknown_name_is_rejected(toys: Path, name: str, words: str) -> None:
         find(name, toys)
     (fault,) = caught.value.faults
     assert (fault.path, fault.value) == ("agents.A.agent", name)
+
+
+LOUD = """
+raise SystemExit("imported")
+
+class Helper:
+    pass
+
+class Mine:
+    def act(self, state): ...
+    def observe(self, state, action, reward, next_state): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("mine.py", "write 'mine:Mine'"),
+        ("./mine.py", "write 'mine:Mine'"),
+        ("mine.py:Mine", "write 'mine:Mine'"),
+        ("mine.py:Typo", "write 'mine:Mine'"),
+        ("mine.Mine", "write 'mine:Mine'"),
+        ("inner/mine.py", "write 'inner.mine:Mine'"),
+        ("two-words.py", "write 'two_words:One' or 'two_words:Two', with two_words.py in "),
+        ("../mine.py", "write 'mine:Name', with mine.py in "),
+        ("missing.py", "write 'missing:Name'"),
+        ("broken.py", "write 'broken:Name'"),
+    ],
+)
+def test_for_the_path_of_a_file_the_error_says_what_to_write(
+    tmp_path: Path, name: str, advice: str
+) -> None:
+    folder = tmp_path / "here"
+    (folder / "inner").mkdir(parents=True)
+    for place in (folder / "mine.py", folder / "inner" / "mine.py"):
+        place.write_text(LOUD, "utf-8")
+    (folder / "two-words.py").write_text("class One: ...\nclass Two: ...\n", "utf-8")
+    (folder / "broken.py").write_text("class One:\n", "utf-8")
+    with pytest.raises(InvalidExperiment, match=advice) as caught:
+        find(name, folder)
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.value) == ("agents.A.agent", name)
+
+
+def test_for_the_path_of_a_file_with_problems_the_error_names_the_marked_functions(
+    tmp_path: Path,
+) -> None:
+    text = "def helper(): ...\n@sm.problems.problem_factory\ndef make(): ...\n"
+    (tmp_path / "mine.py").write_text(text, "utf-8")
+    with pytest.raises(InvalidExperiment, match=r"unknown problem 'mine.py'; write 'mine:make'$"):
+        names.find_factory("problems.P.problem", "mine.py", PROBLEM, tmp_path, trust=True)
 
 
 @pytest.mark.parametrize("name", ["noisy:Agent", "os:system", "switchmdp.agents:UCRL2"])

@@ -20,7 +20,7 @@ from switchmdp.errors import (
     Mismatch,
     PlayInterrupted,
 )
-from switchmdp.gym import SwitchingEnv, make_env, play
+from switchmdp.gym import SwitchingEnv, make_env, play, to_mdp
 
 FAILS_AT = 8
 HUGE = 10**400
@@ -345,8 +345,19 @@ def test_spaces_must_be_discrete() -> None:
     env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
     with pytest.raises(InvalidParameter, match="action_space must be a Discrete space"):
         play(Recorder(), env, 5)
-    with pytest.raises(InvalidParameter, match="a Discrete space"):
-        play(Recorder(), None, 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("env", [None, "FrozenLake-v1", Scripted, sm.agents.UCRL2(3, 2)])
+def test_something_that_is_no_environment_is_refused_as_such(env: Any) -> None:
+    for use in (lambda: play(Recorder(), env, 5), lambda: to_mdp(env)):
+        with pytest.raises(InvalidParameter, match="env must be a Gymnasium environment, such as"):
+            use()
+
+
+def test_for_a_problem_the_error_names_the_class_that_makes_it_an_environment() -> None:
+    problem: Any = sm.problems.riverswim()
+    with pytest.raises(InvalidParameter, match=r"env must be .*, here SwitchingEnv\(problem\)"):
+        play(Recorder(), problem, 5)
 
 
 @pytest.mark.parametrize("action", [2, -1, 1.0, None, True, "1"])

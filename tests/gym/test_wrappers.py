@@ -373,6 +373,7 @@ def test_custom_schedules_and_changes_work() -> None:
         (lambda: PerturbTransitions(None), "amount"),  # type: ignore[arg-type]
         (lambda: ReseedMap(p=0), "p"),
         (lambda: Changing(lake(), when=Every(2), how=PermuteActions(), seed=-1), "seed"),
+        (lambda: Changing("FrozenLake-v1", when=Every(2), how=PermuteActions()), "env"),  # type: ignore[arg-type]
         (lambda: Changing(lake(), when=5, how=PermuteActions()), "when"),  # type: ignore[arg-type]
         (lambda: Changing(lake(), when=Every(2), how=[]), "how"),
         (lambda: Changing(lake(), when=Every(2), how="map"), "how"),  # type: ignore[arg-type]

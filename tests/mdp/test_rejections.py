@@ -220,3 +220,49 @@ def test_any_real_number_is_a_probability(value: Any) -> None:
 def test_every_error_is_a_switchmdp_error_and_a_value_error() -> None:
     assert issubclass(InvalidMDP, SwitchmdpError)
     assert issubclass(InvalidMDP, ValueError)
+
+
+RIGHT = np.full((5, 3, 5), 0.2)  # (states, actions, states)
+HALVES = np.full((5, 3), 0.5)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, np.ndarray.tolist])
+@pytest.mark.parametrize(
+    ("transitions", "rewards", "advice"),
+    [
+        (RIGHT, HALVES.T, "; the rewards have the actions first: pass np.transpose(rewards)"),
+        (
+            np.full((3, 5, 5), 0.2), HALVES,
+            "; the transitions have the actions first: pass np.moveaxis(transitions, 0, 1)",
+        ),
+        (
+            np.full((5, 5, 3), 0.2), HALVES,
+            "; the transitions have the actions last: pass np.moveaxis(transitions, 2, 1)",
+        ),
+        (
+            np.full((3, 5, 5), 0.2), HALVES.T,
+            "; rewards and transitions have the actions first: pass np.transpose(rewards) and "
+            "np.moveaxis(transitions, 0, 1)",
+        ),
+    ],
+)  # fmt: skip
+def test_transposed_arrays_are_recognised_and_the_advice_works(
+    convert: Any, transitions: Any, rewards: Any, advice: str
+) -> None:
+    transitions, rewards = convert(transitions), convert(rewards)
+    with pytest.raises(InvalidMDP) as caught:
+        MDP(transitions, rewards)
+    assert str(caught.value).endswith(advice)
+    for axes in re.findall(r"moveaxis\(transitions, (.), (.)\)", advice):
+        transitions = np.moveaxis(transitions, *map(int, axes))
+    MDP(transitions, np.transpose(rewards) if "transpose" in advice else rewards)
+
+
+def test_lists_with_the_actions_first_are_recognised() -> None:
+    rows = [[{0: 1.0}] * 5] * 3
+    message = "transitions (with the states first: transitions[s][a]) must be over 5 states, got 3"
+    assert_rejected(lambda: MDP(rows, HALVES), message)
+
+
+def test_rewards_of_every_next_state_are_recognised() -> None:
+    assert_rejected(lambda: MDP(RIGHT, RIGHT), "that depend on the next state, pass their means")

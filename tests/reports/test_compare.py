@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import pickle
 import re
 import sys
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import switchmdp as sm
-from switchmdp.errors import InvalidExperiment, InvalidParameter
+from switchmdp.errors import ComparisonInterrupted, InvalidExperiment, InvalidParameter
 from switchmdp.experiments.plan import problem_seed, run_seed
 
 HORIZON = 300
@@ -188,6 +189,29 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
     assert {id(problem) for problem in begun} == {id(begun[0])}
 
 
+def test_an_interrupted_comparison_keeps_the_runs_that_were_complete() -> None:
+    def stop(done: int, runs: int) -> None:
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"horizon": 10, "jobs": 1, "n_problems": 8}
+    with pytest.raises(ComparisonInterrupted) as caught:
+        sm.compare(new_problem, {"A": Plain}, progress=stop, **options)
+    error = caught.value
+    assert isinstance(error, KeyboardInterrupt)
+    assert str(error).startswith(f"interrupted after {error.done} of 8 runs; error.comparison has")
+    assert 2 <= error.done < 8
+    whole = regret(sm.compare(new_problem, {"A": Plain}, **options), agent="A")
+    curves = regret(error.comparison, agent="A")
+    complete = ~np.isnan(curves).any(axis=1)
+    assert complete.sum() == error.done
+    assert np.array_equal(curves[complete], whole[complete])
+    assert "unfinished" in str(error.comparison)
+    assert error.comparison.plot().axes
+    assert len(error.comparison.to_dataframe("runs", "pyarrow")) == 8
+    assert pickle.loads(pickle.dumps(error)).done == error.done
+
+
 PROBLEM = new_problem(0)
 
 
@@ -196,14 +220,18 @@ PROBLEM = new_problem(0)
     [
         (PROBLEM, [sm.agents.UCRL2], {}, "agents"),
         (PROBLEM, "UCRL2", {}, "agents"),
-        (PROBLEM, {"UCRL2": sm.agents.UCRL2(5, 3)}, {}, "agents"),
+        (PROBLEM, {"UCRL2": sm.agents.UCRL2(5, 3)}, {}, "agents['UCRL2']"),
+        (PROBLEM, {"UCRL2": "ucrl2"}, {}, "agents['UCRL2']"),
+        (PROBLEM, {"A": lambda problem: None}, {}, "agents['A']"),
+        (PROBLEM, UCRL2, {"progress": True}, "progress"),
         ([], UCRL2, {}, "problems"),
         ([PROBLEM, 3], UCRL2, {}, "problems"),
         ("problem", UCRL2, {}, "problems"),
         (3, UCRL2, {}, "problems"),
         ((new_problem(seed) for seed in range(2)), UCRL2, {}, "problems"),
         ({"a": [PROBLEM], "b": [PROBLEM] * 2}, UCRL2, {}, "problems"),
-        (lambda seed: 3, UCRL2, {}, "problem 0"),
+        (lambda seed: 3, UCRL2, {}, "problems"),
+        ({"a": lambda seed: 3}, UCRL2, {}, "problems['a']"),
         ([PROBLEM] * 2, UCRL2, {"n_problems": 3}, "n_problems"),
         (PROBLEM, UCRL2, {"jobs": 0}, "jobs"),
     ],
@@ -318,10 +346,38 @@ def test_a_seed_is_passed_by_name_or_to_the_only_required_parameter() -> None:
         assert set(seen) == {arguments}
 
 
-@pytest.mark.parametrize("family", [sm.problems.riverswim, sm.problems.perils_of_drift])
-def test_a_problem_without_a_seed_is_the_same_each_time(family: Any) -> None:
+@pytest.mark.parametrize(
+    "family", [sm.problems.riverswim, sm.problems.perils_of_drift, sm.problems.riverswim()]
+)
+def test_a_problem_without_a_seed_is_one_problem(family: Any) -> None:
     made = sm.compare(family, {"A": lambda problem: Plain()}, horizon=10, n_problems=2)
     assert made.results.settings["problems"].n_problems == 2
+    text = str(made)
+    assert text.startswith("Regret after 10 steps in 2 runs on one problem (lower is better)\n")
+    assert "Intervals over fewer than 6 runs" in text
+    assert made.plot().axes[0].get_title() == "2 runs on one problem"
+
+
+def test_problems_that_are_drawn_are_not_called_one_problem_even_if_they_look_the_same() -> None:
+    made = sm.compare(sm.problems.lower_bound, {"A": Plain}, horizon=10, n_problems=2)
+    assert "after 10 steps on 2 problems" in str(made)
+    listed = sm.compare([sm.problems.riverswim()] * 2, {"A": Plain}, horizon=10)
+    assert "after 10 steps on 2 problems" in str(listed)
+
+
+def test_a_note_says_if_no_change_falls_within_the_horizon() -> None:
+    def problem(seed: int) -> sm.SwitchingMDP:
+        return sm.problems.random_switching(changes=2, horizon=100_000, seed=seed)
+
+    def shown(family: Any, horizon: int) -> str:
+        return str(sm.compare(family, {"A": Plain}, horizon=horizon, n_problems=1))
+
+    note = "Nothing changes in these runs of 10 steps: the first change point is step 50 000."
+    assert note in shown(problem, 10)
+    short = functools.partial(sm.problems.random_switching, changes=1, horizon=10)
+    assert "Nothing changes before the last step, 10." in shown(short, 10)
+    assert "Nothing changes" not in shown(short, 11)
+    assert "Nothing changes" not in shown(sm.problems.riverswim, 10)  # and nobody expects it
 
 
 def test_a_function_that_requires_more_than_a_seed_is_refused_by_name() -> None:

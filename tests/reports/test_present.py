@@ -30,6 +30,12 @@ def test_a_record_is_drawn_with_its_change_points_and_restarts() -> None:
     np.testing.assert_array_equal(restarts.get_xdata(), run.episodes.restarts)
 
 
+def test_the_title_of_a_record_says_if_all_changes_come_later() -> None:
+    whole, early = record(), sm.simulate(sm.agents.Random(4, 2), PROBLEM, 20)
+    titles = [run.plot().axes[0].get_title() for run in (whole, early)]
+    assert titles == ["UCRL2RW, seed 0", "Random, seed 0 (no change in this run)"]
+
+
 def test_the_runs_of_a_batch_and_their_mean_are_drawn() -> None:
     records = sm.simulate_batch([sm.agents.Random(4, 2) for _ in range(3)], PROBLEM, 40)
     (axis,) = sm.plot(records).axes

@@ -105,6 +105,21 @@ def test_the_summary_shows_regret_and_verdicts(make_results: Maker) -> None:
     assert "unfinished" not in text
 
 
+def test_the_summary_and_the_page_say_if_nothing_changes_within_the_horizon(
+    make_results: Maker,
+) -> None:
+    results = make_results(n=3, points=5)
+    ((name, setting),) = results.settings.items()
+    late = replace(setting, change_points=(np.array([10_001, 20_000]),) * 3)
+    note = "Nothing changes in these runs of 10 000 steps: the first change point is step 10 001."
+    for one, noted in ((setting, False), (late, True)):
+        shown = Report(replace(results, settings={name: one}))
+        assert (note in shown.summary()) is noted
+        assert (note in report.markdown(shown)) is noted
+        (plot, *_) = report.setting_section(shown.results, name, []).blocks
+        assert (note == plot.caption) is noted  # type: ignore[union-attr]  # it is a plot
+
+
 def test_the_summary_counts_failed_and_unfinished_runs(
     make_results: Maker,
 ) -> None:

@@ -37,13 +37,14 @@ next state and the reward of each step.
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.compiled import Increasing, Range, Shape, require
+from switchmdp.compiled import Increasing, Range, Shape, fields_of, require
 from switchmdp.concurrency import OneThreadAtATime
 from switchmdp.display import html_table, present
 from switchmdp.errors import InvalidAction, InvalidParameter, InvalidReward, InvalidState
@@ -62,6 +63,9 @@ PUBLIC = (
     "reward_radii", "save", "since", "start_over", "t", "transition_counts",
     "transition_estimates", "transition_radii", "visits",
 )  # fmt: skip
+
+
+COMPONENTS = ("memory", "plausible", "restarts", "episodes", "exploration")
 
 
 @runtime_checkable
@@ -385,6 +389,38 @@ class FixedSize:
             raise InvalidParameter(self._name, value, allowed)
 
 
+class ParameterOfConstructor:
+    """A parameter that is stored under another name, or in a component.
+
+    To assign it to an agent of this package would have no effect, so it is an error. A user's own
+    subclass may have an attribute of this name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        if self._name in vars(instance):
+            return vars(instance)[self._name]
+        parts = [part for part in COMPONENTS if hasattr(getattr(instance, part, None), self._name)]
+        advice = f"; it has {parts[0]}.{self._name}" if parts else ""
+        message = f"{type(instance).__name__!r} object has no attribute {self._name!r}{advice}"
+        raise AttributeError(message, name=self._name, obj=instance)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        cls = type(instance)
+        if _is_of_package(cls) and self._name not in fields_of(cls):
+            how = f"{cls.__name__}(..., {self._name}=...)"
+            raise InvalidParameter(self._name, value, f"set when the agent is made: {how}")
+        vars(instance)[self._name] = value
+
+
+def _is_of_package(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "switchmdp"
+
+
 class Agent(OneThreadAtATime):
     """Base class of the compiled agents: their state-action pairs, and checked calls from Python.
 
@@ -419,6 +455,16 @@ class Agent(OneThreadAtATime):
 
     def __init__(self, n_states: Any, n_actions: Any, available: Any = None) -> None:
         self.know(Pairs.of(n_states, n_actions, available))
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Protect the parameters of the constructor that are no fields of the agent."""
+        super().__init_subclass__(**arguments)
+        if not _is_of_package(cls) or "__init__" not in vars(cls):
+            return
+        declared = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
+        for name in list(inspect.signature(cls.__init__).parameters)[1:]:
+            if name not in declared and not hasattr(cls, name):
+                setattr(cls, name, ParameterOfConstructor(name))
 
     def dimensions(self) -> dict[str, int]:
         """The dimensions by which fields of the agent and of its components are declared."""
@@ -470,7 +516,7 @@ class Agent(OneThreadAtATime):
         """The members in `PUBLIC`, and all that a user's own class adds."""
         listed = {name for name in object.__dir__(self) if name.startswith("_") or name in PUBLIC}
         for cls in type(self).__mro__:
-            if cls.__module__.partition(".")[0] != "switchmdp":
+            if not _is_of_package(cls):
                 listed.update(vars(cls))
         return sorted(listed)
 

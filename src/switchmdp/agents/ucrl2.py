@@ -60,8 +60,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from switchmdp.agents.episodic import Episodic
 from switchmdp.compiled import compiled
+from switchmdp.errors import InvalidParameter
 from switchmdp.memory import Everything, EverythingWithVariance, Window, WindowWithVariance
 from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball
 from switchmdp.restarts import Cubic, Never, Periodic
@@ -151,6 +154,9 @@ class UCRL2R(Episodic):
         changes: int, delta: float = 0.05, width: float = 1.0, segments: int | None = None,
         available: Any = None,
     ) -> None:  # fmt: skip
+        if np.ndim(changes) > 0:
+            allowed = "a number (OracleUCRL2, OraclePSRL and others take change_points=)"
+            raise InvalidParameter("changes", changes, allowed)
         changes = check_integer("changes", changes, 0, 10**5 - 1)
         ell = changes + 1 if segments is None else check_integer("segments", segments, 1, 10**5)
         share = check_probability("delta", delta) / ell**2

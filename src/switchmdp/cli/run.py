@@ -30,7 +30,13 @@ from switchmdp.cli import (
     tell,
     warn,
 )
-from switchmdp.errors import DamagedFile, ForeignFolder, MissingExtra, SwitchmdpError
+from switchmdp.errors import (
+    DamagedFile,
+    ForeignFolder,
+    InvalidParameter,
+    MissingExtra,
+    SwitchmdpError,
+)
 from switchmdp.experiments import Results, Store, load_results, open_store
 
 if TYPE_CHECKING:
@@ -175,6 +181,8 @@ def run_leaderboard(
         shipped_suite,
     )
 
+    if others and agent is None:
+        raise InvalidParameter("--set", others, "used together with --agent")
     whole = suite = shipped_suite(suite_name)
     modules = Path.cwd() if agent is not None and ":" in agent else None
     published = None

@@ -91,6 +91,8 @@ def run(
 
     Raises
     ------
+    InvalidParameter
+        If `experiment` is something else, such as the path of a file.
     InvalidExperiment
         If an agent, problem or parameter is invalid.
     ForeignFolder
@@ -113,6 +115,9 @@ def run(
     from switchmdp.experiments.execute import run_chunks
     from switchmdp.experiments.plan import check
 
+    if not isinstance(experiment, Experiment):
+        allowed = "an Experiment (load(path)[0] reads one from a TOML file)"
+        raise InvalidParameter("experiment", experiment, allowed)
     module_folder = None if modules is None else Path(modules)
     plan = check(experiment, module_folder, trust=trust)
     store = create(folder, plan, dumps(experiment), module_folder)
@@ -166,8 +171,10 @@ def prepare(
     modules: Path | None = None
     if name in known and not Path(name).is_file():
         experiment, text = loads(known[name]), known[name]
-    elif not Path(name).exists() and not name.endswith(".toml"):
+    elif name.endswith(".py") or not (Path(name).exists() or name.endswith(".toml")):
         allowed = f"a TOML file or one of {', '.join(known)}"
+        if name.endswith(".py"):
+            allowed = 'a TOML file (it names your own agents as agent = "module:Name")'
         raise InvalidParameter("the configuration", name, allowed)
     else:
         experiment, text = load(name)

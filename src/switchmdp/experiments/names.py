@@ -69,6 +69,7 @@ from switchmdp.validation import check_integer, check_positive
 LARGEST_VALUE = 2**63
 MOST_VARIANTS = 1000
 DEEPEST = 8  # lists in lists
+MOST_NAMES = 5  # in a message
 INTEGERS = ("int", "<class 'int'>", "int | None")  # annotations of parameters that are integers
 
 
@@ -118,10 +119,59 @@ def entry_faults(data: Any) -> list[Fault]:
     return faults
 
 
-def unknown_name(kind: Kind, name: str, path: str) -> Fault:
+def unknown_name(kind: Kind, name: str, path: str, folder: Path | None = None) -> Fault:
     """The error that no agent or problem has this name."""
+    if meant := in_module(name, kind, folder):
+        message = f"{path}: unknown {kind.word} {name!r}; write {meant}"
+        return ConfigError(path, name, meant, message)
     more = ", or 'module:Name' of your own"
     return unknown(kind.word, name, kind.registry, path, path, more=more)
+
+
+PYTHON_FILE = re.compile(r"(?P<path>.*[^/\\]\.py)(:(?P<name>.*))?")
+
+
+def in_module(name: str, kind: Kind, folder: Path | None) -> str | None:
+    """What to write instead of "my_agents.py" or "my_agents.Mine"; None for any other name.
+
+    The file is read to find the names in it, but not imported.
+    """
+    place = folder or Path()
+    match = PYTHON_FILE.fullmatch(name)
+    if match is None:
+        module, _, end = name.rpartition(".")
+        is_module = USERS.fullmatch(f"{module}:{end}") and _file(module, place)
+        return repr(f"{module}:{end}") if is_module else None
+    file = Path(match["path"])
+    module = ".".join(file.with_suffix("").parts)
+    move = ""
+    if not USERS.fullmatch(f"{module}:Name"):
+        module = re.sub(r"\W", "_", file.stem)
+        move = f", with {module}.py in {'the current folder' if folder is None else folder}"
+    wanted, found = match["name"], _names_in(place / file, kind)
+    names = found if found and wanted not in found else [wanted or "Name"]
+    return " or ".join(repr(f"{module}:{each}") for each in names[:MOST_NAMES]) + move
+
+
+def _names_in(file: Path, kind: Kind) -> list[str]:
+    """The classes in a Python file that look like agents, or the functions like problems.
+
+    All classes or functions if none does.
+    """
+    try:
+        body = _parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return []
+    if kind is AGENT:
+        classes = [node for node in body if isinstance(node, ast.ClassDef)]
+        marked = [node for node in classes if {"act", "observe"} <= _methods(node)]
+        return [node.name for node in marked or classes]
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in [f for f in functions if f.decorator_list] or functions]
+
+
+def _methods(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
 
 
 # What the parameters of an agent or a problem may be.
@@ -479,9 +529,15 @@ def find_factory(
     if name in kind.registry:
         return kind.registry[name]
     if not in_user_module(name):
-        raise InvalidExperiment([unknown_name(kind, name, field)])
-    if not USERS.fullmatch(name):
-        raise refused(f"{name!r} does not have the form 'module:Name'")
+        raise InvalidExperiment([unknown_name(kind, name, field, folder)])
+    file = (folder or Path()) / name.rpartition(":")[0]
+    if not USERS.fullmatch(name) or file.is_file():
+        meant = in_module(name, kind, folder)
+        advice = f"; write {meant}" if meant else ""
+        raise refused(f"{name!r} does not have the form 'module:Name'{advice}")
+    if name.startswith("__main__:"):
+        place = "is in a script or notebook, which workers can't import; move it to a module"
+        raise refused(f"{name!r} {place}, such as my_module.py, and write 'my_module:Name'")
     if not trust:
         raise refused(f"{name!r} is not a registered {kind.word}; {HOW_TO_TRUST}")
     module_name, _, path = name.partition(":")
@@ -595,7 +651,7 @@ def _imports(text: bytes, name: str, is_package: bool) -> set[str]:
     return (imported | around) - {""}
 
 
-def _parse(text: bytes) -> ast.AST:
+def _parse(text: bytes) -> ast.Module:
     """The syntax tree of a module.
 
     In some versions of Python, 3.11.7 for one, parsing fails with a SystemError if another thread

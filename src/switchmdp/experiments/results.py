@@ -13,7 +13,7 @@ and its report written, without importing them, which would take a second.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -205,6 +205,8 @@ class Setting:
         The swept parameters and their values.
     parameters
         All parameters of the generator.
+    one_problem
+        Whether all runs are on the same problem, because the generator draws nothing.
     """
 
     name: str
@@ -216,6 +218,7 @@ class Setting:
     base: str = ""
     swept: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    one_problem: bool = False
 
     def __repr__(self) -> str:
         sizes = f"{counted(self.n_problems, 'problem')}, {counted(len(self.agents), 'agent')}"
@@ -326,9 +329,13 @@ def as_setting(
 
 def assemble(
     experiment: Experiment, parts: Any, seconds: Any, failures: Any, text: str,
-    origin: dict[str, str],
+    origin: dict[str, str], draws: Callable[[Variant], bool],
 ) -> Results:  # fmt: skip
-    """Results from lists of (chunk, fields, arrays) by setting and agent."""
+    """Results from lists of (chunk, fields, arrays) by setting and agent.
+
+    `draws` says whether a generator draws its problems. That may be slow to find out, so it is
+    asked only where the problems look the same.
+    """
     agents = expand(experiment.agents)
     grid, horizon = experiment.grid, experiment.horizon
     times = np.minimum(np.arange(grid, horizon + grid, grid, dtype=np.int64), horizon)
@@ -342,9 +349,18 @@ def assemble(
         settings[variant.name] = Setting(
             variant.name, times, points, gains, hardness, runs,
             base=variant.base, swept=variant.swept, parameters=variant.parameters,
+            one_problem=_look_the_same(points, gains) and not draws(variant),
         )  # fmt: skip
     return Results(
         experiment.title, experiment.epsilon, settings, experiment.claims, text, origin, failures
+    )
+
+
+def _look_the_same(points: Sequence[Any], gains: Sequence[Any]) -> bool:
+    """Whether several problems have the same change points and optimal gains."""
+    known = len(gains) > 1 and len(gains[0]) > 0
+    return known and all(
+        np.array_equal(each, values[0]) for values in (points, gains) for each in values
     )
 
 

@@ -355,11 +355,19 @@ def loads(text: str, title: str | None = None) -> Experiment:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # integers of 5000 digits are a ValueError
-        message = f"the file is not valid TOML: {error}"
+        message = f"the file is not valid TOML: {error}{_line_of(error, text)}"
         raise InvalidExperiment([ConfigError("the file", NOTHING, "TOML", message)]) from None
     if title is not None:
         data.setdefault("title", title)
     return parse(data)
+
+
+def _line_of(error: Exception, text: str) -> str:
+    """The line that an error of the TOML parser names, for the message."""
+    place = re.search(r"\(at line (\d+),", str(error))
+    lines = text.splitlines()
+    number = int(place[1]) - 1 if place else len(lines)
+    return f": {shortened(lines[number].strip(), 80)}" if number < len(lines) else ""
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
@@ -520,11 +528,12 @@ class Words:
 
 
 NOTHING = Words("nothing")
+FIRST_LINES = "write keys of the whole experiment before the first [table]"
 
 _ALLOWED = {
     "dict_type": "a table", "model_type": "a table", "model_attributes_type": "a table",
     "string_unicode": "text", "string_pattern_mismatch": "a name without control characters",
-    "string_too_short": "at least {min_length} long", "too_short": "at least {min_length} long",
+    "string_too_short": "at least {min_length} long", "too_short": "a table with entries",
     "string_too_long": "at most {max_length} long", "too_long": "at most {max_length} long",
     "literal_error": "one of {expected}", "invalid_key": "a key that is text",
 }  # fmt: skip
@@ -546,8 +555,13 @@ def _fault_of(error: Any, made: Any = None) -> Fault:
         model = models.get(parts[0], top) if len(parts) > 1 else top
         more = f" (parameters are written as parameters = {{ {shown[-1]} = ... }})"
         more = more if "parameters" in model.model_fields else ""
+        if len(parts) > 1 and parts[-1] in top.model_fields:
+            message = f"{parent}: {parts[-1]!r} is not a key of this table; {FIRST_LINES}"
+            return ConfigError(path, showable(error["input"]), "left out", message)
         return unknown("key", parts[-1], model.model_fields, path, parent, error["input"], more)
-    if kind in _ALLOWED:
+    if kind == "string_type" and parts[-1] in ("agent", "problem"):
+        allowed = "a name as text: a registered one, or 'module:Name' of your own"
+    elif kind in _ALLOWED:
         allowed = _ALLOWED[kind].format(**error.get("ctx", {}))
     else:
         message = message.removeprefix("Value error, ").removeprefix("Input should be ")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -32,12 +33,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from switchmdp.display import counted, shortened
-from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment
+from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, InvalidParameter
 from switchmdp.experiments.results import (
     HARDNESS,
     BlockSizes,
     Chunk,
     Results,
+    Variant,
     all_chunks,
     assemble,
     count_variants,
@@ -255,6 +257,24 @@ class Store:
             return None
         return Path(folder) if isinstance(folder, str) else None
 
+    def draws(self, setting: Variant) -> bool:
+        """Whether the generator of a setting draws its problems, and so takes a seed.
+
+        Parameters
+        ----------
+        setting
+            A setting.
+
+        Returns
+        -------
+        bool
+            True also for a generator of the user's, which is not imported here.
+        """
+        from switchmdp.problems import PROBLEMS  # imports Numba
+
+        factory = PROBLEMS.get(setting.source)
+        return factory is None or "seed" in inspect.signature(factory).parameters
+
     def text(self) -> str:
         """The configuration as the user wrote it; if that file is damaged, an equivalent one."""
         with contextlib.suppress(OSError, UnicodeDecodeError, InvalidExperiment):
@@ -314,10 +334,19 @@ class MemoryStore:
         return self.planned.experiment
 
     def chunks(self) -> list[Chunk]:
-        """All chunks, done or not."""
+        """All chunks, done or not.
+
+        Those of a plain Python agent have one run each. Such an agent may be slow, and what an
+        interruption loses is the chunks that were being computed.
+        """
         from switchmdp.experiments.plan import block_sizes
 
-        return all_chunks(self.experiment.n_problems, block_sizes(self.planned))
+        sizes, compiled = block_sizes(self.planned), self.planned.compiled
+        blocks = [
+            tuple(size if fast else 1 for size, fast in zip(of_setting, compiled, strict=True))
+            for of_setting in sizes
+        ]
+        return all_chunks(self.experiment.n_problems, tuple(blocks))
 
     def load(self, chunk: Chunk) -> tuple[dict[str, Any], Arrays]:
         """A chunk's header fields and arrays.
@@ -373,6 +402,23 @@ class MemoryStore:
 
     def tidy(self) -> None:
         """There is nothing to delete."""
+
+    def draws(self, setting: Variant) -> bool:
+        """Whether the generator of a setting draws its problems, and so takes a seed.
+
+        Parameters
+        ----------
+        setting
+            A setting.
+
+        Returns
+        -------
+        bool
+            Whether it has a parameter `seed`.
+        """
+        from switchmdp.experiments.names import accepts  # imports all agents
+
+        return accepts(self.planned.generators[setting.source], "seed")
 
     def text(self) -> str:
         """There is no file."""
@@ -432,6 +478,8 @@ def load_results(store: AnyStore) -> Results:
     ------
     DamagedFile
         If the folder or a chunk is damaged.
+    InvalidParameter
+        If `store` is something else, such as the path of a folder.
 
     Examples
     --------
@@ -443,6 +491,8 @@ def load_results(store: AnyStore) -> Results:
     >>> len(results.settings), results.provenance["seed"] == str(store.experiment.seed)
     (2, True)
     """
+    if not isinstance(store, (Store, MemoryStore)):
+        raise InvalidParameter("store", store, "a Store, such as open_store(folder)")
     parts: dict[tuple[int, int | None], list[tuple[Chunk, dict[str, Any], Arrays]]] = {}
     failures: list[dict[str, Any]] = []
     seconds: dict[Chunk, list[float]] = {}
@@ -459,7 +509,9 @@ def load_results(store: AnyStore) -> Results:
         if len(timings) == len(chunk):
             seconds[chunk] = timings
     provenance = store.provenance(missing)
-    return assemble(store.experiment, parts, seconds, tuple(failures), store.text(), provenance)
+    return assemble(
+        store.experiment, parts, seconds, tuple(failures), store.text(), provenance, store.draws
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -319,7 +319,7 @@ def to_mdp(env: gymnasium.Env[Any, Any], *, reward_range: tuple[float, float] | 
     >>> lake.n_states, lake.n_actions
     (11, 4)
     """
-    inner: Any = env.unwrapped
+    inner: Any = as_env(env).unwrapped
     table = getattr(inner, "P", None)
     if not isinstance(table, dict):
         raise Mismatch(f"{env} has no model P")
@@ -490,6 +490,7 @@ def play(
     steps = check_integer("steps", steps, 1)
     seed = None if seed is None else check_integer("seed", seed, 0)
     scale = Scale(reward_range, clip)
+    env = as_env(env)
     observations, actions = discrete(env, "observation_space"), discrete(env, "action_space")
     _must_fit(agent, env, observations, actions)
     n_actions, first_action = int(actions.n), int(actions.start)
@@ -548,6 +549,15 @@ class Scale:
             raise InvalidEnvironment("the reward", raw, allowed)
         inside = min(max(float(raw), self.low), self.high)
         return min(max((inside - self.low) / (self.high - self.low), 0.0), 1.0)
+
+
+def as_env(env: Any) -> gymnasium.Env[Any, Any]:
+    """The argument, if it is an environment: an id, or a problem, is not."""
+    if isinstance(env, (MDP, SwitchingMDP)):
+        raise InvalidParameter("env", env, "an environment, here SwitchingEnv(problem)")
+    if isinstance(env, type) or not all(hasattr(env, verb) for verb in ("reset", "step")):
+        raise InvalidParameter("env", env, "a Gymnasium environment, such as gymnasium.make(...)")
+    return env  # type: ignore[no-any-return]  # or something that looks like one
 
 
 def finite(value: Any) -> bool:

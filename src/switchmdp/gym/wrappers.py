@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from switchmdp.display import counted
 from switchmdp.errors import InvalidAction, InvalidParameter, Mismatch
+from switchmdp.gym.environment import as_env
 from switchmdp.validation import (
     check_increasing_steps,
     check_integer,
@@ -71,7 +72,7 @@ class Changing(gymnasium.Wrapper[Any, Any, Any, Any]):
         self, env: gymnasium.Env[Any, Any], *, when: Schedule, how: Change | Sequence[Change],
         seed: int = 0,
     ) -> None:  # fmt: skip
-        super().__init__(env)
+        super().__init__(as_env(env))
         if not isinstance(when, Schedule):
             raise InvalidParameter("when", when, "a schedule, such as Every(1000)")
         changes = list(how) if isinstance(how, Sequence) else [how]

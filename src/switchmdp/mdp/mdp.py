@@ -869,7 +869,8 @@ def _first_disconnected(model: Any, patches: Any, last: int) -> int:
 
 def _must_be_mdp(value: Any, index: int) -> None:
     if not isinstance(value, MDP):
-        raise InvalidProblem(f"configuration {index} must be an MDP, got {value!r}")
+        wrong = InvalidParameter(f"configuration {index}", value, "an MDP")
+        raise InvalidProblem(str(wrong))
 
 
 def _checked_points(change_points: Any) -> NDArray[np.int64]:

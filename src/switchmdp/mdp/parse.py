@@ -60,9 +60,12 @@ def parse_means(rewards: Any) -> NDArray[np.float64]:
     """The (S, A) array of mean rewards, not yet checked for range."""
     means = numbers(rewards, "rewards")
     if means.ndim != 2 or 0 in means.shape:
+        advice = ""
+        if means.ndim == 3:
+            advice = "; for rewards that depend on the next state, pass their means over it"
         raise InvalidMDP(
             "rewards must be a (states, actions) array with at least one state and one action, "
-            f"got shape {means.shape}"
+            f"got shape {means.shape}{advice}"
         )
     return means
 
@@ -156,8 +159,22 @@ def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Entries:
     expected = (pairs.n_states, pairs.n_actions, pairs.n_states)
     if dense.shape != expected:
         sizes = f"the rewards are {pairs.n_states} x {pairs.n_actions}"
-        raise InvalidMDP(f"transitions must have shape {expected} ({sizes}), got {dense.shape}")
+        shape = f"transitions must have shape {expected} ({sizes}), got {dense.shape}"
+        raise InvalidMDP(f"{shape}{_transposed(dense.shape, pairs)}")
     return dense_entries(dense[pairs.states, pairs.actions])
+
+
+def _transposed(shape: tuple[int, ...], pairs: Pairs) -> str:
+    """What to pass if rewards or transitions have their actions in the wrong place."""
+    n, m = pairs.n_states, pairs.n_actions  # actions and states, if the rewards are transposed
+    advice = {
+        (m, n, m): "the rewards have the actions first: pass np.transpose(rewards)",
+        (m, n, n): "the transitions have the actions first: pass np.moveaxis(transitions, 0, 1)",
+        (n, n, m): "the transitions have the actions last: pass np.moveaxis(transitions, 2, 1)",
+        (n, m, m): "rewards and transitions have the actions first: pass np.transpose(rewards) and "
+        "np.moveaxis(transitions, 0, 1)",
+    }
+    return f"; {advice[shape]}" if shape in advice else ""
 
 
 def _from_sparse(matrix: Any, pairs: Pairs) -> Entries:
@@ -213,7 +230,9 @@ def _of_available(entries: Entries, pairs: Pairs) -> Entries:
 
 def _rows_of_lists(transitions: Any, pairs: Pairs) -> Iterable[Any]:
     """The row of each pair from transitions[s][a]."""
-    _must_have(transitions, pairs.n_states, "transitions", "states")
+    by_action = isinstance(transitions, Sequence) and len(transitions) == pairs.n_actions
+    what = "transitions (with the states first: transitions[s][a])" if by_action else "transitions"
+    _must_have(transitions, pairs.n_states, what, "states")
     for s in range(pairs.n_states):
         if isinstance(transitions, Mapping) and s not in transitions:
             raise InvalidMDP(f"transitions have no entry for state {s}")

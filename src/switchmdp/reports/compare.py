@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmdp.display import progress_bar
-from switchmdp.errors import InvalidParameter, MissingExtra
+from switchmdp.errors import ComparisonInterrupted, InvalidParameter, MissingExtra
 from switchmdp.experiments import (
     MemoryStore,
     Plan,
@@ -35,14 +35,15 @@ from switchmdp.mdp import MDP, SwitchingMDP
 from switchmdp.reports import figures, tables
 from switchmdp.reports.curves import regret_panel
 from switchmdp.reports.export import table_columns
-from switchmdp.reports.page import Table, count
+from switchmdp.reports.page import Table
 from switchmdp.reports.present import to_dataframe
 from switchmdp.reports.report import write_report
 
 Problems = MDP | SwitchingMDP | Sequence[MDP | SwitchingMDP] | Callable[[int], MDP | SwitchingMDP]
 Factory = Callable[..., Any]
 POSITIONAL = ([inspect.Parameter.POSITIONAL_ONLY], [inspect.Parameter.POSITIONAL_OR_KEYWORD])
-MAKERS = "functions of a problem that make agents, by name"
+MAKERS = "a dictionary of agent classes by name, such as {'UCRL2': sm.agents.UCRL2}"
+MAKER = "a class with the parameters n_states and n_actions, or a function of a problem"
 UNNAMED = "problems"  # the setting's name, if problems have no names
 
 
@@ -128,7 +129,7 @@ def _short_table(setting: Setting) -> Table:
 def _panel(setting: Setting) -> figures.Panel:
     """Regret over time, with a title that says how many problems the mean is of."""
     panel = regret_panel(setting)
-    number = count(setting.n_problems, "problem")
+    number = tables.sample(setting)
     title = number if setting.name == UNNAMED else f"{setting.name} ({number})"
     return replace(panel, title=title)
 
@@ -148,7 +149,8 @@ def compare(
     """Run every agent on every problem with the same randomness.
 
     Terminals and notebooks show a progress bar. If runs fail, they are left out, with a warning.
-    Ctrl-C discards all results. For what takes long, write an experiment file: `switchmdp run`
+    Ctrl-C raises `errors.ComparisonInterrupted`, a KeyboardInterrupt, and `error.comparison` has
+    the runs that were complete. For what takes long, write an experiment file: `switchmdp run`
     stores results as they are done, and resumes after an interruption.
 
     Parameters
@@ -166,7 +168,8 @@ def compare(
         The seed of all problems and runs.
     n_problems
         How many problems to draw from a function (by default 20), or how often to use a single
-        problem (by default once).
+        problem (by default once). It is the same for all problems of a mapping: by default 1 if one
+        of them is a single problem.
     every
         The number of steps between two recorded points; by default 1/200 of the horizon.
     epsilon
@@ -187,6 +190,8 @@ def compare(
         If problems or agents are none of the above, or an agent is made only once for all runs.
     InvalidExperiment
         If a number has the wrong type or is out of range.
+    ComparisonInterrupted
+        Ctrl-C.
 
     Examples
     --------
@@ -201,6 +206,8 @@ def compare(
     >>> list(comparison.results.settings["problems"].agents)
     ['UCRL2', 'known']
     """
+    if progress is not None and not callable(progress):
+        raise InvalidParameter("progress", progress, "a function of (runs done, runs in total)")
     plan = _plan(problems, agents, horizon, seed, n_problems, every, epsilon)
     store = MemoryStore(plan)
     bar = progress_bar() if progress is None else contextlib.nullcontext(progress)
@@ -210,7 +217,12 @@ def compare(
             if store.outcomes:
                 report(state.done, state.runs)
 
-        raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
+        try:
+            raise_if_lost(run_chunks(store, plan, jobs=jobs, executor="threads", watch=watch))
+        except KeyboardInterrupt:
+            done = sum(chunk.n_runs for chunk in store.outcomes)
+            partial = Comparison(load_results(store))
+            raise ComparisonInterrupted(partial, done, plan.n_runs) from None
     results = load_results(store)
     _warn_of_failures(results, plan)
     return Comparison(results)
@@ -224,10 +236,10 @@ def _plan(
         raise InvalidParameter("agents", agents, MAKERS)
     for name, make in agents.items():
         if not isinstance(make, type) and all(hasattr(make, verb) for verb in ("act", "observe")):
-            allowed = f"{MAKERS}; {name!r} is an agent, but each run needs a new one"
-            raise InvalidParameter("agents", agents, allowed)
+            allowed = f"{MAKER}, because each run needs a new agent"
+            raise InvalidParameter(f"agents[{name!r}]", make, allowed)
         if not callable(make):
-            raise InvalidParameter("agents", agents, MAKERS)
+            raise InvalidParameter(f"agents[{name!r}]", make, MAKER)
     families = problems if isinstance(problems, Mapping) else {UNNAMED: problems}
     experiment = parse({
         "title": "Comparison", "horizon": horizon, "n_problems": _how_many(families, n_problems),
@@ -239,12 +251,19 @@ def _plan(
         f"problem {i}": _generator(family, experiment.seed)
         for i, family in enumerate(families.values())
     }
-    factories = {f"agent {i}": _maker(make) for i, make in enumerate(agents.values())}
-    return make_plan(
-        experiment,
-        Entries(expand(experiment.problems), generators),
-        Entries(expand(experiment.agents), factories),
-    )
+    factories = {f"agent {i}": _maker(*agent) for i, agent in enumerate(agents.items())}
+    try:
+        return make_plan(
+            experiment,
+            Entries(expand(experiment.problems), generators),
+            Entries(expand(experiment.agents), factories),
+        )
+    except InvalidParameter as error:  # with the source in place of the name
+        shown = {f"agent {i}": f"agents[{name!r}]" for i, name in enumerate(agents)}
+        named = "problems[{!r}]" if families is problems else UNNAMED
+        shown |= {f"problem {i}": named.format(name) for i, name in enumerate(families)}
+        field = shown.get(error.field, error.field)
+        raise InvalidParameter(field, error.value, error.allowed) from None
 
 
 def _how_many(families: Mapping[str, Any], n_problems: int | None) -> Any:
@@ -291,7 +310,7 @@ def _generator(family: Any, seed: int) -> Any:
     return (lambda seed: family(seed=seed)) if "seed" in by_name else (lambda: family())
 
 
-def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
+def _maker(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
     """A class with `n_states` gets its arguments by name.
 
     Any other class or function gets the problem as its only required argument, the two sizes if it
@@ -313,11 +332,9 @@ def _maker(make: Callable[..., Any]) -> Callable[..., Any]:
             return lambda problem: make(problem)
         if len(kinds) == 2 and inspect.Parameter.KEYWORD_ONLY not in kinds:
             return lambda n_states, n_actions: make(n_states, n_actions)
-    allowed = (
-        f"a class with the parameters n_states and n_actions, or a function of a problem; this one "
-        f"requires {', '.join(unknown)}: pass lambda problem: ..., which sets it"
-    )
-    raise InvalidParameter("agents", make, allowed)
+    needed = ", ".join(unknown)
+    allowed = f"{MAKER}; this one requires {needed}: pass lambda problem: ..., which sets it"
+    raise InvalidParameter(f"agents[{name!r}]", make, allowed)
 
 
 def _warn_of_failures(results: Results, plan: Plan) -> None:

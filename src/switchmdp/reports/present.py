@@ -131,8 +131,10 @@ def _plot_record(record: Record) -> Figure:
     curves = {"regret": record.regret, "pseudo-regret": record.pseudo_regret}
     bands = {name: Band(record.times, y, y, y) for name, y in curves.items()}
     restarts = record.episodes.restarts if record.episodes is not None else np.empty(0)
+    points = record.problem.change_points
     title = f"{record.agent}, seed {record.seed}" + (" (▲ restart)" if len(restarts) else "")
-    figure = regret_figure([Panel(title, bands, record.problem.change_points)])
+    title += " (no change in this run)" if len(points) and points[0] >= record.horizon else ""
+    figure = regret_figure([Panel(title, bands, points)])
     if len(restarts):
         (axis,) = figure.axes
         foot = axis.get_xaxis_transform()

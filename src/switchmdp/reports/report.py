@@ -352,9 +352,12 @@ def _summary(results: Results, sentences: Sequence[Sentence]) -> str:
     settings = results.settings.values()
     if not settings:
         return "No results."
+    sizes = {s.n_problems for s in settings}
+    one_problem = any(s.one_problem for s in settings)
+    size = f"{_range(sizes, 'run')} of each agent" if one_problem else _range(sizes, "problem")
     summary = (
         f"{count(len(results.agents), 'agent')} in {count(len(settings), 'setting')}, with "
-        f"{_range({s.n_problems for s in settings}, 'problem')} per setting and "
+        f"{size} per setting and "
         f"{_range({s.horizon for s in settings}, 'step')} per run."
     )
     if sentences:
@@ -374,7 +377,7 @@ def _change_caption(setting: Setting) -> str:
     if points is None:
         return "Change points are not marked, because they differ between problems or are too many."
     if not points:
-        return "The problems do not change."
+        return tables.late_changes(setting) or "The problems do not change."
     return f"Dashed vertical lines mark the change points: step {_listed(map(number, points))}."
 
 

@@ -92,9 +92,10 @@ def summary_table(setting: Setting) -> Table:
     note = (
         f"Regret {_after(setting)}, with 95 % bootstrap intervals over problems. “Better than” is "
         "the share of problems with lower regret. Episodes, sweeps of extended value iteration, "
-        f"ε-bad steps and seconds are means over problems; “failed” counts runs. {_few(setting)}"
+        f"ε-bad steps and seconds are means over problems; “failed” counts runs."
     )
-    return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note.strip())
+    note = " ".join(filter(None, [note, _few(setting), late_changes(setting)]))
+    return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note)
 
 
 def short_table(setting: Setting) -> Table:
@@ -110,19 +111,49 @@ def short_table(setting: Setting) -> Table:
         for agent, mean in zip(ranked, measures.final_regret_of(setting, ranked), strict=True)
     )
     columns = ("agent", "mean (95 % interval)", *shown)
-    return Table(f"{setting.name}: regret {_after(setting)}", columns, rows, _few(setting))
+    note = " ".join(filter(None, [_few(setting), late_changes(setting)]))
+    return Table(f"{setting.name}: regret {_after(setting)}", columns, rows, note)
 
 
 def _few(setting: Setting) -> str:
     """A warning about intervals over few problems."""
     if setting.n_problems == 1:
         return "One problem gives no interval."
-    few = setting.n_problems < FEWEST
-    return f"Intervals over fewer than {FEWEST} problems tend to be too narrow." if few else ""
+    few, unit = setting.n_problems < FEWEST, "runs" if setting.one_problem else "problems"
+    return f"Intervals over fewer than {FEWEST} {unit} tend to be too narrow." if few else ""
+
+
+def late_changes(setting: Setting) -> str:
+    """A note if the problems have change points, but all of them come too late for the runs.
+
+    >>> late_changes(measures.as_setting([10, 20], {"a": [[1, 5]]}, change_points=[50]))
+    'Nothing changes in these runs of 20 steps: the first change point is step 50.'
+    >>> late_changes(measures.as_setting([10, 20], {"a": [[1, 5]]}, change_points=[20]))
+    'Nothing changes before the last step, 20.'
+    """
+    first = min((int(points[0]) for points in setting.change_points if len(points)), default=0)
+    if first == setting.horizon:
+        return f"Nothing changes before the last step, {number(first)}."
+    if first < setting.horizon:
+        return ""
+    runs = f"these runs of {count(setting.horizon, 'step')}"
+    return f"Nothing changes in {runs}: the first change point is step {number(first)}."
+
+
+def sample(setting: Setting) -> str:
+    """What the means and intervals of a setting are over.
+
+    >>> sample(measures.as_setting([10], {"a": [[2], [4]]}))
+    '2 problems'
+    """
+    if setting.one_problem:
+        return f"{count(setting.n_problems, 'run')} on one problem"
+    return count(setting.n_problems, "problem")
 
 
 def _after(setting: Setting) -> str:
-    return f"after {number(setting.horizon)} steps on {count(setting.n_problems, 'problem')}"
+    where = "in" if setting.one_problem else "on"
+    return f"after {number(setting.horizon)} steps {where} {sample(setting)}"
 
 
 def paired_table(setting: Setting) -> Table:

@@ -173,7 +173,7 @@ class Told(Schedule):
         try:
             self.times = check_increasing_steps(times)
         except ValueError:
-            allowed = "integers from 2 on that increase strictly"
+            allowed = "a list of integers from 2 on that increase strictly"
             raise InvalidParameter("restart times (change_points)", times, allowed) from None
         self.i = 0
 

@@ -358,7 +358,9 @@ def _complete(
 
 def _must_fit(agent: Any, problem: SwitchingMDP) -> None:
     for verb in ("act", "observe"):
-        if isinstance(agent, type) or not callable(getattr(agent, verb, None)):
+        if isinstance(agent, type) and hasattr(agent, verb):
+            raise InvalidParameter("agent", agent, "an agent, not its class: make a new one")
+        if not callable(getattr(agent, verb, None)):
             raise InvalidParameter("agent", agent, f"an object with the method {verb!r}")
     for size in ("n_states", "n_actions"):
         has, needs = getattr(agent, size, None), getattr(problem, size)

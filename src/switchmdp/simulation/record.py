@@ -167,9 +167,9 @@ class Record(EqualByFields):
     pseudo_regret
         The same with the mean reward r̄(s_t, a_t) in place of r_t, which has far less noise.
     episodes
-        The episodes, or None.
+        The episodes; None unless they were recorded with `episodes=True`.
     trajectory
-        All states, actions and rewards, or None.
+        All states, actions and rewards; None unless they were recorded with `trajectory=True`.
     agent
         The name of the agent's class.
     agent_t
@@ -208,10 +208,22 @@ class Record(EqualByFields):
         parts = [counted(len(self.times), "point")]
         parts += [] if self.episodes is None else [counted(len(self.episodes), "episode")]
         parts += [] if self.trajectory is None else ["trajectory"]
+        parts += ["no change point reached"] if self._is_before_all_changes() else []
+        parts += [f"no {self._not_recorded()} recorded"] if self._not_recorded() else []
         return (
             f"Record({self.agent}, horizon={self.horizon}, seed={self.seed}, {regret}, "
             f"{', '.join(parts)})"
         )
+
+    def _not_recorded(self) -> str:
+        """What was not requested from `simulate`; the words are the names of its parameters."""
+        names = ("episodes", "trajectory")
+        return " or ".join(name for name in names if getattr(self, name) is None)
+
+    def _is_before_all_changes(self) -> bool:
+        """Whether the problem changes, but only after the run."""
+        points = self.problem.change_points
+        return len(points) > 0 and bool(points[0] > self.horizon)
 
     def __eq__(self, other: object) -> bool:
         """Whether all fields are equal; problems are compared by their content."""
@@ -236,6 +248,10 @@ class Record(EqualByFields):
             }  # fmt: skip
         if self.episodes is not None:
             rows |= {"episodes": len(self.episodes), "restarts": len(self.episodes.restarts)}
+        if self._is_before_all_changes():
+            rows |= {"changes": f"none; the first is at step {self.problem.change_points[0]}"}
+        if missing := self._not_recorded():
+            rows |= {"not recorded": missing}
         return html_table("Record", rows, sparkline(self.regret, "regret over time"))
 
     def plot(self) -> Any:
