@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -52,6 +53,12 @@ def installed_for(place: str) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
+@functools.cache
+def distributions_of_packages() -> dict[str, list[str]]:
+    """What each installed package belongs to; reads the metadata of all distributions."""
+    return dict(packages_distributions())
+
+
 FILES = sorted(file.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*.py"))
 
 
@@ -62,7 +69,7 @@ def test_the_named_files_exist() -> None:
 
 @pytest.mark.parametrize("place", FILES)
 def test_a_file_imports_only_what_its_extra_installs(place: str) -> None:
-    distributions = packages_distributions()
+    distributions = distributions_of_packages()
     needed = {
         canonicalize_name(distributions.get(name, [name])[0])
         for name in {COMES_WITH.get(name, name) for name in imported(SOURCE / place)}

@@ -212,7 +212,11 @@ class Layout:
         """
         n = len(self.arrays)
         leaves = [f"own(f{i}, copies)" for i in range(n)] + self._leaves[n:]
-        words = [f"            c{number}.{field}[:] = words[i]" for number, field in self.words]
+        # A slice assignment takes Numba a second to compile.
+        words = [
+            f"            for k in range(words.shape[1]): c{number}.{field}[k] = words[i, k]"
+            for number, field in self.words
+        ]
         own = ["words", "copies", "i", "stop"]
         return "\n".join([
             f"def {name}({', '.join([*self._leaves, *own, *arguments])}):",

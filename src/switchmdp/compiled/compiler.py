@@ -79,7 +79,7 @@ class OuterFunction(CPUDispatcher):  # type: ignore[misc]  # Numba ships no type
 
     def compile(self, signature: Any) -> Any:
         """Load or compile the code for these types."""
-        with global_compiler_lock, _no_garbage_collection():
+        with global_compiler_lock, _no_garbage_collection(), _no_timers():
             try:
                 return CPUDispatcher.compile(self, signature)
             finally:
@@ -151,6 +151,20 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+@contextlib.contextmanager
+def _no_timers() -> Iterator[None]:
+    """Do not let Numba time each function: every call of LLVM would notify all timers under way.
+
+    A function that is compiled inside another has two more timers. They took a twelfth of the time.
+    """
+    install = event.install_timer
+    event.install_timer = lambda kind, callback: contextlib.nullcontext()
+    try:
+        yield
+    finally:
+        event.install_timer = install
+
+
 COUNTING = ("NRT_incref", "NRT_decref")
 # As Numba defines them (`numba.core.runtime.nrtdynmod`), but inlined, and not atomic.
 WITHOUT_ATOMICS = """
@@ -195,6 +209,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
     """
 
     with_calls = b""
+    _waits = False  # finished, but not linked with what it calls
 
     def _is_inner(self) -> bool:
         """Whether this code is only ever linked into that of an outer function."""
@@ -206,12 +221,32 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
         helper = self.name != function.py_func.__qualname__  # made for the function by Numba
         return helper or _never_called_from_python(function)
 
+    def finalize(self) -> None:
+        """Finish this code; that of an inner function only waits to be linked by outer ones."""
+        if self._is_inner():
+            self._finalize_dynamic_globals()
+            self._waits = self._finalized = True
+        else:
+            self._linking_libraries = self._all_called()
+            super().finalize()
+
+    def _all_called(self) -> list[Any]:
+        """The code of all functions that this one calls, directly or not."""
+        found: dict[Any, None] = {}
+        waiting = self._linking_libraries[::-1]
+        while waiting:
+            library = waiting.pop()
+            if library not in found:
+                found[library] = None
+                if getattr(library, "_waits", False):  # has not linked what it calls
+                    waiting += library._linking_libraries[::-1]
+        return [library for library in found if _has_functions(library)]
+
     def _optimize_final_module(self) -> None:
-        if not self._is_inner():
-            super()._optimize_final_module()
-            if _compiling and isinstance(_compiling[-1], OuterFunction):
-                self.with_calls = self._final_module.as_bitcode()
-                self._inline_counting()
+        super()._optimize_final_module()
+        if _compiling and isinstance(_compiling[-1], OuterFunction):
+            self.with_calls = self._final_module.as_bitcode()
+            self._inline_counting()
 
     def _inline_counting(self) -> None:
         """Replace the calls that count references by instructions."""
@@ -233,12 +268,11 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba ships no types
         passes.add_simplify_cfg_pass()
         passes.run(module, self._codegen._pass_builder())
 
-    def _finalize_final_module(self) -> None:
-        if self._is_inner():  # it is linked into its callers, and never runs by itself
-            self._finalize_dynamic_globals()
-            self._finalized = True
-        else:
-            super()._finalize_final_module()
+
+def _has_functions(library: Any) -> bool:
+    """Whether there is anything to link; code loaded from disk is in its shared module."""
+    module = library._shared_module or library._final_module
+    return any(True for _ in module.functions)
 
 
 def _never_called_from_python(function: Any) -> bool:
