@@ -171,8 +171,8 @@ class Batch:
         if self.episodes and used >= len(pool.start):
             more = _empty_pool(2 * used, pool.policy.shape[1], pool.seen)
             self.pool = more._replace(first=pool.first)
-            for old, new in zip(pool[:N_LOGGED], self.pool, strict=False):
-                new[:used] = old[:used]
+            for name in LOGGED:
+                getattr(self.pool, name)[:used] = getattr(pool, name)[:used]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without machine code, which cannot be pickled and which records do not need."""
@@ -345,5 +345,5 @@ def _empty_pool(room: int, n_states: int, seen: NDArray[np.int64]) -> EpisodePoo
     return EpisodePool(start, np.empty(room), sweeps, policy, since, first, seen)
 
 
-N_LOGGED = EpisodePool._fields.index("first")  # fields before this one have one entry per episode
+LOGGED = ("start", "gain", "sweeps", "policy", "since")  # fields with one entry per episode
 NO_EPISODES = _empty_pool(0, 1, np.zeros((0, 2), np.int64))
