@@ -131,6 +131,41 @@ def test_skipped_looks_would_not_have_raised_an_alarm(changed: float) -> None:
     assert skipped > 40
 
 
+@pytest.mark.parametrize("n_states", [3, 70])  # with 70 states, some share a cell
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])  # of rewards; 1: they are 0 or 1
+@pytest.mark.parametrize("changed", [0.0, 0.3])
+def test_the_bound_is_never_below_the_statistic(
+    n_states: int, noise: float, changed: float
+) -> None:
+    rng, trials, n_actions = np.random.default_rng(12), 8, 2
+    if n_states == 70:
+        trials, n_actions = 2, 1
+    n, settled, compared = n_states * n_actions, 0, 0
+    for trial in range(trials):
+        rule = detector(n_states, n_actions, independent=trial % 2 == 0)
+        rows = rng.dirichlet(np.full(n_states, 0.3), n)
+        means, drift = rng.random(n), changed * rng.random(n)
+        for stretch in range(3):
+            pairs = rng.integers(n, size=10 * n).astype(np.uint32)
+            nexts = np.array([rng.choice(n_states, p=rows[x]) for x in pairs], np.uint32)
+            mean = np.clip(means[pairs] + (stretch == 2) * drift[pairs], 0.0, 1.0)
+            rewards = (1 - noise) * mean + noise * (rng.random(10 * n) < mean)
+            feed(rule, (pairs, nexts, rewards))
+            rule.refresh()
+            for age in range(AGES):
+                for at in range(min(KEPT, int(rule.shots[age]))):
+                    weight, bound = rule.weigh(age, at), rule.bound(age, at)
+                    assert bound >= weight - 1e-9
+                    assert rule.weigh(age, at) == weight  # the bound leaves nothing behind
+                    settled += bound < 20.0
+                    compared += 1
+            if stretch == 0:  # from here on there are counts from before a start
+                rule.start_over(rng.integers(4, size=n).astype(np.uint8))
+    assert compared > 8
+    if changed == 0.0:
+        assert settled > compared // 2
+
+
 def test_all_thresholds_together_spend_at_most_half_of_delta() -> None:
     rule = detector()
     spent = 0.0

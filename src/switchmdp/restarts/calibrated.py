@@ -85,14 +85,17 @@ from switchmdp.errors import InvalidParameter
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory.counts import BOTH, REWARDS, ROWS
 from switchmdp.restarts.e_values import (
+    PRODUCTS,
     SHARES,
     log_dirichlet,
     log_flat_bet,
+    log_frequencies,
     log_half_sum,
     log_likelihood_bound,
     log_low_noise_bet,
     log_mean,
     log_mixture,
+    log_power,
     log_split_likelihood,
     multiply,
     settle,
@@ -268,7 +271,11 @@ class Calibrated(Snapshots):
             oldest = self.shots[age] % KEPT
             if self.keeps < 0 and self.shots[age] >= KEPT:
                 threshold = self.threshold(age)
-                if self.may_exceed(age, oldest, threshold) and self.weigh(age, oldest) > threshold:
+                if (
+                    self.may_exceed(age, oldest, threshold)
+                    and self.bound(age, oldest) > threshold - MARGIN
+                    and self.weigh(age, oldest) > threshold
+                ):
                     self.accuse()
             if due:
                 self.take(age)
@@ -327,6 +334,79 @@ class Calibrated(Snapshots):
                 return True
         return False
 
+    def bound(self, age: int, at: int) -> float:
+        """An upper bound of Λ, which settles most looks at a fraction of the cost of `weigh`.
+
+        The frequencies f = a / n_a of the old data are in the confidence set C, so that
+        sup_C p^b >= f^b, and the likelihood ratio is at most q(b) / f^b. The log of a flat bet is
+        at most Σ_j b_j (log(1 + x) - log(1 + x f_j / u_j)) for some x >= 0, which is at most 0 if
+        f_j >= u_j for all new successors j. Where this says nothing, the e-value is computed.
+        E-values below 1 are left out, as are split e-values without new data.
+        """
+        counts, old, sums, products = self.counts, self.old_counts, self.sums, self.products
+        n_states, rest, doubt = self.n_states, self.rest(), self.log_doubt()
+        a, c, varied, known, factors = index(age), index(at), False, True, 0
+        self.clear_sums()
+        for i in range(counts.shape[0]):
+            pair = index(i)
+            total, squares = old[a, c, pair, index(REWARD)], old[a, c, pair, index(SQUARES)]
+            varied = varied or total != squares
+        for i in range(counts.shape[0]):
+            pair = index(i)
+            before = old[a, c, pair, index(REWARDED)]
+            since = counts[pair, index(REWARDED)] - before
+            if since > 0.0 and before > 0.0:
+                total = old[a, c, pair, index(REWARD)]
+                earned = max(0.0, counts[pair, index(REWARD)] - total)
+                log_q = log_rewards(since, earned)
+                log_f = log_power(total / before, earned)
+                log_f += log_power(1.0 - total / before, max(0.0, since - earned))
+                if log_f == -np.inf:
+                    known = False
+                    break
+                multiply(products[PROVED_REWARDS], sums[PROVED_REWARDS], log_q - log_f)
+                if before > self.origin[pair, index(0)]:
+                    split = self.split_likelihood(i, old[age, at, i])
+                    multiply(products[SPLIT], sums[SPLIT], split)
+                if varied:
+                    bet = self.low_noise(a, c, pair, doubt)
+                    multiply(products[LOW_NOISE], sums[LOW_NOISE], bet)
+                factors += 1
+                if factors % PRODUCTS == 0:
+                    self.settle_rewards()
+            before = old[a, c, pair, index(VISITS)]
+            since = counts[pair, index(VISITS)] - before
+            if since > 0.0 and before > 0.0:
+                was, is_now = old[age, at, i, FIRST:], counts[i, FIRST:]
+                log_q = log_dirichlet(is_now, was, since, 1.0, n_states, rest)
+                log_f, usual = log_frequencies(is_now, was, before, n_states, rest)
+                ratio, bet = log_q - log_f, 0.0
+                if not usual:
+                    floor = log_mixture(was, self.none, before, n_states, rest) - doubt
+                    bet = log_flat_bet(is_now, was, before, since, floor, n_states, rest)
+                    if ratio > 0.0:
+                        ratio = log_q - log_likelihood_bound(is_now, was, before, since, floor)
+                if ratio > 0.0:
+                    self.include(PROVED_ROWS, ratio)
+                if bet > 0.0:
+                    self.include(FLAT_BETS, bet)
+        self.settle_rewards()
+        return self.combined(varied) if known else np.inf
+
+    def settle_rewards(self) -> None:
+        """Move the products of the e-values of rewards into their sums."""
+        for which in (PROVED_REWARDS, SPLIT, LOW_NOISE):
+            settle(self.products[which], self.sums[which])
+
+    def combined(self, varied: bool) -> float:
+        """Λ, by the sums of all kinds of e-values."""
+        rewards = log_mean(self.sums[PROVED_REWARDS])
+        if varied:
+            rewards = log_half_sum(rewards, log_mean(self.sums[LOW_NOISE]))
+        rewards = log_half_sum(rewards, log_mean(self.sums[SPLIT]))
+        rows = log_half_sum(log_mean(self.sums[PROVED_ROWS]), log_mean(self.sums[FLAT_BETS]))
+        return rewards + rows if self.independent else log_half_sum(rewards, rows)
+
     def weigh(self, age: int, at: int) -> float:
         """Compute Λ by proved e-values.
 
@@ -376,12 +456,7 @@ class Calibrated(Snapshots):
                 if bet > 0.0:  # it is 0 where there is no bet, which says nothing
                     factors[pair, 1] = max(factors[pair, 1], bet)
                 self.include(ANY_ROWS, factors[pair, 1])
-        rewards = log_mean(self.sums[PROVED_REWARDS])
-        if varied:
-            rewards = log_half_sum(rewards, log_mean(self.sums[LOW_NOISE]))
-        rewards = log_half_sum(rewards, log_mean(self.sums[SPLIT]))
-        rows = log_half_sum(log_mean(self.sums[PROVED_ROWS]), log_mean(self.sums[FLAT_BETS]))
-        return rewards + rows if self.independent else log_half_sum(rewards, rows)
+        return self.combined(varied)
 
     def split_likelihood(self, pair: int, old: Any) -> float:
         """The log e-value of the rewards of a pair since the last start, also without new ones."""

@@ -82,6 +82,7 @@ from switchmdp.special_functions import log_factorial, log_gamma, log_rewards, l
 
 SHARES = (7 / 8, 1 / 2, 1 / 8, 1 / 32, 1 / 128)
 LARGE = 40.0  # from E = e⁴⁰ on 1 - q + q E is q E
+PRODUCTS = 16  # of so many factors up to e⁴⁰ fit a double
 SEARCHES = 24  # halvings of the interval of log(λ n_a)
 WIDEST_LOG = 14.0
 STEPS = (0.25, 0.6, 1.4, 3.5)  # the λ that are tried, in units of the one of a normal approximation
@@ -96,6 +97,18 @@ LEAST_EDGE = 0.01
 def x_log_x(x: float) -> float:
     """x log x, and 0 at 0."""
     return x * math.log(x) if x > 0.0 else 0.0
+
+
+@jit
+def log_power(p: float, n: float) -> float:
+    """log p^n, with 0^0 = 1.
+
+    >>> log_power(0.0, 0.0), log_power(0.0, 2.0)
+    (0.0, -inf)
+    """
+    if n == 0.0:
+        return 0.0
+    return n * math.log(p) if p > 0.0 else -math.inf
 
 
 @jit
@@ -159,6 +172,26 @@ def log_mixture(counts: Any, none: Any, n: float, n_states: int, rest: int) -> f
     dense = log_dirichlet(counts, none, n, 1.0, n_states, rest)
     sparse = log_dirichlet(counts, none, n, 1.0 / n_states, n_states, rest)
     return log_half_sum(dense, sparse)
+
+
+@jit
+def log_frequencies(now: Any, old: Any, n_a: float, n_states: int, rest: int) -> tuple[float, bool]:
+    """log f^b, with the old frequencies f, and whether f_j >= 1/S for all new successors j.
+
+    >>> import numpy as np
+    >>> log_f, usual = log_frequencies(np.array([5.0, 1.0]), np.array([3.0, 1.0]), 4.0, 2, 0)
+    >>> round(math.exp(log_f), 9), usual
+    (0.5625, True)
+    """
+    total, usual, last = 0.0, True, now.size - 1
+    for j in range(now.size):
+        count = now[j] - old[j]
+        if count > 0.0:
+            frequency = old[j] / n_a
+            flat = rest / n_states if rest > 0 and j == last else 1.0 / n_states
+            usual = usual and frequency >= flat
+            total += log_power(frequency, count)
+    return total, usual
 
 
 @jit
@@ -293,7 +326,7 @@ def multiply(products: Any, sums: Any, log_e: float) -> None:
 
 @jit
 def settle(products: Any, sums: Any) -> None:
-    """Move the products into the sums of their logarithms: at most 16 factors each fit a double."""
+    """Move the products, each of at most `PRODUCTS` factors, into the sums of their logarithms."""
     for i in range(len(SHARES)):
         sums[i] += math.log(products[i])
         products[i] = 1.0
