@@ -89,13 +89,13 @@ from switchmdp.restarts.e_values import (
     SHARES,
     log_dirichlet,
     log_flat_bet,
-    log_frequencies,
     log_half_sum,
     log_likelihood_bound,
     log_low_noise_bet,
     log_mean,
     log_mixture,
     log_power,
+    log_ratio,
     log_split_likelihood,
     multiply,
     settle,
@@ -345,7 +345,7 @@ class Calibrated(Snapshots):
         """
         counts, old, sums, products = self.counts, self.old_counts, self.sums, self.products
         n_states, rest, doubt = self.n_states, self.rest(), self.log_doubt()
-        a, c, varied, known, factors = index(age), index(at), False, True, 0
+        a, c, varied, factors = index(age), index(at), False, 0
         self.clear_sums()
         for i in range(counts.shape[0]):
             pair = index(i)
@@ -362,8 +362,7 @@ class Calibrated(Snapshots):
                 log_f = log_power(total / before, earned)
                 log_f += log_power(1.0 - total / before, max(0.0, since - earned))
                 if log_f == -np.inf:
-                    known = False
-                    break
+                    log_f = self.likelihood_bound(i, old[age, at, i], doubt)
                 multiply(products[PROVED_REWARDS], sums[PROVED_REWARDS], log_q - log_f)
                 if before > self.origin[pair, index(0)]:
                     split = self.split_likelihood(i, old[age, at, i])
@@ -378,20 +377,20 @@ class Calibrated(Snapshots):
             since = counts[pair, index(VISITS)] - before
             if since > 0.0 and before > 0.0:
                 was, is_now = old[age, at, i, FIRST:], counts[i, FIRST:]
-                log_q = log_dirichlet(is_now, was, since, 1.0, n_states, rest)
-                log_f, usual = log_frequencies(is_now, was, before, n_states, rest)
-                ratio, bet = log_q - log_f, 0.0
+                ratio, usual = log_ratio(is_now, was, before, since, n_states, rest)
+                bet = 0.0
                 if not usual:
                     floor = log_mixture(was, self.none, before, n_states, rest) - doubt
                     bet = log_flat_bet(is_now, was, before, since, floor, n_states, rest)
                     if ratio > 0.0:
+                        log_q = log_dirichlet(is_now, was, since, 1.0, n_states, rest)
                         ratio = log_q - log_likelihood_bound(is_now, was, before, since, floor)
                 if ratio > 0.0:
                     self.include(PROVED_ROWS, ratio)
                 if bet > 0.0:
                     self.include(FLAT_BETS, bet)
         self.settle_rewards()
-        return self.combined(varied) if known else np.inf
+        return self.combined(varied)
 
     def settle_rewards(self) -> None:
         """Move the products of the e-values of rewards into their sums."""
@@ -414,7 +413,7 @@ class Calibrated(Snapshots):
         last two of `sums` what follows from these for rewards and for rows.
         """
         counts, logs, factors = self.counts, self.logs, self.factors
-        old, old_logs, halves = self.old_counts[age, at], self.old_logs[age, at], self.halves
+        old, old_logs = self.old_counts[age, at], self.old_logs[age, at]
         n, rest = counts.shape[0], self.rest()
         doubt, varied = self.log_doubt(), False
         self.clear_sums()
@@ -427,12 +426,8 @@ class Calibrated(Snapshots):
             if before > self.origin[pair, 0]:
                 self.include(SPLIT, self.split_likelihood(pair, old[pair]))
             if since > 0.0 and before > 0.0:
-                halves[0, 0], halves[1, 0] = old[pair, REWARD], counts[pair, REWARD]
-                halves[0, 1] = max(0.0, before - halves[0, 0])
-                halves[1, 1] = max(halves[0, 1], counts[pair, REWARDED] - halves[1, 0])
-                floor = log_mixture(halves[0], halves[2], before, 2, 0) - doubt
-                log_q = log_rewards(since, max(0.0, halves[1, 0] - halves[0, 0]))
-                bound = log_likelihood_bound(halves[1], halves[0], before, since, floor)
+                log_q = log_rewards(since, max(0.0, counts[pair, REWARD] - old[pair, REWARD]))
+                bound = self.likelihood_bound(pair, old[pair], doubt)
                 self.include(PROVED_REWARDS, log_q - bound)
                 conditional = log_q + old_logs[pair, 0] - logs[pair, 0]
                 factors[pair, 0] = max(log_q - bound, conditional)
@@ -457,6 +452,16 @@ class Calibrated(Snapshots):
                     factors[pair, 1] = max(factors[pair, 1], bet)
                 self.include(ANY_ROWS, factors[pair, 1])
         return self.combined(varied)
+
+    def likelihood_bound(self, pair: int, old: Any, doubt: float) -> float:
+        """The bound of log sup_C p^b for the rewards of a pair, in two cells."""
+        now, halves = self.counts[pair], self.halves
+        n_a, n_b = old[REWARDED], now[REWARDED] - old[REWARDED]
+        halves[0, 0], halves[1, 0] = old[REWARD], now[REWARD]
+        halves[0, 1] = max(0.0, n_a - halves[0, 0])
+        halves[1, 1] = max(halves[0, 1], now[REWARDED] - halves[1, 0])
+        floor = log_mixture(halves[0], halves[2], n_a, 2, 0) - doubt
+        return log_likelihood_bound(halves[1], halves[0], n_a, n_b, floor)
 
     def split_likelihood(self, pair: int, old: Any) -> float:
         """The log e-value of the rewards of a pair since the last start, also without new ones."""

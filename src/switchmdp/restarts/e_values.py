@@ -175,22 +175,29 @@ def log_mixture(counts: Any, none: Any, n: float, n_states: int, rest: int) -> f
 
 
 @jit
-def log_frequencies(now: Any, old: Any, n_a: float, n_states: int, rest: int) -> tuple[float, bool]:
-    """log f^b, with the old frequencies f, and whether f_j >= 1/S for all new successors j.
+def log_ratio(
+    now: Any, old: Any, n_a: float, n_b: float, n_states: int, rest: int
+) -> tuple[float, bool]:
+    """log q(b) / f^b, with the old frequencies f and a Dirichlet(1) prior of q.
+
+    Also whether f_j >= 1/S for all new successors j.
 
     >>> import numpy as np
-    >>> log_f, usual = log_frequencies(np.array([5.0, 1.0]), np.array([3.0, 1.0]), 4.0, 2, 0)
-    >>> round(math.exp(log_f), 9), usual
-    (0.5625, True)
+    >>> ratio, usual = log_ratio(np.array([5.0, 1.0]), np.array([3.0, 1.0]), 4.0, 2.0, 2, 0)
+    >>> round(math.exp(ratio), 9), usual
+    (0.592592593, True)
     """
-    total, usual, last = 0.0, True, now.size - 1
+    total, usual, left, last = -log_rising(float(n_states), n_b), True, n_b, now.size - 1
     for j in range(now.size):
         count = now[j] - old[j]
         if count > 0.0:
-            frequency = old[j] / n_a
-            flat = rest / n_states if rest > 0 and j == last else 1.0 / n_states
-            usual = usual and frequency >= flat
-            total += log_power(frequency, count)
+            states = rest if rest > 0 and j == last else 1
+            total += log_factorial(count) if states == 1 else log_rising(float(states), count)
+            total -= log_power(old[j] / n_a, count)
+            usual = usual and old[j] * n_states >= states * n_a
+            left -= count
+            if left <= 0.0:
+                break
     return total, usual
 
 
