@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from switchmdp.mdp.pairs import Pairs
 from switchmdp.memory import Everything, Window
-from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall
+from switchmdp.plausible import Bernstein, BernsteinLaplace, KLBall, L1Ball
 
 
 def taught(plausible: Any, n_states: int, steps: int, seed: int, memory: Any) -> Any:
@@ -114,3 +114,29 @@ def test_the_value_of_a_pair_is_the_one_that_the_plan_compared(make: Any) -> Non
     assert choice.tolist() == (np.arange(6) * 2 + worth.argmax(axis=1)).tolist()
     assert 0.0 < plausible.gain() <= 1.0
     assert plausible.sweeps() > 1
+
+
+@pytest.mark.parametrize("n_states", [64, 65])  # full rows, and lists of successors
+@pytest.mark.parametrize("kind", [L1Ball, Bernstein, BernsteinLaplace, KLBall])
+def test_a_plan_depends_only_on_the_steps_in_the_window(kind: Any, n_states: int) -> None:
+    """Slots of forgotten successors stay in the lists, and others take their places."""
+    rng = np.random.default_rng(3)
+    pairs, window, steps = Pairs.of(n_states, 1), 800, 4000
+    followed = rng.integers(0, pairs.n_pairs, steps)
+    nexts = (followed + rng.integers(0, 12, steps)) % n_states
+    rewards = 0.5 * rng.random(steps)
+    gains, values = [], []
+    for first in (0, steps - window):
+        memory, plausible = Window(window), kind(0.1, width=0.03)
+        memory.allocate(pairs)
+        plausible.allocate(pairs)
+        for i in range(first, steps, 50):  # in pieces, as agents do
+            part = slice(i, i + 50)
+            seen = followed[part].astype(np.uint32), nexts[part].astype(np.uint32), rewards[part]
+            memory.absorb(*seen, 50)
+        plausible.plan(pairs.starts, memory.counts, 10**6, np.zeros(n_states, np.int64))
+        gains.append(plausible.gain())
+        values.append((plausible.optimism if kind is L1Ball else plausible.work).value)
+    assert gains[0] == pytest.approx(gains[1], abs=1e-9)
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+    assert gains[0] < 0.9  # the optimistic rows matter

@@ -125,7 +125,7 @@ def optimistic_value(
     best_mass = 0.0
     for k in range(first, first + used):
         if target[k] == best:
-            best_mass = estimates[k]
+            best_mass += estimates[k]  # slots of forgotten successors hold 0
         else:
             values[n] = value[target[k]]
             masses[n] = estimates[k]
