@@ -172,12 +172,13 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
         seen = [point for point in panel.change_points if point < end]
         if seen:
             across = axis.get_xaxis_transform()
-            lines_at = axis.vlines(seen, 0, 1, "0.7", lw=0.7, zorder=0, transform=across)
-            events.setdefault("change point", lines_at)
+            vertical = axis.vlines(seen, 0, 1, "0.7", lw=0.7, zorder=0, transform=across)
+            events.setdefault("change point", vertical)
         if len(panel.restarts):
-            foot, triangle = np.zeros(len(panel.restarts)), {"color": "0.3", "ms": 4, "ls": ""}
-            (marks,) = axis.plot(panel.restarts, foot, "^", clip_on=False, gid="restarts",
-                                 transform=axis.get_xaxis_transform(), **triangle)  # fmt: skip
+            (marks,) = axis.plot(
+                panel.restarts, np.zeros(len(panel.restarts)), "^", color="0.3", ms=4, clip_on=False,
+                transform=axis.get_xaxis_transform(), gid="restarts",
+            )  # fmt: skip
             events.setdefault("restart", marks)
         axis.set_xlim(0, end)
         axis.set_xlabel("time step")
