@@ -176,8 +176,8 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
             events.setdefault("change point", vertical)
         if len(panel.restarts):
             (marks,) = axis.plot(
-                panel.restarts, np.zeros(len(panel.restarts)), "^", color="0.3", ms=4, clip_on=False,
-                transform=axis.get_xaxis_transform(), gid="restarts",
+                panel.restarts, np.zeros(len(panel.restarts)), "^", color="0.3", ms=4,
+                clip_on=False, transform=axis.get_xaxis_transform(), gid="restarts",
             )  # fmt: skip
             events.setdefault("restart", marks)
         axis.set_xlim(0, end)
