@@ -407,6 +407,8 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
+        if Path(path).is_dir():
+            message += "; load_results(open_store(folder)) loads the results in a folder"
         raise InvalidExperiment([ConfigError(name, Words(reason), "a file", message)]) from None
     except UnicodeDecodeError as error:
         where = Words(f"the byte {error.object[error.start]:#x} at position {error.start}")
