@@ -341,6 +341,18 @@ def test_an_agent_of_another_size_learns_the_size_of_the_checks() -> None:
         sm.check_agent(IsFor5States)
 
 
+class Deaf:
+    """Has no method `observe`."""
+
+    def act(self, state: int) -> int:
+        return 0
+
+
+def test_a_class_without_a_method_is_called_by_its_name() -> None:
+    with pytest.raises(ContractViolation, match=r"^Deaf violates the contract:\n.*'observe'"):
+        sm.check_agent(Deaf)
+
+
 def test_a_seed_without_reseed_gets_advice() -> None:
     advice = "the class takes a seed, but has no reseed"
     assert any(advice in text for text in sm.check_agent(SeededOnce).advice)

@@ -40,6 +40,12 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sm.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize("module", ["experiments", "problems", "reports", "theory"])
+def test_tab_completion_offers_only_public_names(module: str) -> None:
+    content = getattr(sm, module)
+    assert dir(content) == sorted(content.__all__)
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = "('numpy', 'numba', 'scipy')"
     code = f"import sys, switchmdp; print(*[m for m in {heavy} if m in sys.modules])"

@@ -149,7 +149,8 @@ def check_agent(
         shown = problem or _random_problem(agents[0], steps, seed)
         _run_checks(_Case(new, shown, steps, memory_steps, seed), agents[0], findings)
         findings.advice.extend(_seed_without_reseed(make, agents[0]))
-    name = type(agents[0]).__qualname__ if agents else repr(make)
+    made = type(agents[0]) if agents else make
+    name = made.__qualname__ if isinstance(made, type) else repr(made)
     errors, advice = tuple(findings.errors), tuple(findings.advice)
     if strict:
         errors, advice = errors + advice, ()

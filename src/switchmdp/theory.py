@@ -95,6 +95,11 @@ __all__ = [
     "visits_bound",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 # Parameters, and the arithmetic and conditions that the bounds share.
 
 # Far more than any number of steps, and small enough that no bound overflows a float.

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import switchmdp as sm
 from switchmdp.agents import AGENTS
 from switchmdp.experiments.names import FORMULAS
 from switchmdp.problems import PROBLEMS
@@ -277,6 +278,25 @@ def test_agents_and_problems_are_listed_by_their_names_in_configurations(call: A
     assert '    rows = "dirichlet" or "uniform"\n' in output
     assert "    horizon = the experiment's\n" in output
     assert "seed" not in output
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("agents", AGENTS), ("problems", PROBLEMS)], ids=["agents", "problems"]
+)
+def test_the_description_of_an_entry_names_it_in_python(call: Any, kind: str, names: Any) -> None:
+    for name in list(names)[:3]:
+        shown = call(kind, name).out
+        (path,) = re.findall(r"^In Python: switchmdp\.(\S+)$", shown, re.MULTILINE)
+        module, _, attribute = path.partition(".")
+        assert module == kind
+        assert getattr(getattr(sm, module), attribute) is names[name]
+
+
+@pytest.mark.parametrize("name", ["SWUCRL", "SW-UCRL", "sw_ucrl"])
+def test_the_name_of_a_class_leads_to_the_name_of_the_agent(call: Any, name: str) -> None:
+    result = call("agents", name)
+    assert result.code == 2
+    assert result.err == f"error: unknown agent {name!r}; did you mean 'sw-ucrl'?\n"
 
 
 def test_the_schema_is_printed_as_json_for_editors(call: Any) -> None:

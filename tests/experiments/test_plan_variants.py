@@ -153,6 +153,13 @@ def test_a_factory_that_makes_no_agent_is_rejected(value: Any) -> None:
         make_agent(variant("user:f"), lambda: value, problem, 100, 0)
 
 
+def test_the_only_missing_method_of_an_agent_is_named() -> None:
+    problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
+    deaf = type("Deaf", (), {"act": lambda self, state: 0})
+    with pytest.raises(InvalidParameter, match=r"act and observe \(here observe is missing\)"):
+        make_agent(variant("user:f"), deaf, problem, 100, 0)
+
+
 def test_accepting_needs_the_argument_by_name() -> None:
     def factory(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> None: ...
 

@@ -295,7 +295,7 @@ def test_files_that_cannot_be_read_are_errors(tmp_path: Path) -> None:
         ("none.toml", "can't read the file: No such file"),
         ("large.toml", "at most 1 MB"),
         ("latin.toml", "UTF-8 text"),
-        ("", "can't read the file: Is a directory"),
+        ("", "can't read the file: Is a directory; load_results"),
     ):
         with pytest.raises(InvalidExperiment, match=words):
             load(tmp_path / name)

@@ -149,6 +149,19 @@ def test_a_failing_agent_warns_and_the_others_are_compared() -> None:
     assert np.isnan(regret(comparison, agent="fails")).all()
     assert "RuntimeError: lost" in comparison.results.failures[0]["traceback"]
     assert "failed" in str(comparison)
+    assert "Intervals over fewer than 6" in str(comparison)
+
+
+def test_a_table_without_numbers_says_nothing_about_intervals() -> None:
+    with pytest.warns(UserWarning, match="2 of 2 runs failed"):
+        comparison = sm.compare(new_problem, {"fails": Fails}, horizon=HORIZON, n_problems=2)
+    assert "ntervals" not in str(comparison)
+
+
+def test_the_table_of_one_run_says_how_to_get_an_interval() -> None:
+    once = str(sm.compare(new_problem(1), UCRL2, horizon=HORIZON))
+    assert "\nOne run of each agent gives no interval; increase n_problems." in once
+    assert "n_problems" not in str(sm.compare(new_problem(1), UCRL2, horizon=HORIZON, n_problems=7))
 
 
 def test_progress_counts_up_to_all_runs() -> None:
@@ -298,10 +311,15 @@ def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
 def test_the_table_says_what_its_numbers_are_and_the_figure_what_it_is_the_mean_of() -> None:
     unnamed = sm.compare(new_problem, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(unnamed).startswith("Regret after 300 steps on 2 problems (lower is better)\n")
-    assert unnamed.plot().axes[0].get_title() == "2 problems"
+    (axis,) = unnamed.plot().axes
+    assert axis.get_title() == "2 problems, 95 % bands"
+    assert axis.get_ylabel() == "mean regret"
     named = sm.compare({"easy": new_problem}, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(named).startswith("easy: regret after 300 steps on 2 problems (lower is better)\n")
-    assert named.plot().axes[0].get_title() == "easy (2 problems)"
+    assert named.plot().axes[0].get_title() == "easy (2 problems), 95 % bands"
+    (axis,) = sm.compare(new_problem(1), UCRL2, horizon=HORIZON).plot().axes
+    assert axis.get_title() == "1 problem"
+    assert axis.get_ylabel() == "regret"
 
 
 class Plain:
@@ -355,7 +373,7 @@ def test_a_problem_without_a_seed_is_one_problem(family: Any) -> None:
     text = str(made)
     assert text.startswith("Regret after 10 steps in 2 runs on one problem (lower is better)\n")
     assert "Intervals over fewer than 6 runs" in text
-    assert made.plot().axes[0].get_title() == "2 runs on one problem"
+    assert made.plot().axes[0].get_title() == "2 runs on one problem, 95 % bands"
 
 
 def test_problems_that_are_drawn_are_not_called_one_problem_even_if_they_look_the_same() -> None:

@@ -319,6 +319,12 @@ def test_the_error_for_an_unknown_suffix_lists_the_known_ones(name: str, tmp_pat
     assert os.listdir(tmp_path) == []
 
 
+def test_swapped_arguments_of_save_figure_are_named(tmp_path: Path) -> None:
+    path: Any = tmp_path / "figure.svg"
+    with pytest.raises(InvalidParameter, match="figure must be a matplotlib figure; the path"):
+        save_figure(path, some_bars())  # type: ignore[arg-type]
+
+
 def test_a_failed_write_leaves_the_old_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def test_a_page_shows_settings_claims_tables_and_provenance(make_results: Maker)
     for title in ("Final regret", "Paired comparisons", "Regret by segment", "Steps to adapt"):
         assert headings.count(title) == 2
     assert "Hardness of the problems" in headings
-    assert "the change points: step 2\u00a0501, 7\u00a0501." in text
+    assert "the change points: steps 2\u00a0501, 7\u00a0501." in text
     for words in ("switchmdp run experiment.toml", "1.2.3", "horizon = 10_000"):
         assert words in text
     anchors = {f"#{attributes['id']}" for _, attributes in read.elements if "id" in attributes}

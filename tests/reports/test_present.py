@@ -30,6 +30,15 @@ def test_a_record_is_drawn_with_its_change_points_and_restarts() -> None:
     np.testing.assert_array_equal(restarts.get_xdata(), run.episodes.restarts)
 
 
+def test_the_legend_of_a_record_explains_the_triangles_only_if_there_are_some() -> None:
+    names = {}
+    for episodes in (True, False):
+        (legend,) = record(episodes=episodes).plot().legends
+        names[episodes] = [text.get_text() for text in legend.get_texts()]
+    assert names[True] == ["regret", "pseudo-regret", "change point", "restart"]
+    assert names[False] == names[True][:-1]
+
+
 def test_the_title_of_a_record_says_if_all_changes_come_later() -> None:
     whole, early = record(), sm.simulate(sm.agents.Random(4, 2), PROBLEM, 20)
     titles = [run.plot().axes[0].get_title() for run in (whole, early)]
@@ -65,6 +74,15 @@ def test_a_small_mdp_is_a_graph_with_an_arrow_for_each_transition() -> None:
     assert len([text for text in graph.texts if getattr(text, "arrow_patch", None)]) == leaving
     assert {text.get_text() for text in graph.texts} >= {"0", "1", "2", "3", "4"}
     assert [text.get_text() for text in table.texts][-1] == "1"
+
+
+def test_the_legend_of_a_graph_explains_the_width_of_its_arrows() -> None:
+    (legend,) = sm.problems.riverswim(5).plot().legends
+    thin, thick = legend.get_lines()[-2:]
+    assert [text.get_text() for text in legend.get_texts()][-2:] == [
+        "probability 0.1", "probability 1",
+    ]  # fmt: skip
+    assert thin.get_linewidth() < thick.get_linewidth()
 
 
 def test_a_large_mdp_is_a_table_of_rewards() -> None:
@@ -138,7 +156,7 @@ def test_a_missing_or_unknown_library_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(importlib, "import_module", lacking)
     from switchmdp.reports.present import to_dataframe
 
-    with pytest.raises(MissingExtra, match="pandas or polars"):
+    with pytest.raises(MissingExtra, match="pandas, polars or pyarrow: pip install pandas"):
         to_dataframe({})
     with pytest.raises(MissingExtra, match="polars"):
         to_dataframe({}, library="polars")

@@ -161,6 +161,7 @@ def _show_entries(kind: Kind, name: str | None, choices: Choices | None = None) 
     for entry in kind.registry if name is None else [name]:
         _show_signature(entry, kind.registry[entry], kind.already_set, choices)
     if name is not None:
+        say(f"\nIn Python: switchmdp.{kind.word}s.{kind.registry[name].__name__}")
         say("\n".join(_doc_lines(kind.registry[name])[1:]).rstrip())
 
 

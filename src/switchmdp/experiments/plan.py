@@ -196,8 +196,10 @@ def agent_arguments(
 def new_agent(variant: Variant, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """A new agent with these arguments."""
     agent = factory(**arguments)
-    if isinstance(agent, type) or not (hasattr(agent, "act") and hasattr(agent, "observe")):
+    missing = [verb for verb in ("act", "observe") if not hasattr(agent, verb)]
+    if isinstance(agent, type) or missing:
         allowed = "something that makes agents, which have the methods act and observe"
+        allowed += f" (here {missing[0]} is missing)" if len(missing) == 1 else ""
         raise InvalidParameter(variant.source, agent, allowed)
     return agent
 

@@ -407,6 +407,8 @@ def load(path: str | os.PathLike[str]) -> tuple[Experiment, str]:
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"{name}: can't read the file: {reason}"
+        if Path(path).is_dir():
+            message += "; load_results(open_store(folder)) loads the results in a folder"
         raise InvalidExperiment([ConfigError(name, Words(reason), "a file", message)]) from None
     except UnicodeDecodeError as error:
         where = Words(f"the byte {error.object[error.start]:#x} at position {error.start}")
@@ -592,8 +594,9 @@ def unknown(
     allowed = f"one of {', '.join(map(repr, names))}{more}" if names else "left out"
     by_lower_case = {name.lower(): name for name in names}
     typed = str(name).lower()
+    same = [known for known in by_lower_case if _letters(known) == _letters(typed)]
     begun = [known for known in by_lower_case if len(typed) > 2 and known.startswith(typed)]
-    close = begun or difflib.get_close_matches(typed, by_lower_case, 1)
+    close = same or begun or difflib.get_close_matches(typed, by_lower_case, 1)
     if close:
         advice = f"did you mean {by_lower_case[close[0]]!r}?"
     else:
@@ -601,6 +604,11 @@ def unknown(
     message = f"unknown {what} {showable(name)!r}; {advice}"
     message = f"{place}: {message}" if place else message
     return ConfigError(path, showable(name if value is NOTHING else value), allowed, message)
+
+
+def _letters(name: str) -> str:
+    """A name without separators: the class `SWUCRL` is the agent `sw-ucrl`."""
+    return name.replace("-", "").replace("_", "")
 
 
 def showable(value: Any) -> Any:

@@ -129,6 +129,10 @@ if not TYPE_CHECKING:  # type checkers would then accept any name
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

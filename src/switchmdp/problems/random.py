@@ -232,7 +232,7 @@ def random_switching(
     seed: int = 0, rows: RowLaw = dirichlet_rows, law: RewardLaw | None = None,
     change_points: When = paper_change_points,
 ) -> SwitchingMDP:  # fmt: skip
-    """The paper's experiment: `changes` independent random MDPs after the first.
+    """The experiment of the SW-UCRL paper: `changes` independent random MDPs after the first.
 
     Parameters
     ----------
@@ -251,7 +251,9 @@ def random_switching(
     law
         The reward law; Bernoulli by default.
     change_points
-        When: a list of change points, or a function of the number of changes and the horizon.
+        When: a list of change points, or a function of the number of changes and the horizon. By
+        default as in the paper: every ⌈horizon / changes⌉ steps, so that the last change comes at
+        the last step or later, and has no effect. With `even_change_points` every change counts.
 
     Returns
     -------

@@ -61,7 +61,9 @@ class Comparison:
     @property
     def figure(self) -> Any:
         """Mean regret over time with 95 % bands over problems (extra `plot`)."""
-        return figures.regret_figure([_panel(s) for s in self.results.settings.values()])
+        settings = self.results.settings.values()
+        ylabel = "mean regret" if any(s.n_problems > 1 for s in settings) else "regret"
+        return figures.regret_figure([_panel(s) for s in settings], ylabel=ylabel)
 
     def plot(self) -> Any:
         """Draw mean regret over time with 95 % bands over problems (extra `plot`).
@@ -86,7 +88,8 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Setting, agent, problem, and what was measured.
+            Setting, agent, problem, and what was measured. In `"runs"`, `bad_steps` counts the
+            ε-bad steps (docs/experiments.md). In `"regret"`, `t` is the step.
 
         Raises
         ------
@@ -100,7 +103,11 @@ class Comparison:
         return to_dataframe(table_columns(self.results, table), library=library)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write figures, tables and the page; returns the page."""
+        """Write figures, tables and the page; returns the page.
+
+        None of these can be loaded again. To keep the results, pickle the comparison, or run the
+        comparison from an experiment file with `switchmdp run`.
+        """
         return write_report(self.results, folder)[0]
 
     def __str__(self) -> str:
@@ -127,10 +134,12 @@ def _short_table(setting: Setting) -> Table:
 
 
 def _panel(setting: Setting) -> figures.Panel:
-    """Regret over time, with a title that says how many problems the mean is of."""
+    """Regret over time; the title says how many problems the mean is of, and what bands are."""
     panel = regret_panel(setting)
-    number = tables.sample(setting)
-    title = number if setting.name == UNNAMED else f"{setting.name} ({number})"
+    sample = tables.sample(setting)
+    title = sample if setting.name == UNNAMED else f"{setting.name} ({sample})"
+    if setting.n_problems > 1:
+        title += ", 95 % bands"
     return replace(panel, title=title)
 
 

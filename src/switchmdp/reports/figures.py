@@ -110,7 +110,7 @@ def svg_source(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: curves, change points and marks.
+    """One panel of a figure: curves, change points, marks and restarts.
 
     Parameters
     ----------
@@ -122,12 +122,15 @@ class Panel:
         The steps at which vertical lines are drawn.
     marks
         Named values on the x axis.
+    restarts
+        The steps at which a triangle at the foot of the panel marks a restart.
     """
 
     title: str
     curves: Mapping[str, Band]
     change_points: Sequence[int] | NDArray[np.int64] = ()
     marks: Mapping[str, float] = field(default_factory=dict)
+    restarts: Sequence[int] | NDArray[np.int64] = ()
 
     def __repr__(self) -> str:
         return f"Panel({shortened(self.title)}, {len(self.curves)} curves)"
@@ -135,7 +138,7 @@ class Panel:
 
 @own_style()
 def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
-    """Draw regret over time: curves with bands, and the change points.
+    """Draw regret over time: curves with bands, the change points, and the restarts.
 
     Parameters
     ----------
@@ -159,7 +162,7 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
     figure, axes = make_panels([panel.title for panel in panels], ylabel, PANEL_HEIGHT)
     looks = _looks(panel.curves for panel in panels)
     lines: dict[str, Artist] = {}
-    changes: list[Artist] = []
+    events: dict[str, Artist] = {}
     for axis, panel in zip(axes, panels, strict=True):
         for name, curve in panel.curves.items():
             colour, dash, _ = looks[name]
@@ -169,13 +172,20 @@ def regret_figure(panels: Sequence[Panel], *, ylabel: str = "regret") -> Figure:
         seen = [point for point in panel.change_points if point < end]
         if seen:
             across = axis.get_xaxis_transform()
-            changes.append(axis.vlines(seen, 0, 1, "0.7", lw=0.7, zorder=0, transform=across))
+            vertical = axis.vlines(seen, 0, 1, "0.7", lw=0.7, zorder=0, transform=across)
+            events.setdefault("change point", vertical)
+        if len(panel.restarts):
+            (marks,) = axis.plot(
+                panel.restarts, np.zeros(len(panel.restarts)), "^", color="0.3", ms=4,
+                clip_on=False, transform=axis.get_xaxis_transform(), gid="restarts",
+            )  # fmt: skip
+            events.setdefault("restart", marks)
         axis.set_xlim(0, end)
         axis.set_xlabel("time step")
         _begin_at_zero(axis, panel)
         _mark(axis, panel.marks)
     entries = [(name, lines[name]) for name in looks]
-    return add_legend(figure, entries + [("change point", line) for line in changes[:1]])
+    return add_legend(figure, [*entries, *events.items()])
 
 
 @own_style()
@@ -361,7 +371,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidParameter
-        If the path has another ending.
+        If `figure` is no figure, or the path has another ending.
 
     Examples
     --------
@@ -372,6 +382,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     ...     Path(folder, "figure.pdf").read_bytes()[:4]
     b'%PDF'
     """
+    if not hasattr(figure, "canvas"):
+        raise InvalidParameter("figure", figure, "a matplotlib figure; the path comes second")
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in METADATA:
         raise InvalidParameter("path", os.fspath(path), "a path ending in .svg, .pdf or .png")

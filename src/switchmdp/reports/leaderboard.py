@@ -587,7 +587,7 @@ def summary(leaderboard: Leaderboard) -> str:
         shown = [relative.get(name, UNKNOWN) for name in (best, *suite.ours)]
         rows.append((standing.row.name, yardstick(suite, standing), best, *shown))
     ours = [f"{name}: relative" for name in suite.ours]
-    columns = ("row", "yardstick", "best", "relative regret", *ours)
+    columns = ("row", "yardstick", "best", "best: relative", *ours)
     note = f"{suite.note} Relative regret: divided by that of the yardstick.".lstrip()
     tables = [Table(suite.title, columns, tuple(rows), note)]
     tables += [table for table in leaderboard.overview if table.title == "All rows"]

@@ -119,8 +119,8 @@ def to_dataframe(columns: Mapping[str, NDArray[Any]], *, library: str | None = N
             continue
         content = {column: np.asarray(values) for column, values in columns.items()}
         return module.table(content) if name == "pyarrow" else module.DataFrame(content)
-    wanted = " or ".join(LIBRARIES[:2]) if library is None else library
-    raise MissingExtra(f"data frames need {wanted}: pip install {wanted.split()[0]}")
+    wanted = "pandas, polars or pyarrow" if library is None else library
+    raise MissingExtra(f"data frames need {wanted}: pip install {library or LIBRARIES[0]}")
 
 
 # Regret and gains over time.
@@ -130,17 +130,11 @@ def to_dataframe(columns: Mapping[str, NDArray[Any]], *, library: str | None = N
 def _plot_record(record: Record) -> Figure:
     curves = {"regret": record.regret, "pseudo-regret": record.pseudo_regret}
     bands = {name: Band(record.times, y, y, y) for name, y in curves.items()}
-    restarts = record.episodes.restarts if record.episodes is not None else np.empty(0)
+    restarts = record.episodes.restarts if record.episodes is not None else ()
     points = record.problem.change_points
-    title = f"{record.agent}, seed {record.seed}" + (" (▲ restart)" if len(restarts) else "")
+    title = f"{record.agent}, seed {record.seed}"
     title += " (no change in this run)" if len(points) and points[0] >= record.horizon else ""
-    figure = regret_figure([Panel(title, bands, points)])
-    if len(restarts):
-        (axis,) = figure.axes
-        foot = axis.get_xaxis_transform()
-        axis.plot(restarts, np.zeros(len(restarts)), "^", color="0.3", ms=4, clip_on=False,
-                  transform=foot, gid="restarts")  # fmt: skip
-    return figure
+    return regret_figure([Panel(title, bands, points, restarts=restarts)])
 
 
 @plot.register(Records)
@@ -210,7 +204,11 @@ def _plot_mdp(mdp: MDP) -> Figure:
     _graph(axes[0], mdp)
     names = mdp.action_labels or [f"action {a}" for a in range(mdp.n_actions)]
     lines = [axes[0].plot([], [], color=COLOURS[a % len(COLOURS)])[0] for a in range(len(names))]
-    return add_legend(figure, list(zip(names, lines, strict=True))[:12])
+    entries = list(zip(names, lines, strict=True))[:12]
+    for p in (0.1, 1.0):
+        look = {"color": "0.3", **_strength(p)}
+        entries.append((f"probability {p:g}", axes[0].plot([], [], **look)[0]))
+    return add_legend(figure, entries)
 
 
 @plot.register(Agent)
@@ -290,7 +288,7 @@ def _graph(axis: Axes, mdp: MDP) -> None:
         for a in mdp.pairs.at(s):
             colour = COLOURS[a % len(COLOURS)]
             for target, p in zip(*mdp.successors(s, a), strict=True):
-                look = {"color": colour, "lw": 0.4 + 1.6 * p, "alpha": 0.35 + 0.65 * p}
+                look = {"color": colour, **_strength(p)}
                 if target == s:
                     _loop(axis, places[s], a, look)
                 else:
@@ -304,6 +302,11 @@ def _graph(axis: Axes, mdp: MDP) -> None:
     axis.plot(*places.T, "o", ms=2 * NODE, mfc="white", mec="0.3", mew=0.9, zorder=3)
     for place, label in zip(places, labels, strict=True):
         axis.text(float(place[0]), float(place[1]), label[:4], ha="center", va="center", zorder=4)
+
+
+def _strength(p: float) -> dict[str, Any]:
+    """How an arrow shows its probability."""
+    return {"lw": 0.4 + 1.6 * p, "alpha": 0.35 + 0.65 * p}
 
 
 def _loop(axis: Axes, place: NDArray[np.float64], action: int, look: Any) -> None:

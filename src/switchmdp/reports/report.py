@@ -331,7 +331,7 @@ def experiment_page(report: Report) -> Page:
 def common_sections(results: Results, further: Section) -> list[Section]:
     """Return the sections after the settings: problems, parameters, `further`, failures, origin."""
     return [
-        Section("problems", "Problems", list(_problems(results))),
+        Section("problems", "About the problems", list(_problems(results))),
         Section("parameters", "Regret by parameter", list(_parameters(results))),
         further,
         Section("failures", "Failed runs", list(_failures(results.failures))),
@@ -378,7 +378,9 @@ def _change_caption(setting: Setting) -> str:
         return "Change points are not marked, because they differ between problems or are too many."
     if not points:
         return tables.late_changes(setting) or "The problems do not change."
-    return f"Dashed vertical lines mark the change points: step {_listed(map(number, points))}."
+    if len(points) == 1:
+        return f"A dashed vertical line marks the change point: step {number(points[0])}."
+    return f"Dashed vertical lines mark the change points: steps {_listed(map(number, points))}."
 
 
 def _problems(results: Results) -> Iterator[Block]:

@@ -118,7 +118,9 @@ def short_table(setting: Setting) -> Table:
 def _few(setting: Setting) -> str:
     """A warning about intervals over few problems."""
     if setting.n_problems == 1:
-        return "One problem gives no interval."
+        return "One run of each agent gives no interval; increase n_problems."
+    if not any(np.isfinite(runs.regret).any() for runs in setting.agents.values()):
+        return ""  # nothing was measured
     few, unit = setting.n_problems < FEWEST, "runs" if setting.one_problem else "problems"
     return f"Intervals over fewer than {FEWEST} {unit} tend to be too narrow." if few else ""
 
