@@ -439,7 +439,7 @@ def arms_of(learner: Learner) -> list[Data]:
             "name": arm.name, "share": arm.share, "policy": arm.policy,
             "policy_names": None if chosen is None else [named.of(action) for action in chosen],
             "agent": arm.definition,
-            "decisions": int(arm.totals[:, 0].sum()), "feedback": arm.count,
+            "decisions": arm.decided, "feedback": arm.count,
             "mean_reward": arm.mean if arm.count else None, "low": low, "high": high,
         })  # fmt: skip
     return answers
