@@ -12,6 +12,7 @@ import pytest
 from tests.online.workbench import A, Clock, S, answer, bits, bits_of, live, sw_ucrl
 
 import switchmdp as sm
+from switchmdp.agents import Random
 from switchmdp.errors import (
     ConflictingFeedback,
     ForgottenDecision,
@@ -19,7 +20,6 @@ from switchmdp.errors import (
     InvalidState,
     UnknownDecision,
 )
-from switchmdp.agents import Random
 from switchmdp.online import Decisions, rebuild
 
 

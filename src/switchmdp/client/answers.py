@@ -330,7 +330,7 @@ class Model(Result):
     mean_reward: float | None = None
     last_event: float | None = None
     changes: int | None = None
-    rewards: tuple[Bucket, ...] = ()
+    rewards: tuple[Bucket, ...] = field(default=(), repr=False)
     state_names: tuple[str | None, ...] | None = None
     action_names: tuple[str | None, ...] | None = None
     mode: str | None = None

@@ -247,8 +247,8 @@ class Decisions:
             if not alike(described(agent), described(first)):
                 raise Mismatch(
                     f"{store.name} was created with another agent ({type(first).__name__}, "
-                    f"{first.n_states} states, {first.n_actions} actions); pass that agent with "
-                    "its parameters, or None, or use another database"
+                    f"{first.n_states} states, {first.n_actions} actions); give the same agent, "
+                    "sizes and parameters, or none of them, or use another database"
                 )
         self._key = bytes.fromhex(store.key_of(model) or "")
         self.learner, self.records = recover(store, model, classes)

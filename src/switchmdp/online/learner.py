@@ -152,13 +152,13 @@ class Names:
         more = f"one of {', '.join(map(repr, names[:5]))}{', ...' if len(names) > 5 else ''}"
         if self.what == "action":
             return more
-        return f"{more}; {DISCRETISE}"
+        return f"{more} ({DISCRETISE})"
 
 
 NAME_ERRORS: dict[str, type[InvalidParameter]] = {"state": InvalidState, "action": InvalidAction}
 DISCRETISE = (
-    "map your context to a few dozen states first (for example the page type times new or "
-    "returning visitor), or add the state with POST .../states"
+    "map your context to a few dozen states, for example the page type times new or returning "
+    "visitor; or add the state with POST .../states"
 )
 
 
@@ -340,7 +340,7 @@ class Learner:
                 raise InvalidState("state", None, "set: this session has no state yet")
             return self.sessions[session][0]
         if type(state) is int and state >= self.agent.n_states:
-            allowed = f"an integer from 0 to {self.agent.n_states - 1}; {DISCRETISE}"
+            allowed = f"an integer from 0 to {self.agent.n_states - 1} ({DISCRETISE})"
             raise InvalidState("state", state, allowed)
         return check_index(state, self.agent.n_states, "state", InvalidState)
 

@@ -529,7 +529,9 @@ def page_of_routes() -> tuple[str, str]:
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>switchmdp: routes</title><style>{DOCS_STYLE}</style><main>"
-        f"<h1>switchmdp: routes</h1><p>A first model:</p><pre>{html.escape(EXAMPLE)}</pre>"
+        "<h1>switchmdp: routes</h1><p>A first model (replace <code>localhost:8000</code> by the "
+        "address of this service; if it requires a token, add "
+        f"<code>-H 'Authorization: Bearer TOKEN'</code>):</p><pre>{html.escape(EXAMPLE)}</pre>"
         '<p>Below are all routes. The same as JSON: <a href="openapi.json">openapi.json</a> '
         f"(OpenAPI 3.1).</p>{''.join(parts)}</main></html>"
     )
