@@ -303,8 +303,8 @@ def _say_table(learner: Learner, rows: Rows, reward: Marks, move: Marks) -> None
     for state, action in list(enumerate(chosen.policy.tolist()))[:SHOWN]:
         estimate, visits = chosen.reward_estimates[state, action], chosen.visits[state, action]
         pair = f"in {learner.states.shown(state)}: {learner.actions.shown(action)}"
-        known = f"mean reward {estimate:.4f} in {round(visits, 1)} remembered visits"
-        say(f"  {pair} ({known if visits else 'no remembered visit'})")
+        seen = f"mean reward {estimate:.4f} in {round(visits, 1)} remembered visits"
+        say(f"  {pair} ({seen if visits else 'no remembered visit'})")
     if len(chosen.policy) > SHOWN:
         say("  ...")
     say(f"\n{CAVEAT}")
