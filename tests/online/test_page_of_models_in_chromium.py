@@ -82,7 +82,7 @@ def test_an_empty_list_says_how_to_create_a_model(browser: Chrome, tmp_path: Pat
             assert text(browser, "#first").startswith("Create the first model with POST /models:")
             one(browser, "#first a").click()
             wait(browser, lambda: browser.title == "switchmdp: routes")
-            assert "A first model:" in one(browser, "main").text
+            assert "A first model (replace localhost:8000" in one(browser, "main").text
         finally:
             running.stop()
 
@@ -98,6 +98,13 @@ def test_the_list_shows_one_page_of_models(page: Chrome) -> None:
     line = one(page, "#models .spark")
     assert line.aria_role in {"img", "image"}
     assert line.accessible_name.startswith("mean reward from ")
+
+
+def test_the_small_line_leaves_out_a_last_bucket_of_few_rewards(page: Chrome) -> None:
+    drawn = "spark(arguments[0]).querySelector('polyline').getAttribute('points').split(' ').length"
+    buckets = [{"n": 80, "mean": 0.1}, {"n": 80, "mean": 0.1}]
+    assert ask(page, drawn, [*buckets, {"n": 3, "mean": 0.7}]) == 2
+    assert ask(page, drawn, [*buckets, {"n": 40, "mean": 0.7}]) == 3
 
 
 def test_the_list_is_turned_page_by_page(page: Chrome) -> None:
