@@ -103,8 +103,11 @@ def _place(data: Path | None, database: str | None) -> str | Path:
     return place
 
 
-def check_database(data: Path | None, database: str | None) -> int:
-    """Check a database, and print what is damaged."""
+def check_database(log: str | None, data: Path | None, database: str | None) -> int:
+    """Check a database, and print what is damaged. `log` and `database` mean the same."""
+    if log is not None and (data is not None or database is not None):
+        raise InvalidParameter("LOG", log, "omitted if --data or --database is set")
+    database = log or database
     report = online.check(_place(data, database), tell=_progress("events replayed"))
     code = Exit.DAMAGED if any(report.values()) else Exit.FINE
     say_json("checked", damage=report, exit=code)
