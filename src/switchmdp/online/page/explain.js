@@ -127,16 +127,16 @@ class Arms {
     const rows = arms.map((arm) => element(
       "tr", {},
       element("th", { scope: "row" }, arm.name),
+      element("td", { class: "wide" }, ...estimate(arm.mean_reward, arm.low, arm.high, top)),
+      element("td", {}, verdict(arm)),
       element("td", {}, arm === main ? "the model’s agent" : arm.agent ? arm.agent.name : "a fixed policy"),
       element("td", { class: "number" }, percent(arm.share)),
       element("td", { class: "number" }, whole(arm.decisions)),
       element("td", { class: "number" }, whole(arm.feedback)),
-      element("td", { class: "wide" }, ...estimate(arm.mean_reward, arm.low, arm.high, top)),
-      element("td", {}, verdict(arm)),
     ));
     const columns = {
-      Arm: false, "Who chooses": false, "Share of sessions": true, Decisions: true, Feedback: true,
-      "Mean reward": false, Compared: false,
+      Arm: false, "Mean reward": false, Compared: false, "Who chooses": false, "Share of sessions": true,
+      Decisions: true, Feedback: true,
     };
     byId("arms-table").replaceChildren(plainTable("arms-title", columns, rows));
   }
