@@ -65,6 +65,16 @@ def test_check_reports_damage_and_its_absence(call: Call) -> None:
     assert len(report["damage"]["model main"]) == 2
 
 
+def test_check_takes_the_database_as_an_argument_or_an_option(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False) as decisions:
+        live(decisions, 10)
+    by_argument = call("check", "shop.sqlite")
+    assert by_argument.code == 0
+    assert by_argument == call("check", "--database", "shop.sqlite")
+    both = call("check", "shop.sqlite", "--database", "shop.sqlite")
+    assert "LOG must be omitted if --data or --database is set" in both.err
+
+
 def test_check_needs_a_database(call: Call) -> None:
     result = call("check")
     assert (result.code, "--database must be set (or --data, a folder)" in result.err) == (2, True)

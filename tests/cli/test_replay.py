@@ -37,8 +37,8 @@ def rows_of(result: str) -> dict[str, list[str]]:
 def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
     result = call("replay", log, "--agent", "sw-ucrl", "--window", 30, "--window", 50)
     assert result.code == 0
-    assert "replayed 800 records from the beginning:" in result.out
-    assert "  same learner, bit for bit, as in the snapshot at record 800\n" in result.out
+    assert "replayed 800 events from the beginning:" in result.out
+    assert "  same learner, bit for bit, as in the snapshot at event 800\n" in result.out
     assert "  all replayed actions equal the log\n" in result.out
     assert "400 steps, 2 states, 2 actions" in result.out
     rows = rows_of(result.out)
@@ -48,7 +48,7 @@ def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
     assert sum("*" in row for row in rows.values()) in (1, 2)
     assert rows["sw-ucrl, window 50"][-2:] == ["100.0", "%"]  # it made the log
     assert rows["the last visit"][-1] == "-"
-    assert "after the last step (estimate, remembered visits)" in result.out
+    assert "after the last step, which may explore" in result.out
     assert "do not tell what reward or regret another\nagent would have earned" in result.out
     assert result.out.endswith("Agreement with the log is not an advantage.\n")
 
@@ -72,9 +72,10 @@ def test_states_and_actions_are_printed_with_their_names(call: Any) -> None:
         shop.add_state()
     options = ("replay", "shop.sqlite", "--model", "shop", "--window", 2)
     result = call(*options)
-    assert "  in state 'first page': action \"it's\" (0.5000, 2)\n" in result.out
+    known = "(mean reward 0.5000 in 2 remembered visits)"
+    assert f"  in state 'first page': action \"it's\" {known}\n" in result.out
     assert "  in state 'Größe\\n': action \"it's\" (" in result.out
-    assert '  in state 2: action "it\'s" (' in result.out
+    assert '  in state 2: action "it\'s" (no remembered visit)' in result.out
     verified = json.loads(call(*options, "--json").out.splitlines()[0])
     assert verified["state_names"] == ["first page", "Größe\n"]
     assert verified["action_names"] == ["it's"]
@@ -144,7 +145,7 @@ def test_a_log_that_gives_a_different_learner_is_reported(call: Any, log: Path) 
     change_event(log, 800, reward=0.25)
     result = call("replay", log, "--window", 30)
     assert result.code == 4
-    assert "the learner DIFFERS from the snapshot at record 800" in result.out
+    assert "the learner DIFFERS from the snapshot at event 800" in result.out
     assert "sw-ucrl, window 30" in result.out
 
 

@@ -156,7 +156,7 @@ def test_page_and_explanation_agree_after_a_change(tmp_path: Path) -> None:
     assert kept["low"] < kept["estimate"] < kept["high"]
     assert kept["note"].startswith("the estimate is from 10 remembered rewards; the next states ")
     assert (known["visits"], known["reward_visits"], known["estimate"]) == (16, 6, 1.0)
-    assert known["note"].startswith("the estimate is from 6 remembered rewards; after a change")
+    assert known["note"].startswith("the estimate is from 6 remembered rewards; other rewards ")
     assert (whole["visits"], whole["reward_visits"], whole["note"]) == (10, 10, None)
     assert (lost["visits"], lost["reward_visits"], lost["estimate"]) == (0, 0, None)
     assert lost["note"] == "no feedback is remembered, so any mean reward is possible"

@@ -12,6 +12,7 @@ import pytest
 from tests.online.workbench import A, Clock, S, answer, bits, bits_of, live, sw_ucrl
 
 import switchmdp as sm
+from switchmdp.agents import Random
 from switchmdp.errors import (
     ConflictingFeedback,
     ForgottenDecision,
@@ -365,3 +366,50 @@ def test_an_agent_without_episodes_cannot_start_over(tmp_path: Path) -> None:
         with pytest.raises(InvalidParameter, match="learns in episodes"):
             decisions.start_over()
         assert bits_of(decisions) == before
+
+
+def test_a_split_test_compares_only_decisions_made_since_its_start(tmp_path: Path) -> None:
+    rule = [{"name": "rule", "share": 0.5, "policy": [1]}]
+    with Decisions(Random(1, 2), tmp_path, sync=False) as decisions:
+        for _ in range(50):
+            decisions.feedback(decisions.decide(0).id, 1.0, 0)
+        late = decisions.decide(0)
+        decisions.set_arms(rule)
+        arms = decisions.learner.arms
+        assert [(arm.decided, arm.count) for arm in arms.values()] == [(0, 0), (0, 0)]
+        decisions.feedback(late.id, 1.0, 0)  # of a decision made before the test
+        assert arms["main"].count == 0
+        for _ in range(50):
+            decisions.feedback(decisions.decide(0).id, 0.0, 0)
+        assert sum(arm.decided for arm in arms.values()) == 50
+        assert [arm.mean for arm in arms.values()] == [0.0, 0.0]
+        assert arms["main"].totals[:, 2].sum() == 51  # the metrics never restart
+
+        waiting = [decisions.decide(0, session=str(i)) for i in range(20)]
+        decisions.set_arms([])
+        decisions.set_arms(rule)
+        for one in waiting:  # of the earlier test, whose arm had the same name
+            decisions.feedback(one.id, 1.0, 0)
+        assert [arm.count for arm in decisions.learner.arms.values()] == [0, 0]
+        after = bits_of(decisions)
+    assert bits(rebuild(tmp_path)) == after
+    with Decisions(None, tmp_path) as decisions:
+        assert bits_of(decisions) == after
+
+
+def test_new_shares_of_a_running_split_test_keep_its_results(tmp_path: Path) -> None:
+    with Decisions(Random(1, 2), tmp_path, sync=False) as decisions:
+        for share in (0.5, 0.6):
+            decisions.set_arms([{"name": "rule", "share": share, "policy": [1]}])
+            for _ in range(50):
+                decisions.feedback(decisions.decide(0).id, 0.0, 0)
+        assert sum(arm.decided for arm in decisions.learner.arms.values()) == 100
+
+
+def test_events_of_versions_that_compared_all_decisions_still_do(tmp_path: Path) -> None:
+    with Decisions(Random(1, 2), tmp_path, sync=False) as decisions:
+        decisions.feedback(decisions.decide(0).id, 1.0, 0)
+        learner = decisions.learner
+        arms = [{"name": "rule", "share": 0.5, "policy": [1]}]
+        learner.apply({"event": "arms", "arms": arms, "salt": "s", "time": 0.0, "elapsed": 0.0})
+        assert (learner.arms["main"].decided, learner.arms["main"].count) == (1, 1)

@@ -144,7 +144,7 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
     assert unknown.error == "InvalidState"
     assert "map your context to a few dozen states" in unknown.json["detail"]
     too_large = _post(client, "/decisions", {"state": 2})
-    assert too_large.json["detail"].startswith("state must be an integer from 0 to 1; map your ")
+    assert too_large.json["detail"].startswith("state must be an integer from 0 to 1 (map your ")
     assert _post(client, "/decisions", {"state": 0, "available": ["z"]}).error == "InvalidAction"
 
 
@@ -186,7 +186,7 @@ def test_errors_of_feedback_name_the_field(client: Client) -> None:
     path = f"/decisions/{decided}/feedback"
     refused = _post(client, path, {"reward": 1, "next_state": "nowhere"}).json
     assert refused["field"] == "next_state"
-    assert refused["detail"].startswith("next_state must be one of 'home', 'basket'; map your ")
+    assert refused["detail"].startswith("next_state must be one of 'home', 'basket' (map your ")
     assert _post(client, path, {"reward": 1, "next_state": "home"}).json == {"counted": True}
     refused = _post(client, path, {"reward": 0, "next_state": "home"}).json
     assert refused["detail"] == "decision 1 already has different feedback; the first one counts"

@@ -252,3 +252,13 @@ def test_the_reward_history_is_bounded_and_counts_every_reward() -> None:
     assert all(n == history.size for _, _, n, _ in history.buckets[:-1])
     ends = [(first, last) for first, last, _, _ in history.buckets]
     assert all(a[1] < b[0] for a, b in pairwise(ends))
+
+
+def test_the_signal_says_how_many_steps_it_has_compared() -> None:
+    signal = ChangeSignal(100)
+    assert signal.compared == 0
+    for total, compared in ((100, 50), (250, 100)):
+        while signal.steps < total:
+            signal.add(0, 0, 0.0, 0)
+        signal.compare(1, 1, 1)
+        assert signal.compared == compared

@@ -40,7 +40,8 @@ def test_the_page_shows_the_agents_policy_and_estimates(
     until_counted(browser, 150)
     told = beliefs(decisions)
     assert browser.title == "SWUCRL · switchmdp"
-    assert text(browser, "#summary") == "3 states · 2 actions · window 100 · delta 0.05 · width 1"
+    parameters = "parameters of the agent: window 100, delta 0.05, width 1"
+    assert text(browser, "#summary") == f"3 states · 2 actions · {parameters}"
     assert text(browser, "#status-text") == "live"
     policy = [row["policy"] for row in told["states"]]
     assert policy == decisions.learner.agent.policy.tolist()
@@ -76,6 +77,20 @@ def test_the_curve_grows_as_feedback_arrives(
     until_counted(browser, 500)
     assert 40 < points(browser) <= 80, "neighbours are joined"
     assert text(browser, "#readout").split(" (")[0].endswith(" to 500")
+
+
+def test_bars_end_at_a_round_number_above_the_intervals(
+    browser: Chrome, serve: Open, tmp_path: Path
+) -> None:
+    with Decisions(Random(1, 1), tmp_path, sync=False) as decisions:
+        live(decisions, 400, lambda asked: 0.02)
+        serve(decisions)
+        until_counted(browser, 400)
+        until_says(browser, "#why-note", "Bars run from 0 to 0.05:")
+    assert "Each bar runs from 0 to 0.05:" in text(browser, "#policy-note")
+    mean = "document.querySelector(arguments[0]).style.getPropertyValue('--mean')"
+    for table in ("#policy", "#why-table"):
+        assert float(ask(browser, mean, f"{table} .whisker")) == pytest.approx(0.4)
 
 
 def test_an_alert_appears_after_a_change(browser: Chrome, serve: Open, tmp_path: Path) -> None:
@@ -115,9 +130,7 @@ def test_both_tables_show_the_same_estimates_after_a_change(
     assert above[0].startswith("0.50")
     assert above[1].startswith("1.00")
     assert above[2] == "unknown0.025 to 0.97"
-    why = (
-        "the estimate is from 30 remembered rewards; the next states were forgotten after a change"
-    )
+    why = "30 remembered rewards; the next states were forgotten after a suspected change"
     assert why in text(browser, "#policy")
     assert why in text(browser, "#why-table")
 
@@ -131,7 +144,7 @@ def test_the_page_shows_an_agent_without_policy_or_estimates(
         until_counted(browser, 5)
     assert set(chosen(browser)) == {" | "}
     assert "does not report its memory" in text(browser, "#window-text")
-    assert fact(browser, "Gain of the plan") == "–"
+    assert fact(browser, "Expected reward rate") == "–"
 
 
 def test_the_page_shows_the_fixed_policy_and_the_agents(

@@ -94,3 +94,22 @@ def test_a_full_disk_is_reported_and_survived(
     assert client.decide(state=1)["state"] == 1
     assert [row[2:] for row in history(decisions.database)] == [(1.0, 1)]
     assert rebuild(decisions.database).decided == 2
+
+
+def test_the_operator_is_told_once_when_the_database_fails_and_once_when_it_is_back(
+    decisions: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any, **named: Any) -> None:
+        raise LogFailed("the disk is full")
+
+    told: list[str] = []
+    with serving(decisions, tell=told.append) as client:
+        assert client.decide(state=0)
+        assert told == []
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLite, "append", full)
+            for _ in range(3):
+                assert client.ask("POST", "/decisions", {"state": 0}).status == 503
+        assert told == ["error: the database is unavailable, calls get 503: the disk is full"]
+        assert client.ask("GET", "/readyz").status == 200
+        assert told[1:] == ["the database is available again"]

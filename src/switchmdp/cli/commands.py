@@ -501,14 +501,16 @@ def import_() -> None:
 
 @command(
     "online.check_database",
-    option("--data", "The folder of the database.", type=PATH, metavar="FOLDER"),
-    option("--database", "The database, instead of --data: a file or postgresql://USER@HOST/NAME.",
-           metavar="FILE|URL"),
+    click.argument("log", required=False),
+    option("--data", "The same as LOG, for a folder.", type=PATH, metavar="FOLDER"),
+    option("--database", "The same as LOG.", metavar="FILE|URL"),
     JSON,
 )  # fmt: skip
 def check() -> None:
     """Check the database of a service, and report what is damaged.
 
+    LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
+    postgresql://...
     Checks that the file is intact, that no event is missing or altered, and that every snapshot
     equals the replay of the events. It only reads, so it can run at the same time as the service.
     """

@@ -83,7 +83,7 @@ def serve_database(
                 tell(f"learned from {learned} of {warm_start}")
             tell("compiling the agent ...")
             compile_agent(main)
-        app = application(models, token=tokens, rate=rate, max_body=max_body)
+        app = application(models, token=tokens, rate=rate, max_body=max_body, tell=warn)
         where = place if new or data else store.name
         tell(f"the database is {where}")
         if not models.find(limit=1):
@@ -103,8 +103,11 @@ def _place(data: Path | None, database: str | None) -> str | Path:
     return place
 
 
-def check_database(data: Path | None, database: str | None) -> int:
-    """Check a database, and print what is damaged."""
+def check_database(log: str | None, data: Path | None, database: str | None) -> int:
+    """Check a database, and print what is damaged. `log` and `database` mean the same."""
+    if log is not None and (data is not None or database is not None):
+        raise InvalidParameter("LOG", log, "omitted if --data or --database is set")
+    database = log or database
     report = online.check(_place(data, database), tell=_progress("events replayed"))
     code = Exit.DAMAGED if any(report.values()) else Exit.FINE
     say_json("checked", damage=report, exit=code)
@@ -224,7 +227,7 @@ def replay_log(
     assert place is not None
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)
-    verified = online.verify(place, tell=_progress("records replayed"), model=model)
+    verified = online.verify(place, tell=_progress("events replayed"), model=model)
     code = Exit.FINE if verified.same and not verified.differing else Exit.DAMAGED
     _say_verified(verified, code)
     steps = list(online.history(place, model))
@@ -265,13 +268,13 @@ def _say_verified(verified: online.Verified, code: int) -> None:
         differing=verified.differing, state_names=learner.states.all or None,
         action_names=learner.actions.all or None, exit=code,
     )  # fmt: skip
-    say(f"replayed {counted(verified.records, 'record')} from the beginning:")
+    say(f"replayed {counted(verified.records, 'event')} from the beginning:")
     if verified.snapshot == 0:
         say("  there is no later snapshot to compare with")
     elif verified.same:
-        say(f"  same learner, bit for bit, as in the snapshot at record {verified.snapshot}")
+        say(f"  same learner, bit for bit, as in the snapshot at event {verified.snapshot}")
     else:
-        say(f"  the learner DIFFERS from the snapshot at record {verified.snapshot}")
+        say(f"  the learner DIFFERS from the snapshot at event {verified.snapshot}")
     if verified.differing:
         say(f"  {verified.differing} replayed actions differ from the log (written by another")
         say("  version, or on another processor)")
@@ -298,12 +301,13 @@ def _say_table(learner: Learner, rows: Rows, reward: Marks, move: Marks) -> None
     say("\n* smallest   ~ within two standard errors of the smallest   - not available\n")
     known = [label for label, row in rows.items() if row.episodes and row.reward_error >= 0]
     best = min(known, key=lambda label: rows[label].reward_error)
-    say(f"policy of {best} after the last step (estimate, remembered visits):")
+    say(f"policy of {best} after the last step, which may explore:")
     chosen = rows[best]
     for state, action in list(enumerate(chosen.policy.tolist()))[:SHOWN]:
         estimate, visits = chosen.reward_estimates[state, action], chosen.visits[state, action]
         pair = f"in {learner.states.shown(state)}: {learner.actions.shown(action)}"
-        say(f"  {pair} ({estimate:.4f}, {round(visits, 1)})")
+        seen = f"mean reward {estimate:.4f} in {round(visits, 1)} remembered visits"
+        say(f"  {pair} ({seen if visits else 'no remembered visit'})")
     if len(chosen.policy) > SHOWN:
         say("  ...")
     say(f"\n{CAVEAT}")

@@ -305,7 +305,7 @@ class Model(Result):
     last_event
         The time of the last event.
     changes
-        The number of detected changes.
+        The number of alerts of the change signal.
     rewards
         The rewards over time.
     state_names
@@ -330,7 +330,7 @@ class Model(Result):
     mean_reward: float | None = None
     last_event: float | None = None
     changes: int | None = None
-    rewards: tuple[Bucket, ...] = ()
+    rewards: tuple[Bucket, ...] = field(default=(), repr=False)
     state_names: tuple[str | None, ...] | None = None
     action_names: tuple[str | None, ...] | None = None
     mode: str | None = None
@@ -422,7 +422,8 @@ class ActionExplanation(Result):
     last_seen
         The time at which the action was last taken in this state, in seconds since 1970.
     last_change
-        The last detected change of this state-action pair.
+        The last alert of the change signal for this state-action pair. The agent may have forgotten
+        data without such an alert; then `note` says so.
     successors
         The likely next states.
     reward_visits
@@ -478,6 +479,8 @@ class Explanation(Result):
 @dataclass(frozen=True)
 class Arm(Result):
     """An arm of a split test: a policy, an agent, or (`main`) the model's own agent.
+
+    Decisions, feedback and rewards are counted since the test started.
 
     Parameters
     ----------

@@ -342,7 +342,8 @@ def feedback(
     reward : float
         In [0, 1].
     next_state : int or str, optional
-        The next state; by default the state of the decision.
+        The next state; by default the state of the decision. For a visitor who leaves, the state
+        in which visits usually begin.
 
     Returns
     -------
@@ -439,6 +440,8 @@ def explain(name: str, state: Name) -> Call[Explanation]:
 
 def set_arms(name: str, arms: Sequence[Mapping[str, Any]]) -> Call[tuple[Arm, ...]]:
     """Set the arms of a split test besides `main`, the model's own agent.
+
+    When a test starts, the results of `main` start at zero, too.
 
     Parameters
     ----------

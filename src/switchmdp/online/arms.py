@@ -11,6 +11,9 @@ unchanged. If one share grows and the others keep their proportions, sessions mo
 A decision without a session is assigned by its number. An agent learns only from the feedback of
 its own arm, so that no arm profits from the others.
 
+Rewards may change over time, so only rewards of the same time can be compared. When a test starts,
+the decisions that `main` made before do not count in its mean reward.
+
 **Mean reward.** Somebody may look at the test after every decision and stop it when it looks good.
 So an arm has a confidence sequence: an interval at every time, all of which hold at once with
 probability 1 - α. With rewards X_1, X_2, ... in [0, 1], X̂_i the mean of the first i (X̂_0 = 1/2),
@@ -65,12 +68,25 @@ class Arm:
         self.name, self.share, self.policy, self.agent = name, share, policy, agent
         self.definition = definition  # of the agent: its name and its parameters
         self.totals: NDArray[np.float64] = np.zeros((n_actions, 3))
+        self.start_test(0)
+
+    def start_test(self, since: int) -> None:
+        """From now on only decisions with larger numbers than `since` are compared."""
+        self.since = since
+        self.decided = 0
         self.count, self.mean, self.spread = 0, 0.5, 0.0  # n, X̂_n and V_n
 
-    def add_reward(self, action: int, reward: float) -> None:
+    def add_decision(self, action: int) -> None:
+        """Add a decision."""
+        self.totals[action, DECISIONS] += 1
+        self.decided += 1
+
+    def add_reward(self, decision: int, action: int, reward: float) -> None:
         """Add the reward of a decision."""
         self.totals[action, FEEDBACK] += 1
         self.totals[action, REWARD] += reward
+        if decision <= self.since:
+            return
         self.spread += (reward - self.mean) ** 2
         self.count += 1
         total = reward if self.count == 1 else self.mean * (self.count - 1) + reward

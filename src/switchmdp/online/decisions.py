@@ -247,8 +247,8 @@ class Decisions:
             if not alike(described(agent), described(first)):
                 raise Mismatch(
                     f"{store.name} was created with another agent ({type(first).__name__}, "
-                    f"{first.n_states} states, {first.n_actions} actions); pass that agent with "
-                    "its parameters, or None, or use another database"
+                    f"{first.n_states} states, {first.n_actions} actions); give the same agent, "
+                    "sizes and parameters, or none of them, or use another database"
                 )
         self._key = bytes.fromhex(store.key_of(model) or "")
         self.learner, self.records = recover(store, model, classes)
@@ -458,16 +458,20 @@ class Decisions:
     def set_arms(self, arms: Any) -> None:
         """Set the arms of a split test: [{"name", "share", "policy" or "agent"}, ...].
 
+        When a test starts, the mean reward of the arm `main` starts again, too.
+
         Parameters
         ----------
         arms
-            For each arm a mapping with its `name`, its `share`, and a `policy` or an `agent`.
+            For each arm a mapping with its `name`, its `share`, and a `policy` or an `agent`. An
+            empty list ends the test.
         """
         arms = [
             {**arm, "policy": self._policy(arm["policy"])} if "policy" in arm else arm
             for arm in arms
         ]
-        self._happen({"event": "arms", "arms": arms, "salt": secrets.token_hex(EPOCH_SIZE)})
+        salt = secrets.token_hex(EPOCH_SIZE)
+        self._happen({"event": "arms", "arms": arms, "salt": salt, "starts": bool(arms)})
 
     def _policy(self, policy: Any) -> Any:
         """A policy with numbers instead of names."""

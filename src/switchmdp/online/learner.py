@@ -65,7 +65,7 @@ from switchmdp.errors import (
     UnknownDecision,
 )
 from switchmdp.mdp.pairs import find_pair
-from switchmdp.online.arms import DECISIONS, MAIN, Arm, assigned, new_arms
+from switchmdp.online.arms import MAIN, Arm, assigned, new_arms
 from switchmdp.online.monitoring import THRESHOLD, ChangeSignal, RewardHistory, Signal
 from switchmdp.validation import check_index, check_integer, check_positive
 
@@ -152,13 +152,13 @@ class Names:
         more = f"one of {', '.join(map(repr, names[:5]))}{', ...' if len(names) > 5 else ''}"
         if self.what == "action":
             return more
-        return f"{more}; {DISCRETISE}"
+        return f"{more} ({DISCRETISE})"
 
 
 NAME_ERRORS: dict[str, type[InvalidParameter]] = {"state": InvalidState, "action": InvalidAction}
 DISCRETISE = (
-    "map your context to a few dozen states first (for example the page type times new or "
-    "returning visitor), or add the state with POST .../states"
+    "map your context to a few dozen states, for example the page type times new or returning "
+    "visitor; or add the state with POST .../states"
 )
 
 
@@ -288,7 +288,7 @@ class Learner:
         self.decided += 1
         if "epoch" in event:
             self.epochs.append((self.decided, event["epoch"]))
-        arm.totals[action, DECISIONS] += 1
+        arm.add_decision(action)
         deciding = agent if arm.name == MAIN else arm.agent
         if deciding is not None and follows_policy(deciding):
             deciding.spend_visit(state, action)
@@ -340,7 +340,7 @@ class Learner:
                 raise InvalidState("state", None, "set: this session has no state yet")
             return self.sessions[session][0]
         if type(state) is int and state >= self.agent.n_states:
-            allowed = f"an integer from 0 to {self.agent.n_states - 1}; {DISCRETISE}"
+            allowed = f"an integer from 0 to {self.agent.n_states - 1} ({DISCRETISE})"
             raise InvalidState("state", state, allowed)
         return check_index(state, self.agent.n_states, "state", InvalidState)
 
@@ -382,7 +382,7 @@ class Learner:
         step = entry.state, entry.action, reward, next_state
         alert = self._learn(step, float(event["time"]), arm)
         if arm is not None:
-            arm.add_reward(entry.action, reward)
+            arm.add_reward(number, entry.action, reward)
         self.answered[number] = (reward, next_state)
         while len(self.answered) > min(self.settings.most_pending, MOST_ANSWERED):
             self.answered.popitem(last=False)
@@ -484,8 +484,12 @@ class Learner:
             arm.policy = None if arm.policy is None else arm.policy + first
 
     def _arms(self, event: Mapping[str, Any]) -> None:
-        self.arms = new_arms(event["arms"], self.arms, self.agent)
+        before, self.arms = self.arms, new_arms(event["arms"], self.arms, self.agent)
         self.salt = self.salt or event["salt"]
+        if event.get("starts"):  # not in events of earlier versions
+            for name, arm in self.arms.items():
+                if len(before) == 1 or arm is not before.get(name):
+                    arm.start_test(self.decided)
 
     def _restart(self, event: Mapping[str, Any]) -> None:
         if not isinstance(self.agent, PolicyAgent):

@@ -143,7 +143,7 @@ class _OfModels(Collector):
 
 
 OF_MEANS = (
-    ("mean_reward", "Mean reward of an arm."),
+    ("mean_reward", "Mean reward of an arm, in a split test since its start."),
     ("mean_reward_low", "Lower end of its 95 % confidence sequence, valid at every time."),
     ("mean_reward_high", "Upper end of its 95 % confidence sequence, valid at every time."),
 )

@@ -181,6 +181,12 @@ class ChangeSignal:
             )  # fmt: skip
         return self.latest
 
+    @property
+    def compared(self) -> int:
+        """The number of steps in each half of the latest comparison."""
+        steps = 0 if self.latest is None else self.latest.step - self.since
+        return min(steps // 2, self.window)
+
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The complete state, for a snapshot."""
         latest = None if self.latest is None else asdict(self.latest)

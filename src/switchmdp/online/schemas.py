@@ -83,7 +83,11 @@ class Feedback(Body):
         "minimum": 0, "maximum": 1,
     })]  # fmt: skip
     next_state: Annotated[
-        State | None, Field(description="By default the state of the decision itself.")
+        State | None,
+        Field(
+            description="By default the state of the decision itself. For a visitor who leaves, "
+            "the state in which visits usually begin."
+        ),
     ] = None
 
 
@@ -340,7 +344,7 @@ class Deleted(Answer):
 
 
 class ArmAnswer(Answer):
-    """An arm with its results."""
+    """An arm with its results since the test started."""
 
     name: str
     share: float

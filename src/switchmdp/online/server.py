@@ -362,19 +362,19 @@ METRICS_ONLY = "@metrics"  # instead of patterns, in a file of tokens
 
 def application(
     models: Models | Decisions, *, token: str | Tokens | None = None, rate: float = RATE,
-    max_body: int = MAX_BODY, single: str = MODEL,
+    max_body: int = MAX_BODY, single: str = MODEL, tell: Callable[[str], None] = lambda text: None,
 ) -> AccessControl:  # fmt: skip
     """The ASGI application. The caller closes the models.
 
     `token`: required of every client; without one, only this machine has access. `rate`: requests
     per second and client. `max_body`: bytes; batches may be larger. `single`: the model of the
-    routes without /models/{name}.
+    routes without /models/{name}. `tell`: receives messages for the operator.
     """
     if isinstance(models, Decisions):
         single = models.model
         models = Models.around(models)
     metrics = Metrics(models)
-    service = Service(models, metrics)
+    service = Service(models, metrics, tell)
     app = Application(service, single=single, max_body=max_body)
     tokens = Tokens([token]) if isinstance(token, str) else token
     return AccessControl(app, service, metrics, tokens=tokens, rate=rate)

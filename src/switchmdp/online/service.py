@@ -258,9 +258,11 @@ def _body(scope: Scope, model: type[BaseModel], content: bytes) -> Any:
 class Service:
     """One method per route."""
 
-    def __init__(self, models: Models, metrics: Metrics) -> None:
+    def __init__(
+        self, models: Models, metrics: Metrics, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.models, self._metrics = models, metrics
-        self._commits = GroupCommit(models.writer.commit)
+        self._commits = GroupCommit(models.writer.commit, tell)
         self._client: httpx.AsyncClient | None = None  # to other workers
 
     # Decisions.
@@ -632,8 +634,11 @@ class GroupCommit:
     of the standard library takes 20 µs more for each pair of requests.
     """
 
-    def __init__(self, commit: Callable[[], None]) -> None:
-        self._commit = commit
+    def __init__(
+        self, commit: Callable[[], None], tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`tell` is told when the database fails, and when it is available again."""
+        self._commit, self._tell = commit, tell
         self._gathering: list[asyncio.Future[None]] = []
         self._busy = False
         self._groups: SimpleQueue[Group | None] = SimpleQueue()
@@ -692,6 +697,11 @@ class GroupCommit:
             self._start(loop)  # first, so that the disk does not wait for the answers
         else:
             self._busy = False
+        if (self.failure is None) != (failure is None):
+            self._tell(
+                "the database is available again" if failure is None
+                else f"error: the database is unavailable, calls get 503: {failure}"
+            )  # fmt: skip
         self.failure = failure
         for waiter in group:
             if waiter.done():  # the request was cancelled

@@ -21,7 +21,7 @@ import numpy as np
 from switchmdp.agents import Agent
 from switchmdp.agents.saving import WRONG, described, known_classes, rebuilt
 from switchmdp.errors import DamagedFile
-from switchmdp.online.arms import MAIN, MOST_ARMS, Arm
+from switchmdp.online.arms import DECISIONS, MAIN, MOST_ARMS, Arm
 from switchmdp.online.learner import (
     MODES,
     MOST_ALERTS,
@@ -50,7 +50,9 @@ PLAIN = (
 ADDED: dict[str, Any] = {
     "salt": "", "keys": [], "states": [], "actions": [], "arms": None, "changes": 0,
 }  # fmt: skip
-ARM_FIELDS = ("name", "share", "policy", "definition", "count", "mean", "spread")
+ARM_FIELDS = (
+    "name", "share", "policy", "definition", "count", "mean", "spread", "since", "decided",
+)  # fmt: skip
 LARGEST = 2**53
 LEVEL = 1  # EvidencePSRL, 20 states, 10 actions: 2.7 MB become 19 kB; level 6 takes twice as long
 ZIP = b"PK"  # how a snapshot of format 1 starts
@@ -208,12 +210,14 @@ def _outcome(stored: Any) -> Any:
 def _arm(name: object, index: int, fields: dict[str, Any], arrays: Arrays, known: Any) -> Arm:
     """The arm of these fields."""
     arm = Arm(fields["name"], fields["share"], 1)
+    arm.totals = arrays[f"arm{index}.totals"]
+    # Snapshots of earlier versions compare all decisions.
+    added = {"since": 0, "decided": int(arm.totals[:, DECISIONS].sum())}
     for field in ARM_FIELDS:
-        setattr(arm, field, fields[field])
+        setattr(arm, field, (added | fields)[field])
     if fields["agent"] is not None:
         inner = _below(arrays, f"arm{index}.agent.")
         arm.agent = rebuilt(name, fields["agent"], inner, known)
-    arm.totals = arrays[f"arm{index}.totals"]
     return arm
 
 
@@ -226,6 +230,8 @@ def _validate_arms(learner: Learner) -> None:
         for value in (arm.share, arm.mean):
             _number("arms", value, 1.0)
         _number("arms", arm.spread, float(_whole("arms", arm.count, 0, LARGEST)))
+        _whole("arms", arm.since, 0, learner.decided + 1)
+        _whole("arms", arm.decided, 0, LARGEST)
         good = arm.totals.dtype == np.float64 and arm.totals.shape == (agent.n_actions, 3)
         _must(good and bool(((arm.totals >= 0) & (arm.totals < LARGEST)).all()), "arms")
         if arm.policy is not None:

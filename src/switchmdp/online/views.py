@@ -122,6 +122,7 @@ def _copied(learner: Learner) -> Copied:
         "signal": {
             "window": learner.signal.window, "delta": learner.signal.delta,
             "threshold": THRESHOLD, "fires": learner.alarmed,
+            "compared": 0 if latest is None else learner.signal.compared,
             "latest": None if latest is None else _change(latest, learner),
         },
         "alerts": [_change(alert, learner) for alert in learner.alerts],
@@ -235,6 +236,8 @@ def _credible(n: float, total: float) -> tuple[float, float]:
 MOST_SOLVED = 1500  # states up to which values are computed
 MOST_SUCCESSORS = 5
 CREDIBLE = 0.95
+ROUNDING = 1e-9  # values that are smaller are 0
+FORGOTTEN = "forgotten after a suspected change"
 
 
 class _Estimates:
@@ -333,17 +336,18 @@ def _note(visits: float, rewarded: float) -> str | None:
     """Where an estimate comes from, if it is not the mean reward of the visits.
 
     >>> _note(3, 3)
-    >>> _note(0, 12)
-    'the estimate is from 12 remembered rewards; the next states were forgotten after a change'
+    >>> _note(12, 0)
+    'the rewards were forgotten after a suspected change; the next states are remembered'
     """
     if visits == rewarded:
         return None if visits else "no feedback is remembered, so any mean reward is possible"
     if not rewarded:
-        return "the rewards were forgotten after a change; the next states are remembered"
+        return f"the rewards were {FORGOTTEN}; the next states are remembered"
     source = f"the estimate is from {counted(int(rewarded), 'remembered reward')}"
     if not visits:
-        return f"{source}; the next states were forgotten after a change"
-    return f"{source}; after a change, rewards and next states are forgotten separately"
+        return f"{source}; the next states were {FORGOTTEN}"
+    what = "other rewards" if rewarded < visits else "some next states"
+    return f"{source}; {what} were {FORGOTTEN}"
 
 
 def explanation(decisions: Decisions, state: str) -> Data:
@@ -370,6 +374,7 @@ def explanation(decisions: Decisions, state: str) -> Data:
         if solved is not None:
             gain, bias = solved
             value = (0.5 if mean is None else mean) + float(row @ bias) - gain - float(bias[s])
+            value = 0.0 if abs(value) < ROUNDING else value
         likely = sorted(led, key=lambda to: (-led[to], to))[:MOST_SUCCESSORS]
         return {
             "action": a, "name": actions.of(a), "chosen": bool(choices[s, a] == 1.0), **known,
@@ -439,7 +444,7 @@ def arms_of(learner: Learner) -> list[Data]:
             "name": arm.name, "share": arm.share, "policy": arm.policy,
             "policy_names": None if chosen is None else [named.of(action) for action in chosen],
             "agent": arm.definition,
-            "decisions": int(arm.totals[:, 0].sum()), "feedback": arm.count,
+            "decisions": arm.decided, "feedback": arm.count,
             "mean_reward": arm.mean if arm.count else None, "low": low, "high": high,
         })  # fmt: skip
     return answers
@@ -524,7 +529,9 @@ def page_of_routes() -> tuple[str, str]:
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>switchmdp: routes</title><style>{DOCS_STYLE}</style><main>"
-        f"<h1>switchmdp: routes</h1><p>A first model:</p><pre>{html.escape(EXAMPLE)}</pre>"
+        "<h1>switchmdp: routes</h1><p>A first model (replace <code>localhost:8000</code> by the "
+        "address of this service; if it requires a token, add "
+        f"<code>-H 'Authorization: Bearer TOKEN'</code>):</p><pre>{html.escape(EXAMPLE)}</pre>"
         '<p>Below are all routes. The same as JSON: <a href="openapi.json">openapi.json</a> '
         f"(OpenAPI 3.1).</p>{''.join(parts)}</main></html>"
     )

@@ -3,10 +3,16 @@ const INTERVALS = { confidence: "confidence interval", credible: "95 % credible 
 const signed = (value) => (Math.abs(value) < 0.0005 ? "0.000" : `${value > 0 ? "+" : ""}${value.toFixed(3)}`);
 const kindOf = ({ next_state: to, next_state_name: name }) => (known(to) ? `moves to ${name ?? `state ${to}`}` : "reward");
 
-/* A mean with its interval: text, and a bar from 0 to 1 for the eye. */
-function estimate(mean, low, high) {
+/* Where the bars end: the smallest round number above all intervals of known means. */
+function topOf(estimates) {
+  const highest = Math.max(0, ...estimates.filter((each) => known(each.estimate ?? each.mean_reward)).map((each) => each.high));
+  return highest === 0 ? 1 : [0.01, 0.02, 0.05, 0.1, 0.2, 0.5].find((top) => top >= highest) ?? 1;
+}
+
+/* A mean with its interval: text, and a bar from 0 to `top` for the eye. */
+function estimate(mean, low, high, top) {
   const bar = element("div", { class: "whisker", "aria-hidden": "true" }, element("i", { class: "interval" }), element("i", { class: "dot" }));
-  for (const [name, at] of Object.entries({ low, high, mean: mean ?? (low + high) / 2 })) bar.style.setProperty(`--${name}`, String(at ?? 0));
+  for (const [name, at] of Object.entries({ low, high, mean: mean ?? (low + high) / 2 })) bar.style.setProperty(`--${name}`, String(clamp((at ?? 0) / top, 0, 1)));
   bar.lastChild.hidden = !known(mean);
   return [
     element("span", { class: "value" }, known(mean) ? decimal(mean) : "unknown"),
@@ -68,9 +74,10 @@ class Explanation {
   show({ state, name, source, gain, actions }) {
     byId("why-table").hidden = false;
     const interval = INTERVALS[actions[0].interval];
+    const top = topOf(actions);
     const plan = known(gain) ? ` The policy earns ${decimal(gain)} per decision according to these estimates.` : "";
-    say(byId("why-note"), `${name ?? `State ${state}`}, from ${source}. Bars run from 0 to 1: the mean reward and its ${interval}. ` +
-      `Value: what taking the action once adds to following the policy.${plan}`);
+    say(byId("why-note"), `${name ?? `State ${state}`}, from ${source}. Bars run from 0 to ${top}: the mean reward and its ${interval}. ` +
+      `Value: the total reward that is gained (+) or lost (-) by taking the action once and then following the policy.${plan}`);
     const key = JSON.stringify(actions);
     if (this.shown === key) return;
     this.shown = key;
@@ -82,7 +89,7 @@ class Explanation {
       return element(
         "tr", each.chosen ? { class: "chosen" } : {},
         element("th", { scope: "row" }, ...head),
-        element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high), ...note),
+        element("td", { class: "wide" }, ...estimate(each.estimate, each.low, each.high, top), ...note),
         element("td", { class: "number" }, known(each.value) ? signed(each.value) : "–"),
         element("td", { class: "number" }, whole(each.visits)),
         element("td", { class: "wide" }, next || "–"),
@@ -91,7 +98,7 @@ class Explanation {
     });
     const columns = {
       Action: false, "Mean reward": false, Value: true, Visits: true, "Likely next states": false,
-      "Last detected change": false,
+      "Last change alert": false,
     };
     byId("why-table").replaceChildren(plainTable("why-title", columns, rows));
   }
@@ -109,7 +116,9 @@ class Arms {
     const key = JSON.stringify(arms);
     if (arms.length < 2 || this.shown === key) return;
     this.shown = key;
-    const main = arms[0];
+    const [main, top] = [arms[0], topOf(arms)];
+    say(byId("arms-note"), `The mean reward of each arm since the test started, with a 95 % interval; bars run from 0 to ${top}. ` +
+      "All intervals hold at once: look whenever you like, and stop when two of them no longer overlap.");
     const verdict = (arm) => {
       if (arm === main) return "";
       if (arm.low > main.high) return "better than main";
@@ -118,16 +127,16 @@ class Arms {
     const rows = arms.map((arm) => element(
       "tr", {},
       element("th", { scope: "row" }, arm.name),
+      element("td", { class: "wide" }, ...estimate(arm.mean_reward, arm.low, arm.high, top)),
+      element("td", {}, verdict(arm)),
       element("td", {}, arm === main ? "the model’s agent" : arm.agent ? arm.agent.name : "a fixed policy"),
       element("td", { class: "number" }, percent(arm.share)),
       element("td", { class: "number" }, whole(arm.decisions)),
       element("td", { class: "number" }, whole(arm.feedback)),
-      element("td", { class: "wide" }, ...estimate(arm.mean_reward, arm.low, arm.high)),
-      element("td", {}, verdict(arm)),
     ));
     const columns = {
-      Arm: false, "Who chooses": false, "Share of sessions": true, Decisions: true, Feedback: true,
-      "Mean reward": false, Compared: false,
+      Arm: false, "Mean reward": false, Compared: false, "Who chooses": false, "Share of sessions": true,
+      Decisions: true, Feedback: true,
     };
     byId("arms-table").replaceChildren(plainTable("arms-title", columns, rows));
   }

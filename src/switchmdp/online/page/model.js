@@ -101,7 +101,8 @@ class ModelView {
     const parameters = Object.entries(agent.parameters).map(([key, value]) => `${key}\u00a0${Number.isInteger(value) ? whole(value) : value}`);
     const sizes = [counted(agent.states, "state"), counted(agent.actions, "action")];
     const archived = known(this.model.archived) ? ["archived"] : [];
-    say(byId("summary"), [...(isMain ? [] : [agent.class]), ...sizes, ...parameters, ...archived].join(" · "));
+    const settings = parameters.length ? `parameters of the agent: ${parameters.join(", ")}` : "";
+    say(byId("summary"), [...(isMain ? [] : [agent.class]), ...sizes, settings, ...archived].filter(Boolean).join(" · "));
     const curve = this.curve;
     curve.show(beliefs.rewards, beliefs.alerts);
     byId("trailing-name").textContent = `trailing mean, over about ${whole(curve.size * Math.max(1, curve.lag))}`;
@@ -109,7 +110,7 @@ class ModelView {
     this.showFacts(beliefs);
     this.showSignal(signal);
     this.showAlerts(beliefs.alerts);
-    this.showMemory(beliefs.memory);
+    this.showMemory(beliefs.memory, beliefs);
     this.table.show(beliefs, this.labels);
     this.showNotes(beliefs);
     this.quiet = false;
@@ -129,25 +130,26 @@ class ModelView {
 
   showFacts({ counters, episode, gain, mode, shadow, at }) {
     const now = this.curve.latest;
-    this.fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${whole(now.over)}` : "no feedback yet");
-    this.fact("Gain of the plan", decimal(gain), known(gain) ? "according to its own model" : "no plan yet");
+    this.fact("Reward rate", now ? decimal(now.trailing) : "–", now ? `mean of the last ${counted(now.over, "reward")}` : "no feedback yet");
+    this.fact("Expected reward rate", decimal(gain), known(gain) ? "of the agent’s policy, by its own estimates" : "no plan yet");
     this.fact("Feedback counted", whole(counters.counted), known(at) ? `last event ${clock(at)}` : "");
     this.fact("Decisions made", whole(counters.decided), `${counted(counters.sessions, "session")}`);
     this.fact("Waiting for feedback", whole(counters.pending), `${whole(counters.expired)} expired`);
-    if (known(episode)) this.fact("Episode", whole(episode.number), `since step ${whole(episode.start)}`);
+    if (known(episode)) this.fact("Episode", whole(episode.number), `same policy since step ${whole(episode.start)}`);
     const [who, note] = MODES[mode] ?? [mode, ""];
     const agreed = known(shadow.agreement) ? `agent agrees in ${percent(shadow.agreement)} of ${whole(shadow.compared)}` : note;
     this.fact("Who chooses", who, agreed);
   }
 
-  showSignal({ latest, threshold, fires, window }) {
+  showSignal({ latest, threshold, fires, compared }) {
     const strength = latest?.strength ?? 0;
     const verdict = fires ? "A change is likely" : known(latest) ? "No sign of a change" : "Not enough data to compare";
     byId("signal").classList.toggle("fires", fires);
     meter(byId("signal"), strength, 2 * threshold, `${decimal(strength)} of ${threshold}: ${verdict}`);
     say(byId("signal-text"), `${fires ? "▲ " : ""}${verdict}${known(latest) ? ` (${decimal(strength)}; the alert is at ${threshold})` : ""}.`);
-    const note = known(latest) ? `Strongest, at feedback ${whole(latest.step)}: ${subject(latest, this.labels)}, ${difference(latest)}. ` : "";
-    say(byId("signal-note"), `${note}Compares the last ${counted(window, "feedback event")} with those before.`);
+    const note = known(latest) ? `Strongest sign, at feedback ${whole(latest.step)}: ${subject(latest, this.labels)}, ${difference(latest)}. ` +
+      `Compared were the last ${counted(compared, "feedback event")} and as many before.` : "";
+    say(byId("signal-note"), note);
   }
 
   showAlerts(alerts) {
@@ -165,20 +167,22 @@ class ModelView {
     list.replaceChildren(...(alerts.length ? [...alerts].reverse().map(item) : [none]));
   }
 
-  showMemory({ window, remembered: steps }) {
+  showMemory({ window, remembered: steps }, { states, more_states: more }) {
     const bounded = known(window) && known(steps);
     byId("window").hidden = !bounded;
     if (bounded) meter(byId("window"), steps, window, `${whole(steps)} of ${whole(window)} steps`);
     const share = bounded ? `Window: ${whole(steps)} of ${whole(window)} steps, ${percent(steps / window)} full.` : "";
-    const all = known(steps) ? `${counted(steps, "step")} remembered; no window.` : "This agent does not report its memory.";
+    const rewards = states.flatMap((row) => row.actions).reduce((sum, pair) => sum + pair.reward_visits, 0);
+    const partly = !more && rewards < steps ? `, ${whole(Math.round(rewards))} of them with their reward` : "";
+    const all = known(steps) ? `${counted(steps, "step")} remembered${partly}; no window.` : "This agent does not report its memory.";
     say(byId("window-text"), share || all);
   }
 
   showNotes(beliefs) {
     const interval = INTERVALS[beliefs.states[0].actions[0].interval];
-    const bars = `Each bar runs from 0 to 1: the mark is the mean reward, estimated from ${beliefs.source}, the band its ${interval}.`;
+    const bars = `Each bar runs from 0 to ${this.table.top}: the mark is the mean reward, estimated from ${beliefs.source}, the band its ${interval}.`;
     const marks = known(beliefs.fixed_policy) ? "▶ is the agent’s choice, ■ the fixed policy’s." : "▶ marks the agent’s choice.";
-    say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time fade.`);
+    say(byId("policy-note"), `${marks} ${bars} Actions that were not tried for a long time are paler.`);
     const more = beliefs.more_states;
     say(byId("more"), more ? `The ${counted(beliefs.states.length, "state")} visited most; ${whole(more)} more are not shown.` : "");
   }

@@ -4,8 +4,10 @@ const SPARK = { width: 140, height: 32 };
 /* The mean reward over time as a small line, from 0 to the largest mean. */
 function spark(buckets) {
   if (!buckets?.length) return element("span", { class: "soft small" }, "no feedback");
-  const total = buckets.reduce((sum, bucket) => sum + bucket.n, 0);
+  const size = Math.max(...buckets.map((bucket) => bucket.n));
+  if (buckets.length > 2 && buckets.at(-1).n < size / 2) buckets = buckets.slice(0, -1); // a few rewards are mostly noise
   const highest = Math.max(0.01, ...buckets.map((bucket) => bucket.mean));
+  const total = buckets.reduce((sum, bucket) => sum + bucket.n, 0);
   let end = 0;
   const points = buckets.map(({ n, mean }) => {
     end += n;
@@ -82,7 +84,7 @@ class ModelList {
   build(models) {
     const columns = {
       Model: false, "Reward over time": false, "Mean reward": true, Decisions: true, Waiting: true,
-      Changes: true, "Last event": false, Agent: false, "States × actions": false,
+      "Change alerts": true, "Last event": false, Agent: false, "States × actions": false,
     };
     this.rows = new Map();
     const rows = models.map(({ name }) => {

@@ -1,6 +1,6 @@
 function since(steps, seconds) {
   if (!known(steps)) return "never tried";
-  return steps ? `${counted(steps, "feedback event")}, ${duration(seconds)}\u00a0ago` : "just now";
+  return steps ? `last ${duration(seconds)}\u00a0ago (${counted(steps, "feedback event")})` : "last just now";
 }
 
 /* The table of states and actions. It is rebuilt only when other states or actions are shown;
@@ -18,6 +18,7 @@ class PolicyTable {
     if (shape !== this.shape) this.build(beliefs);
     this.shape = shape;
     const lifetime = beliefs.memory.window ?? beliefs.signal.window;
+    this.top = topOf(beliefs.states.flatMap((row) => row.actions));
     for (const row of beliefs.states) {
       const { head, rest, cells } = this.rows.get(row.state);
       const fixed = beliefs.fixed_policy?.[row.state];
@@ -82,7 +83,7 @@ class PolicyTable {
     say(range, `${decimal(low)} to ${decimal(high)}`);
     whisker.lastChild.hidden = !known(estimate);
     for (const [name, at] of Object.entries({ low, high, mean: estimate })) {
-      whisker.style.setProperty(`--${name}`, String(at ?? 0));
+      whisker.style.setProperty(`--${name}`, String(clamp((at ?? 0) / this.top, 0, 1)));
     }
     const remembered = visits || rewards ? counted(visits, "visit") : known(steps) ? "forgotten" : "";
     say(meta, [remembered, since(steps, seconds)].filter(Boolean).join(" · "));
