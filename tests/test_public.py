@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -40,9 +41,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sm.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["experiments", "problems", "reports", "theory"])
+@pytest.mark.parametrize(
+    "module",
+    ["agents", "experiments", "mdp", "memory", "planning", "plausible", "problems", "reports",
+     "restarts", "theory"],
+)  # fmt: skip
 def test_tab_completion_offers_only_public_names(module: str) -> None:
-    content = getattr(sm, module)
+    content = import_module(f"switchmdp.{module}")
     assert dir(content) == sorted(content.__all__)
 
 

@@ -49,7 +49,7 @@ def test_a_change_that_removes_one_of_many_edges_is_detected() -> None:
     with pytest.raises(NotCommunicating, match=r"configuration 1 .* from state 0 to state 3"):
         SwitchingMDP([MDP(rows, means), MDP(cut, means)], [5])
     patch = [(s, 0, {0: 0.5, 1: 0.5} if s != 3 else None, None) for s in range(4)]
-    with pytest.raises(NotCommunicating, match=r"configuration 2 .* from state 0 to state 2, 3"):
+    with pytest.raises(NotCommunicating, match=r"configuration 2 .* from state 0 to states 2, 3"):
         SwitchingMDP.from_patches(MDP(rows, means), [5, 6], [[], patch])
 
 

@@ -69,14 +69,14 @@ def test_only_available_actions_connect_states() -> None:
 def test_states_that_cannot_be_reached_are_all_named() -> None:
     edges = np.eye(4, dtype=bool)
     edges[0, 1] = edges[1, 0] = True
-    assert unconnected_states(mdp_of(edges).model) == "no policy leads from state 0 to state 2, 3"
+    assert unconnected_states(mdp_of(edges).model) == "no policy leads from state 0 to states 2, 3"
 
 
 def test_many_states_that_cannot_be_connected_are_counted() -> None:
     edges = np.zeros((21, 21), bool)
     edges[:, 0] = True
     words = unconnected_states(mdp_of(edges).model)
-    assert words == "no policy leads from state 0 to state 1, 2, 3, 4, 5, 6, 7, 8 and 12 more"
+    assert words == "no policy leads from state 0 to states 1, 2, 3, 4, 5, 6, 7, 8 and 12 more"
 
 
 def test_any_positive_probability_connects() -> None:

@@ -244,7 +244,7 @@ def test_an_unreachable_tolerance_raises_an_error_with_every_method(n_states: in
     [
         ([[0], [0]], "from state 0 to state 1"),
         ([[1], [1]], "from state 1 to state 0"),
-        ([[1], [0], [0], [0]], "from state 0 to state 2, 3"),
+        ([[1], [0], [0], [0]], "from state 0 to states 2, 3"),
     ],
 )
 def test_states_that_no_policy_connects_are_named(targets: Any, words: str) -> None:

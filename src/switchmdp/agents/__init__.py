@@ -58,3 +58,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"agents.{name} is now agents.{new}", DeprecationWarning, stacklevel=2)
     return globals()[new]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,3 +22,7 @@ __all__ = [
     "MDP", "Bernoulli", "Beta", "Deterministic", "Pairs", "RewardLaw", "SwitchingMDP",
     "as_switching",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -236,11 +236,12 @@ def unconnected_states(model: Model) -> str | None:
     """A text that names the states that cannot be connected, or None if all can."""
     lost = np.nonzero(~reachable_from(model, 0))[0]
     if len(lost):
-        return f"no policy leads from state 0 to state {_few(lost)}"
+        return f"no policy leads from state 0 to {_few(lost)}"
     lost = np.nonzero(~reaching(model, 0))[0]
-    return f"no policy leads from state {_few(lost)} to state 0" if len(lost) else None
+    return f"no policy leads from {_few(lost)} to state 0" if len(lost) else None
 
 
 def _few(states: Any, shown: int = 8) -> str:
     named = ", ".join(str(int(s)) for s in states[:shown])
-    return named if len(states) <= shown else f"{named} and {len(states) - shown} more"
+    more = f" and {len(states) - shown} more" if len(states) > shown else ""
+    return f"{'state' if len(states) == 1 else 'states'} {named}{more}"

@@ -25,3 +25,7 @@ __all__ = [
     "EverythingWithVariance", "Since", "Weights", "Window", "WindowWithVariance", "block_size",
     "high_part", "low_part",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

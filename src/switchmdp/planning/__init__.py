@@ -41,3 +41,7 @@ __all__ = [
     "optimal_gain_brackets", "optimal_gains", "optimal_policies", "optimistic_row", "policy_gain",
     "variations",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -18,3 +18,7 @@ __all__ = [
     "Bernstein", "BernsteinLaplace", "KLBall", "L1Ball", "Posterior", "SpanBall",
     "SparsePosterior", "Varied", "Widened", "posterior_for",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

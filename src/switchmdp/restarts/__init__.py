@@ -20,3 +20,7 @@ __all__ = [
     "BOCPD", "GLR", "NEVER", "Alarm", "Calibrated", "Cubic", "DriftDetector", "Never",
     "Periodic", "Schedule", "Told", "ToldPairs",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
