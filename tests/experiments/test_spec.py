@@ -49,8 +49,8 @@ def test_all_errors_are_reported_at_once_with_path_value_and_what_is_allowed(sma
         "epsilon": "must be less than or equal to 1, got 2.0",
         "problems.P.problem": "problems.P: missing required key 'problem'",
         "problems.P.parameters": "must be a table, got 3",
-        "agents.A.agent": "must be a name as text: a registered one, or 'module:Name' of your own, "
-        "got 5",
+        "agents.A.agent": "must be a string: a registered name, or 'module:Name' for your own "
+        "agent, got 5",
     }
 
 
@@ -249,8 +249,8 @@ def test_a_key_of_the_experiment_below_a_table_is_explained() -> None:
 
 
 @pytest.mark.parametrize("value", [object, 3, None])
-def test_an_agent_that_is_not_a_name_is_refused_as_such(value: Any) -> None:
-    with pytest.raises(InvalidExperiment, match="agent: must be a name as text: a registered one"):
+def test_an_agent_must_be_given_by_name(value: Any) -> None:
+    with pytest.raises(InvalidExperiment, match="agent: must be a string: a registered name"):
         AgentSpec(agent=value)
 
 

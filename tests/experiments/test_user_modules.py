@@ -56,7 +56,7 @@ def test_a_registered_name_is_found() -> None:
     [
         ("ucrl-2", "unknown agent 'ucrl-2'; did you mean 'ucrl2'.$"),
         ("UCRL2", "unknown agent 'UCRL2'; did you mean 'ucrl2'.$"),
-        ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' of your own"),
+        ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' for your own agent"),
         ("a:b:c", "does not have the form 'module:Name'"),
         ("../toys:Toy", "does not have the form 'module:Name'"),
         (":Toy", "'module:Name'"),
