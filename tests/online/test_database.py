@@ -587,7 +587,7 @@ def test_a_damaged_old_folder_is_not_imported(old: Path, tmp_path: Path) -> None
     text = re.sub(rb'"reward":[^,}]*', b'"reward":0.875', lines[at][9:-1])
     changed = b"%08x %s\n" % (crc32(text), text)
     log.write_bytes(b"".join([*lines[:at], changed, *lines[at + 1 :]]))
-    refused(Mismatch, "a different learner from snapshot 30")
+    refused(Mismatch, "the learner replayed from the log differs from snapshot 30")
     log.write_bytes(whole)
     description = old / "decisions.json"
     good = description.read_bytes()

@@ -111,7 +111,9 @@ def test_an_agent_that_cannot_grow_is_unchanged(tmp_path: Path) -> None:
         live(decisions, 5)
         before = bits_of(decisions)
         for grow in (decisions.add_state, decisions.add_action):
-            with pytest.raises(InvalidParameter, match="an agent that can grow"):
+            with pytest.raises(
+                InvalidParameter, match="an agent that supports new states and actions"
+            ):
                 grow()
         assert bits_of(decisions) == before
     assert not any(record["event"].startswith("add_") for _, record in events_of(tmp_path))

@@ -156,7 +156,7 @@ def test_the_explanation_shows_each_action_with_its_interval(page: Chrome) -> No
     assert sport[5] == "none"
     assert "95 % credible interval" in text(page, "#why-note")
     given = one(page, "#why-state")
-    assert given.accessible_name == "State, its name or its number"
+    assert given.accessible_name == "State (name or number)"
     given.clear()
     given.send_keys("basket", Keys.ENTER)
     wait(page, lambda: text(page, "#why-note").startswith("basket, from "))
@@ -174,7 +174,7 @@ def test_the_split_test_shows_intervals_and_a_verdict_in_words(page: Chrome) -> 
     assert control[:3] == ["control", "a fixed policy", "50 %"]
     assert int(main[3]) + int(control[3]) == 200
     assert control[5].startswith("0.00 ")
-    assert control[6] in {"worse than main", "no certain difference yet"}
+    assert control[6] in {"worse than main", "no clear difference yet"}
 
 
 def test_a_model_that_does_not_exist_is_reported(page: Chrome) -> None:
