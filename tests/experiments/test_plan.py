@@ -251,12 +251,16 @@ def test_any_exception_of_a_user_constructor_is_an_error_of_the_configuration(
     )  # fmt: skip
     errors = errors_of(data, toys)
     assert (
-        "makes an MDP or SwitchingMDP (for worse:none), got None" in errors["problems.P.parameters"]
+        "returns an MDP or a SwitchingMDP (for worse:none), got None"
+        in errors["problems.P.parameters"]
     )
-    assert "parameters that it accepts (SystemExit: bye), got {'x': [1]}" in errors["agents.Exits"]
+    assert (
+        "parameters that the constructor accepts (SystemExit: bye), got {'x': [1]}"
+        in errors["agents.Exits"]
+    )
     assert "(E, which can't be shown)" in errors["agents.Mute"]
     assert (
-        "which have the methods act and observe (for worse:Numb), got 5"
+        "with the methods act and observe (for worse:Numb), got 5"
         in errors["agents.Numb.parameters"]
     )
     assert "the methods act and observe" in errors["agents.Nothing.parameters"]

@@ -87,7 +87,7 @@ def test_a_problem_gets_only_arguments_that_it_accepts() -> None:
 
 
 def test_a_factory_that_makes_no_problem_is_rejected() -> None:
-    with pytest.raises(InvalidParameter, match="a function that makes an MDP or SwitchingMDP"):
+    with pytest.raises(InvalidParameter, match="a function that returns an MDP or a SwitchingMDP"):
         make_problem(variant("user:f"), lambda: 5, 100, 7)
 
 
@@ -149,7 +149,9 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
 @pytest.mark.parametrize("value", [None, 5, Idle])
 def test_a_factory_that_makes_no_agent_is_rejected(value: Any) -> None:
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
-    with pytest.raises(InvalidParameter, match="user:f must be something that makes agents"):
+    with pytest.raises(
+        InvalidParameter, match="user:f must be a class or function that returns an agent"
+    ):
         make_agent(variant("user:f"), lambda: value, problem, 100, 0)
 
 
