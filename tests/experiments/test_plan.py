@@ -91,7 +91,7 @@ def test_errors_in_names_parameters_values_and_claims_are_reported_together(smal
     }
 
 
-def test_valid_entries_are_tried_although_others_have_errors(small: Small) -> None:
+def test_valid_entries_are_checked_even_if_others_have_errors(small: Small) -> None:
     agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl9"}}
     errors = errors_of(small(agents=agents, initial_state=3))
     assert list(errors) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]

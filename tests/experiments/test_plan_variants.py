@@ -30,7 +30,7 @@ def variant(source: str = "x", **parameters: Any) -> Variant:
     return Variant("name", "name", source, parameters, {})
 
 
-def test_an_entry_without_sweeps_is_one_variant_of_its_own_name() -> None:
+def test_an_entry_without_sweeps_is_one_variant_of_the_same_name() -> None:
     (only,) = expand({"A": AgentSpec(agent="ucrl2", parameters={"delta": 0.1})})
     assert only == Variant("A", "A", "ucrl2", {"delta": 0.1}, {})
 
@@ -155,7 +155,7 @@ def test_a_factory_that_makes_no_agent_is_rejected(value: Any) -> None:
         make_agent(variant("user:f"), lambda: value, problem, 100, 0)
 
 
-def test_accepting_needs_the_argument_by_name() -> None:
+def test_a_factory_accepts_only_arguments_that_it_names() -> None:
     def factory(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> None: ...
 
     assert [n for n in ("a", "b", "rest", "c", "more", "d") if accepts(factory, n)] == ["b", "c"]

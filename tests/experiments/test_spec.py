@@ -78,7 +78,7 @@ def test_a_parameter_in_the_wrong_place_is_an_error_that_shows_the_right_one(sma
     )
 
 
-def test_other_errors_are_reported_although_keys_are_missing(small: Small) -> None:
+def test_other_errors_are_reported_even_if_keys_are_missing(small: Small) -> None:
     agents = {
         "A": {"agent": "SW-UCRL"},
         "B": {"agent": "sw-ucrl", "parameters": {"windw": 3}},
@@ -254,7 +254,7 @@ def test_an_agent_must_be_given_by_name(value: Any) -> None:
         AgentSpec(agent=value)
 
 
-def test_a_table_without_entries_is_refused_in_words(small: Small) -> None:
+def test_the_error_for_a_table_without_entries_is_readable(small: Small) -> None:
     with pytest.raises(InvalidExperiment, match=r"agents: must be a table with entries, got {}"):
         parse(small(agents={}))
 

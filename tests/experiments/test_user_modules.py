@@ -202,7 +202,7 @@ def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
     assert digests == {name: sha(texts[name]) for name in ("one", "three", "two")}
 
 
-def test_imports_are_found_although_another_thread_disturbs_the_parser(
+def test_imports_are_found_even_if_another_thread_disturbs_the_parser(
     toys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = names._files("toys", toys)

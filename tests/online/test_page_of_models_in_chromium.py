@@ -45,7 +45,7 @@ def service(models: Models) -> Iterator[Running]:
 
 @pytest.fixture
 def page(browser: Chrome, service: Running) -> Iterator[Chrome]:
-    """The page at its start; nothing may be complained of."""
+    """The page when it is opened. Fail if the browser logs messages."""
     resize(browser, 1300)
     scheme(browser, "light")
     browser.get("about:blank")
@@ -100,7 +100,7 @@ def test_the_list_shows_one_page_of_models(page: Chrome) -> None:
     assert line.accessible_name.startswith("mean reward from ")
 
 
-def test_the_list_is_turned_page_by_page(page: Chrome) -> None:
+def test_the_list_can_be_read_page_by_page(page: Chrome) -> None:
     assert not one(page, "#previous").is_enabled()
     one(page, "#next").click()
     wait(page, lambda: names(page)[0] == "other-049")
