@@ -78,5 +78,5 @@ def test_machine_code_is_compared_with_python(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.undo()
     monkeypatch.setattr(sm, "simulate", simulate)
-    with pytest.raises(RuntimeError, match="machine code and Python disagree"):
+    with pytest.raises(RuntimeError, match="machine code and Python give different results"):
         information._compiled()

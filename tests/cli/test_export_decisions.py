@@ -35,7 +35,7 @@ class Mine(Agent):
 
 @pytest.fixture
 def expected() -> list[dict[str, Any]]:
-    """A model with a split test whose last decision still waits for feedback; its rows."""
+    """A model with a split test and one pending decision; returns its rows."""
     rows = []
     with Models(SQLite("all.sqlite", sync=False)) as models:
         models.create("shop", "random", states=STATES, actions=3)
@@ -119,14 +119,14 @@ def test_names_of_added_states_and_actions_are_exported(call: Call) -> None:
     ]  # fmt: skip
 
 
-def test_decisions_of_an_agent_of_ones_own_are_exported(call: Call) -> None:
+def test_decisions_of_a_user_agent_are_exported(call: Call) -> None:
     with Decisions(Mine(2, 2), "mine.sqlite", sync=False, classes=[Mine]) as decisions:
         decisions.feedback(decisions.decide(0).id, 1.0, 1)
     assert call("export", "--database", "mine.sqlite").code == 0
     assert len(Path("main.csv").read_text("utf-8").splitlines()) == 2
 
 
-def test_both_formats_are_written_if_both_are_asked_for(
+def test_both_formats_are_written_if_both_are_requested(
     call: Call, expected: list[dict[str, Any]]
 ) -> None:
     pytest.importorskip("pyarrow.parquet")

@@ -250,7 +250,7 @@ def test_export_writes_csv_and_parquet_and_prints_the_file_names(call: Any, done
         assert len(list(csv.DictReader(file))) == 12
 
 
-def test_export_without_parquet_writes_csv_unless_parquet_was_asked_for(
+def test_export_without_pyarrow_writes_csv_unless_parquet_is_requested(
     call: Any, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:

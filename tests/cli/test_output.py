@@ -149,7 +149,7 @@ def test_the_options_select_what_is_printed(
     assert capsys.readouterr() == (out, err)
 
 
-def test_no_command_prints_the_help(call: Any) -> None:
+def test_without_a_command_the_help_is_printed(call: Any) -> None:
     result = call()
     assert result.code == 2
     assert "Experiments:\n  reproduce" in result.err

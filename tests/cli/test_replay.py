@@ -49,7 +49,7 @@ def test_windows_are_compared_with_two_baselines(call: Any, log: Path) -> None:
     assert rows["sw-ucrl, window 50"][-2:] == ["100.0", "%"]  # it made the log
     assert rows["the last visit"][-1] == "-"
     assert "after the last step, which may explore" in result.out
-    assert "do not tell what reward or regret another\nagent would have earned" in result.out
+    assert "do not show the reward or\nregret of another agent" in result.out
     assert result.out.endswith("Agreement with the log is not an advantage.\n")
 
 

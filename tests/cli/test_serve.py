@@ -63,8 +63,8 @@ def test_every_servable_agent_can_be_served_and_continued(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because the options describe an"),
-        ((*GO_ON, "--actions", "2"), "--states must be set, because the options describe an agent"),
+        ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because other options describe an"),
+        ((*GO_ON, "--actions", "2"), "--states must be set, because other options describe"),
         ((*NEW, "--agent", "nobody"), "agent must be one of sw-ucrl, ucrl2, "),
         ((*NEW, "--agent", "SW_UCRL"), "(did you mean 'sw-ucrl'?), got 'SW_UCRL'"),
         ((*NEW, "--agent", "oracle-ucrl2"), "(oracle-ucrl2 needs the change points, so it can"),

@@ -1,4 +1,4 @@
-"""How scripts that use the JavaScript client are run in Node."""
+"""Run scripts that use the JavaScript client in Node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Run = Callable[..., Any]
 
 @contextmanager
 def in_node(url: str) -> Iterator[Run]:
-    """Run scripts in Node; where there is none, the tests are skipped, and under `CI` they fail."""
+    """Run scripts in Node. Without Node, the tests are skipped; under `CI`, they fail."""
     node = shutil.which("node")
     if node is None:
         reason = "THE JAVASCRIPT CLIENT WAS NOT TRIED IN NODE: there is no node"

@@ -17,7 +17,7 @@ Answer = tuple[int, Any] | tuple[int, Any, dict[str, str]] | str
 
 @dataclass(frozen=True)
 class Request:
-    """What the service received."""
+    """A request that the service received."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class PreparedService:
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def prepare(self, *answers: Answer) -> None:
-        """Answer the next requests so; earlier answers and requests are forgotten."""
+        """Set the next answers, and forget earlier answers and requests."""
         self.answers = deque(answers)
         self.requests.clear()
 

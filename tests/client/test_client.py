@@ -240,7 +240,7 @@ def test_a_call_fails_after_all_retries(do: Do, service: PreparedService) -> Non
         do("model", "shop")
 
 
-def test_a_longer_retry_after_than_the_longest_pause_is_not_waited_for(
+def test_the_client_does_not_wait_if_retry_after_exceeds_the_longest_pause(
     do: Do, service: PreparedService
 ) -> None:
     service.prepare((*UNAVAILABLE, {"Retry-After": "30"}))
@@ -282,7 +282,7 @@ def test_every_refusal_has_its_type_and_is_not_retried(
     assert len(service.requests) == 1
 
 
-def test_an_answer_that_is_not_of_the_service_is_an_error(do: Do, service: PreparedService) -> None:
+def test_an_answer_of_another_service_is_an_error(do: Do, service: PreparedService) -> None:
     answers: list[Any] = [b"<html>", [], {"action": 1}, None]
     for answer in answers:
         service.prepare((200, answer))
@@ -304,7 +304,7 @@ def test_the_token_is_sent_and_may_come_from_the_environment(
         assert service.requests[0].headers.get("authorization") == sent
 
 
-def test_nobody_listening_is_a_failed_connection() -> None:
+def test_a_closed_port_is_a_failed_connection() -> None:
     with (
         Client("http://127.0.0.1:1", retries=Retries(most=1, first=0.001)) as client,
         pytest.raises(errors.ConnectionFailed, match="after 2 tries") as caught,
@@ -366,7 +366,7 @@ def test_arguments_that_cannot_be_sent_are_refused_at_once(
     assert service.requests == []
 
 
-def test_numbers_and_arrays_of_numpy_are_sent_as_plain_ones(
+def test_numbers_and_arrays_of_numpy_are_sent_as_plain_values(
     do: Do, service: PreparedService
 ) -> None:
     service.prepare(

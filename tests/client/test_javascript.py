@@ -254,7 +254,7 @@ def test_the_token_is_sent(run: Run, service: PreparedService) -> None:
     assert service.requests[0].headers["authorization"] == "Bearer secret"
 
 
-def test_a_try_that_takes_too_long_is_given_up(run: Run, service: PreparedService) -> None:
+def test_a_request_that_takes_too_long_is_aborted(run: Run, service: PreparedService) -> None:
     service.prepare((200, {}))
     told = run("return new sm.Client(url, { timeout: 0, retries: 0 }).isReady()")["error"]
     assert told["name"] == "ConnectionFailed"

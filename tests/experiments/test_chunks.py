@@ -240,7 +240,7 @@ def test_a_failing_agent_does_not_affect_other_runs(
     assert not lane(plan, 1, 1).failures
 
 
-def test_a_problem_that_can_not_be_made_fails_the_runs_on_it(small: Small, toys: Path) -> None:
+def test_a_problem_that_cannot_be_made_fails_the_runs_on_it(small: Small, toys: Path) -> None:
     problems = {"P": {"problem": "toys:sometimes"}}
     seed = next(s for s in range(100) if [problem_seed(s, i) % 2 for i in range(4)] == [0, 1, 0, 1])
     plan = plan_of(small(problems=problems, seed=seed), toys)

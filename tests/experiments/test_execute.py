@@ -177,7 +177,7 @@ def test_a_stop_keeps_what_is_done_and_resuming_gives_the_same_bytes(
     assert tree(store.path) == whole
 
 
-def test_a_stop_with_nothing_but_facts_to_do_is_an_interruption(fresh: Fresh) -> None:
+def test_a_stop_is_an_interruption_even_if_only_facts_are_missing(fresh: Fresh) -> None:
     store, plan = fresh("out")
     run_chunks(store, plan, jobs=1, executor="threads")
     facts = next(chunk for chunk in store.chunks() if chunk.agent is None)

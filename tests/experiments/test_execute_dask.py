@@ -41,7 +41,7 @@ def nobody() -> Iterator[Any]:
         yield cluster
 
 
-def test_a_cluster_gives_the_same_bytes_also_after_an_interruption(
+def test_a_cluster_gives_the_same_bytes_even_after_an_interruption(
     cluster: Any, fresh: Fresh, whole: str, tree: Tree, stop_after: Callable[[int], dict[str, Any]]
 ) -> None:
     store, plan = fresh("out")

@@ -96,7 +96,7 @@ def test_the_first_value_with_the_lowest_mean_pseudo_regret_is_chosen() -> None:
     assert choose(results_of({8: [9.0, 1.0], 4: [2.0, 3.0], 2: [3.0, 2.0]})) == {"a": {"w": 4}}
 
 
-def test_a_value_with_a_failed_run_is_not_chosen_unless_all_are() -> None:
+def test_a_value_with_a_failed_run_is_chosen_only_if_all_values_have_one() -> None:
     finals = {8: [1.0, 1.0], 4: [2.0, 3.0]}
     assert choose(results_of(finals, failed=(8,))) == {"a": {"w": 4}}
     assert choose(results_of(finals, failed=(8, 4))) == {"a": {"w": 8}}

@@ -91,7 +91,7 @@ def test_errors_in_names_parameters_values_and_claims_are_reported_together(smal
     }
 
 
-def test_valid_entries_are_tried_although_others_have_errors(small: Small) -> None:
+def test_valid_entries_are_checked_even_if_others_have_errors(small: Small) -> None:
     agents = agent("ucrl2", delta=2.0) | {"B": {"agent": "ucrl9"}}
     errors = errors_of(small(agents=agents, initial_state=3))
     assert list(errors) == ["agents.B.agent", "initial_state", "agents.A.parameters.delta"]
@@ -251,12 +251,16 @@ def test_any_exception_of_a_user_constructor_is_an_error_of_the_configuration(
     )  # fmt: skip
     errors = errors_of(data, toys)
     assert (
-        "makes an MDP or SwitchingMDP (for worse:none), got None" in errors["problems.P.parameters"]
+        "returns an MDP or a SwitchingMDP (for worse:none), got None"
+        in errors["problems.P.parameters"]
     )
-    assert "parameters that it accepts (SystemExit: bye), got {'x': [1]}" in errors["agents.Exits"]
+    assert (
+        "parameters that the constructor accepts (SystemExit: bye), got {'x': [1]}"
+        in errors["agents.Exits"]
+    )
     assert "(E, which can't be shown)" in errors["agents.Mute"]
     assert (
-        "which have the methods act and observe (for worse:Numb), got 5"
+        "with the methods act and observe (for worse:Numb), got 5"
         in errors["agents.Numb.parameters"]
     )
     assert "the methods act and observe" in errors["agents.Nothing.parameters"]

@@ -30,7 +30,7 @@ def variant(source: str = "x", **parameters: Any) -> Variant:
     return Variant("name", "name", source, parameters, {})
 
 
-def test_an_entry_without_sweeps_is_one_variant_of_its_own_name() -> None:
+def test_an_entry_without_sweeps_is_one_variant_of_the_same_name() -> None:
     (only,) = expand({"A": AgentSpec(agent="ucrl2", parameters={"delta": 0.1})})
     assert only == Variant("A", "A", "ucrl2", {"delta": 0.1}, {})
 
@@ -87,7 +87,7 @@ def test_a_problem_gets_only_arguments_that_it_accepts() -> None:
 
 
 def test_a_factory_that_makes_no_problem_is_rejected() -> None:
-    with pytest.raises(InvalidParameter, match="a function that makes an MDP or SwitchingMDP"):
+    with pytest.raises(InvalidParameter, match="a function that returns an MDP or a SwitchingMDP"):
         make_problem(variant("user:f"), lambda: 5, 100, 7)
 
 
@@ -149,7 +149,9 @@ def test_a_formula_uses_the_agents_own_delta() -> None:
 @pytest.mark.parametrize("value", [None, 5, Idle])
 def test_a_factory_that_makes_no_agent_is_rejected(value: Any) -> None:
     problem = random_switching(3, 2, changes=2, horizon=100, seed=0)
-    with pytest.raises(InvalidParameter, match="user:f must be something that makes agents"):
+    with pytest.raises(
+        InvalidParameter, match="user:f must be a class or function that returns an agent"
+    ):
         make_agent(variant("user:f"), lambda: value, problem, 100, 0)
 
 
@@ -160,7 +162,7 @@ def test_the_only_missing_method_of_an_agent_is_named() -> None:
         make_agent(variant("user:f"), deaf, problem, 100, 0)
 
 
-def test_accepting_needs_the_argument_by_name() -> None:
+def test_a_factory_accepts_only_arguments_that_it_names() -> None:
     def factory(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> None: ...
 
     assert [n for n in ("a", "b", "rest", "c", "more", "d") if accepts(factory, n)] == ["b", "c"]

@@ -49,7 +49,7 @@ def test_reprs_are_one_short_line_without_an_address(tmp_path: Path) -> None:
         assert " at 0x" not in text
 
 
-def test_reprs_show_what_an_object_is_of() -> None:
+def test_reprs_show_the_content_of_an_object() -> None:
     setting = as_setting([10, 20], {"a": [[1.0, 2.0], [np.nan, 4.0]]})
     assert repr(setting) == "Setting('curves', 2 problems, 1 agent, 2 recorded steps)"
     assert repr(setting.agents["a"]) == "Runs('a', 2 runs, 1 failed)"

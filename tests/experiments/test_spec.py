@@ -49,8 +49,8 @@ def test_all_errors_are_reported_at_once_with_path_value_and_what_is_allowed(sma
         "epsilon": "must be less than or equal to 1, got 2.0",
         "problems.P.problem": "problems.P: missing required key 'problem'",
         "problems.P.parameters": "must be a table, got 3",
-        "agents.A.agent": "must be a name as text: a registered one, or 'module:Name' of your own, "
-        "got 5",
+        "agents.A.agent": "must be a string: a registered name, or 'module:Name' for your own "
+        "agent, got 5",
     }
 
 
@@ -78,7 +78,7 @@ def test_a_parameter_in_the_wrong_place_is_an_error_that_shows_the_right_one(sma
     )
 
 
-def test_other_errors_are_reported_although_keys_are_missing(small: Small) -> None:
+def test_other_errors_are_reported_even_if_keys_are_missing(small: Small) -> None:
     agents = {
         "A": {"agent": "SW-UCRL"},
         "B": {"agent": "sw-ucrl", "parameters": {"windw": 3}},
@@ -249,12 +249,12 @@ def test_a_key_of_the_experiment_below_a_table_is_explained() -> None:
 
 
 @pytest.mark.parametrize("value", [object, 3, None])
-def test_an_agent_that_is_not_a_name_is_refused_as_such(value: Any) -> None:
-    with pytest.raises(InvalidExperiment, match="agent: must be a name as text: a registered one"):
+def test_an_agent_must_be_given_by_name(value: Any) -> None:
+    with pytest.raises(InvalidExperiment, match="agent: must be a string: a registered name"):
         AgentSpec(agent=value)
 
 
-def test_a_table_without_entries_is_refused_in_words(small: Small) -> None:
+def test_the_error_for_a_table_without_entries_is_readable(small: Small) -> None:
     with pytest.raises(InvalidExperiment, match=r"agents: must be a table with entries, got {}"):
         parse(small(agents={}))
 

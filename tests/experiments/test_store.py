@@ -93,7 +93,9 @@ def test_a_chunk_of_another_experiment_is_not_done(
     assert not done.is_done(chunk)
 
 
-def test_arrays_of_another_shape_or_type_are_not_done(store_and_plan: tuple[Store, Plan]) -> None:
+def test_a_chunk_with_arrays_of_another_shape_or_type_is_not_done(
+    store_and_plan: tuple[Store, Plan],
+) -> None:
     store, plan = store_and_plan
     chunk = next(c for c in store.chunks() if c.agent == 1)
     sound = compute(plan, chunk).arrays
@@ -185,7 +187,7 @@ def test_files_of_an_interrupted_writer_are_removed(small: Small, tmp_path: Path
     assert all((folder / name).exists() for name in kept)
 
 
-def test_blocks_are_those_that_the_folder_was_made_with(
+def test_a_reopened_folder_keeps_its_block_sizes(
     store_and_plan: tuple[Store, Plan], small: Small, tmp_path: Path
 ) -> None:
     reopened = create(tmp_path / "out", check(parse(small(n_problems=4))), "", None)
@@ -379,7 +381,7 @@ def test_failures_are_kept_with_their_tracebacks(store_and_plan: tuple[Store, Pl
 @pytest.mark.parametrize(
     ("problem", "one"), [("riverswim", True), ("lower-bound", False), ("random", False)]
 )
-def test_a_generator_that_draws_nothing_makes_one_problem(
+def test_a_generator_without_random_draws_makes_one_problem(
     problem: str, one: bool, small: Small, prepare: Prepare, tmp_path: Path
 ) -> None:
     spec = {"P": {"problem": problem}}
@@ -391,7 +393,7 @@ def test_a_generator_that_draws_nothing_makes_one_problem(
     assert load_results(store).settings["P"].one_problem is one
 
 
-def test_a_path_is_neither_a_store_nor_an_experiment(done: Store) -> None:
+def test_a_path_in_place_of_a_store_or_an_experiment_is_refused(done: Store) -> None:
     path: Any = done.path
     with pytest.raises(InvalidParameter, match=r"a Store, such as open_store\(folder\), got "):
         load_results(path)

@@ -56,7 +56,7 @@ def test_a_registered_name_is_found() -> None:
     [
         ("ucrl-2", "unknown agent 'ucrl-2'; did you mean 'ucrl2'.$"),
         ("UCRL2", "unknown agent 'UCRL2'; did you mean 'ucrl2'.$"),
-        ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' of your own"),
+        ("thompson", "one of 'sw-ucrl', .*, or 'module:Name' for your own agent"),
         ("a:b:c", "does not have the form 'module:Name'"),
         ("../toys:Toy", "does not have the form 'module:Name'"),
         (":Toy", "'module:Name'"),
@@ -202,7 +202,7 @@ def test_digests_cover_the_module_and_the_modules_next_to_it_that_it_imports(
     assert digests == {name: sha(texts[name]) for name in ("one", "three", "two")}
 
 
-def test_imports_are_found_although_another_thread_disturbs_the_parser(
+def test_imports_are_found_even_if_another_thread_disturbs_the_parser(
     toys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = names._files("toys", toys)

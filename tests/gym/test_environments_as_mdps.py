@@ -89,7 +89,7 @@ def test_the_optimal_policy_avoids_the_cliff() -> None:
 
 
 def test_the_gain_of_the_taxi_follows_from_its_shortest_rides() -> None:
-    """From each start in turn: walk the optimal policy to its end; episodes renew the process."""
+    """Follow the optimal policy from every start to its end; episodes renew the process."""
     env: Any = TaxiEnv()
     mdp = to_mdp(env)
     plan = sm.optimal_gain(mdp)
@@ -114,7 +114,7 @@ def test_states_are_labelled_by_their_number_in_the_environment() -> None:
 
 
 def test_termination_leads_to_a_start_state() -> None:
-    """Half the time the episode ends, and starts in either state as its distribution says."""
+    """With probability 1/2 the episode ends, and starts again in a state that is drawn."""
     P = table((0.5, 1, 1.0, True), (0.5, 1, 0.0, False))
     mdp = to_mdp(Table(P, start=[0.25, 0.75]))
     assert mdp.transitions[0, 0].tolist() == [0.125, 0.875]

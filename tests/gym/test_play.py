@@ -27,7 +27,7 @@ HUGE = 10**400
 
 
 class Scripted(gymnasium.Env[Any, Any]):
-    """Returns or raises `results[i]` at step i; after the last one, the last again."""
+    """Returns or raises `results[i]` at step i; after the last step, the last result again."""
 
     def __init__(
         self, *results: Any, n_states: int = 4, n_actions: int = 2, start: int = 0,
@@ -159,7 +159,7 @@ def rejected_in_its_step(env: Scripted, steps: int = 50) -> InvalidEnvironment:
     return caught.value
 
 
-def test_there_are_many_bad_steps() -> None:
+def test_at_least_forty_bad_steps_are_tested() -> None:
     assert len(BAD_STEPS) >= 40
 
 
@@ -328,7 +328,7 @@ def test_invalid_parameters_are_named(parameters: dict[str, Any], field: str) ->
     assert env.times_reset == 0
 
 
-def test_sizes_must_fit() -> None:
+def test_agent_and_environment_must_have_the_same_sizes() -> None:
     for agent in (sm.agents.UCRL2(5, 2), sm.agents.UCRL2(4, 3)):
         env = Scripted(fine())
         with pytest.raises(Mismatch, match="the agent has n_"):
@@ -348,7 +348,7 @@ def test_spaces_must_be_discrete() -> None:
 
 
 @pytest.mark.parametrize("env", [None, "FrozenLake-v1", Scripted, sm.agents.UCRL2(3, 2)])
-def test_something_that_is_no_environment_is_refused_as_such(env: Any) -> None:
+def test_the_error_for_an_object_that_is_no_environment_says_so(env: Any) -> None:
     for use in (lambda: play(Recorder(), env, 5), lambda: to_mdp(env)):
         with pytest.raises(InvalidParameter, match="env must be a Gymnasium environment, such as"):
             use()
@@ -445,7 +445,7 @@ def test_the_agent_is_seeded_as_in_a_simulation() -> None:
     assert unseeded.seeds == []
 
 
-def test_replications_of_an_agent_that_draws_differ() -> None:
+def test_replications_of_a_random_agent_differ() -> None:
     """The environment always does the same, so that only the agent's own draws differ."""
 
     def actions(seed: int) -> list[Any]:
@@ -492,6 +492,6 @@ def test_an_interrupted_play_keeps_its_rewards() -> None:
     assert np.array_equal(error.value.played.resets, whole.resets)
 
 
-def test_a_class_is_no_agent() -> None:
+def test_a_class_in_place_of_an_agent_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="an object with the methods act and observe"):
         play(sm.agents.Random, make_env("riverswim"), 10)

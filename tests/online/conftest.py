@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lived(tmp_path: Path) -> tuple[Path, Any]:
-    """A folder with snapshots, whose process was killed; and the state of its learner."""
+    """A folder with snapshots whose process was killed, and the state of its learner."""
     folder = tmp_path / "lived"
     decisions = Decisions(sw_ucrl(), folder, sync=False, snapshot_every=50)
     for seed in range(5):
@@ -51,7 +51,7 @@ def client(decisions: Decisions) -> Iterator[Client]:
 
 @pytest.fixture
 def serve(browser: Chrome) -> Iterator[Callable[..., Running]]:
-    """Serve decisions and open their page; nothing may be complained of that was not looked at."""
+    """Serve decisions and open their page. Fail if the browser logs messages that no test read."""
     from tests.browser import complaints, resize, scheme
     from tests.online.watching import Running
 

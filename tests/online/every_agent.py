@@ -46,7 +46,7 @@ def needed(name: str) -> dict[str, Any]:
 
 
 def served_as_simulated(name: str, folder: Path) -> dict[str, Any]:
-    """Serve the trajectory of a simulation with immediate feedback. Returns what differs."""
+    """Serve the trajectory of a simulation with immediate feedback. Returns the differences."""
     problem = sm.problems.random_switching(4, 3, changes=3, horizon=SIMULATED, seed=7)
     parameters = (
         needed(name) | {"horizon": SIMULATED} if "horizon" in needed(name) else needed(name)

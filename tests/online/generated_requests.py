@@ -26,8 +26,10 @@ STATES, ACTIONS = ["home", "basket"], ["a", "b"]
 def requests_from_the_document(
     folder: Path, each: int, part: int = 0, parts: int = 1
 ) -> tuple[int, str]:
-    """Send `each` requests to every operation, twice if they can be invalid. `part` of `parts`:
-    only to a share of the operations. Returns how many were sent, and a summary.
+    """Send `each` requests to every operation, and twice as many if requests can be invalid.
+
+    `part` of `parts` selects a share of the operations. Returns the number of requests, and a
+    summary.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the packages it imports

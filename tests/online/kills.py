@@ -85,7 +85,7 @@ def kill_deciders(scratch: Path, count: int) -> str:
 
 
 def keep(scratch: Path) -> None:
-    """Fork the children that are asked for."""
+    """Fork child processes on request."""
     sw_ucrl().plan()  # load the machine code once for all children
     child = 0
     for line in sys.stdin:
@@ -111,7 +111,7 @@ def _run(task: Callable[..., None], place: Path, seed: int, *more: Any) -> None:
 
 
 class Notes:
-    """What is about to be done and what was acknowledged, in a file of its own."""
+    """A file that records which calls are about to be made, and which were acknowledged."""
 
     def __init__(self, place: Path) -> None:
         self.path, self._write = place / "notes", os.write
@@ -131,7 +131,7 @@ class Notes:
 
 
 def _killed_at(at: int, notes: Notes) -> None:
-    """From here on SQL statements are counted, and the process dies at one of them."""
+    """Count SQL statements from now on, and kill the process at one of them."""
     turn, prepare = itertools.count(1), SQLite._prepare
 
     def count(statement: str) -> None:

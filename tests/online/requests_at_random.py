@@ -54,7 +54,7 @@ TEXTS = ['""', '"a"', '"\\ud800"', '"\\u0000"', '"' + "x" * 300 + '"', '"\u2028"
 
 
 def fuzzed(folder: Path, n: int) -> str:
-    """Send n requests, eight at a time, and check everything; an account of the answers."""
+    """Send n requests, eight at a time, and check every answer. Returns a summary."""
     decisions = Decisions(SWUCRL(3, 2, window=50), folder, sync=False)
     with (
         patch.object(server, "TIMEOUT", 0.2),  # many of these requests have no end
@@ -78,7 +78,7 @@ def fuzzed(folder: Path, n: int) -> str:
 
 
 def _statuses(received: bytes) -> list[int]:
-    """The status of every answer; there must be nothing but answers."""
+    """The status of every answer. Any other data is an error."""
     assert not received or ANSWER.match(received), received[:200]
     return [int(found[1]) for found in ANSWER.finditer(received)]
 
@@ -103,7 +103,7 @@ def _request(seed: int, waiting: list[str]) -> bytes:
 
 
 def _content(pick: random.Random, of: str) -> str:
-    """A body whose keys are mostly right, and whose values are anything."""
+    """A body with mostly valid keys and arbitrary values."""
     keys = {
         "decide": ["state", "session", "available", "taken"],
         "feedback": ["reward", "next_state"],
@@ -138,7 +138,7 @@ def _strange(pick: random.Random, waiting: str) -> bytes:
 
 
 def _mutated(pick: random.Random, sent: bytes) -> bytes:
-    """A few bytes changed, left out, put in or doubled."""
+    """The data with a few bytes changed, removed, inserted or doubled."""
     found = bytearray(sent)
     for _ in range(pick.randrange(1, 5)):
         at = pick.randrange(len(found))

@@ -20,7 +20,7 @@ PATIENCE = 300  # seconds; on a busy machine an agent may have to be compiled me
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -44,14 +44,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Client:
-    """Asks the service at a port."""
+    """A client of the service at a port."""
 
     port: int
 
     def ask(
         self, method: str, path: str, content: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """A request on a connection of its own; bytes are sent as they are."""
+        """Send a request on a new connection; bytes are sent unchanged."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             body = content
@@ -65,18 +65,18 @@ class Client:
             connection.close()
 
     def decide(self, **content: Any) -> Any:
-        """A decision."""
+        """Request a decision."""
         answer = self.ask("POST", "/decisions", content)
         assert answer.status == 201, answer
         return answer.json
 
     def feedback(self, decision: str, reward: Any, next_state: Any) -> Answer:
-        """What came of it."""
+        """Report the outcome of a decision."""
         content = {"reward": reward, "next_state": next_state}
         return self.ask("POST", f"/decisions/{decision}/feedback", content)
 
     def raw(self, sent: bytes) -> bytes:
-        """Everything that comes back until the server closes the connection."""
+        """Read all data until the server closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             received = b""
             try:
@@ -90,7 +90,7 @@ class Client:
 
 @contextmanager
 def serving(decisions: Decisions | Models, **options: Any) -> Iterator[Client]:
-    """The service over these decisions, until the block is left."""
+    """Run the service with these decisions during the block."""
     bound, ready = listen("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
     server = Server(application(decisions, **options), ready.set)

@@ -29,7 +29,7 @@ Answer = tuple[float, int]
 
 
 class DecisionsInAnyOrder(RuleBasedStateMachine):
-    """A folder, the decisions behind it, and what they owe us."""
+    """A folder, its decisions, and the answers that they must give."""
 
     decisions: Decisions
 
@@ -59,7 +59,7 @@ class DecisionsInAnyOrder(RuleBasedStateMachine):
 
     @property
     def learned(self) -> int:
-        """How many steps the agent has learned from."""
+        """The number of steps that the agent has learned from."""
         return int(self.decisions.learner.agent.t) - 1
 
     @rule(state=st.integers(0, 3), session=st.sampled_from(("", "a", "b")))

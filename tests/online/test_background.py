@@ -16,7 +16,7 @@ from switchmdp.online import decisions as module
 
 
 class Planner:
-    """Plans only when it is told to."""
+    """An agent that plans only when the test allows it."""
 
     def __init__(self) -> None:
         self.begun, self.go_on, self.ended = (threading.Semaphore(0) for _ in range(3))
@@ -51,7 +51,7 @@ def events(folder: Path) -> list[str]:
 
 
 def until_planning(decisions: Decisions, planner: Planner) -> None:
-    """Live until a plan is under way."""
+    """Make decisions until a plan is being computed."""
     for seed in range(1000):
         if decisions.learner.planning is not None:
             assert planner.begun.acquire(timeout=60)
@@ -61,7 +61,7 @@ def until_planning(decisions: Decisions, planner: Planner) -> None:
 
 
 def swapped(decisions: Decisions, planner: Planner) -> None:
-    """Let the plan be finished, and wait for the swap."""
+    """Let the plan finish, and wait for the swap."""
     threads = [thread for thread in threading.enumerate() if thread.name == "planner"]
     planner.go_on.release()
     for thread in threads:
@@ -215,7 +215,7 @@ def test_inline_planning_starts_no_thread(
 
 
 def test_background_plans_take_effect_at_the_next_decision(tmp_path: Path) -> None:
-    """Where every plan is swapped in before the next decision, it is followed from there on."""
+    """If every plan is swapped in before the next decision, that decision already follows it."""
     with Decisions(sw_ucrl(), tmp_path, replan="background") as decisions:
         for seed in range(300):
             live(decisions, 1, seed)

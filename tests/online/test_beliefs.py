@@ -33,7 +33,7 @@ from switchmdp.restarts import Never
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,7 +43,7 @@ class Clock:
 
 
 class Stubborn(Agent):
-    """Somebody else's agent, of two verbs: always the first action."""
+    """A user's agent with only `act` and `observe`, which always takes the first action."""
 
     tried: int
 
@@ -59,7 +59,7 @@ class Stubborn(Agent):
 
 
 class Counting(Stubborn):
-    """... which tells how often it has been where."""
+    """The same agent, which also reports its visits."""
 
     @property
     def visits(self) -> Any:
@@ -78,7 +78,7 @@ def live(decisions: Decisions, steps: int, seed: int = 0, reward: Any = None) ->
 
 
 def told(decisions: Decisions, **given: Any) -> dict[str, Any]:
-    """Through JSON, which has no NaN."""
+    """Write the data as JSON, which has no NaN, and read it again."""
     found: dict[str, Any] = json.loads(json.dumps(beliefs(decisions, **given), allow_nan=False))
     return found
 

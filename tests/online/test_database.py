@@ -106,7 +106,7 @@ def test_the_folder_of_the_decisions_is_deprecated(tmp_path: Path) -> None:
 
 
 def test_one_database_holds_several_models(tmp_path: Path) -> None:
-    """One after the other: a process that serves many models shares the database among them."""
+    """Each model opens the database in turn. (Models that are open together share one `Writer`.)"""
     states: dict[str, Any] = {}
     for model in ("ads", "news", "ads"):
         with Decisions(sw_ucrl(), tmp_path, model=model) as decisions:
@@ -364,7 +364,7 @@ def test_a_transaction_is_written_completely_or_not_at_all(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_busy_database_is_waited_for(tmp_path: Path) -> None:
+def test_a_commit_waits_for_a_busy_database(tmp_path: Path) -> None:
     """An operator's own transaction only delays the service."""
     with Decisions(sw_ucrl(), tmp_path) as decisions:
         decision = decisions.decide(0)
@@ -587,7 +587,7 @@ def test_a_damaged_old_folder_is_not_imported(old: Path, tmp_path: Path) -> None
     text = re.sub(rb'"reward":[^,}]*', b'"reward":0.875', lines[at][9:-1])
     changed = b"%08x %s\n" % (crc32(text), text)
     log.write_bytes(b"".join([*lines[:at], changed, *lines[at + 1 :]]))
-    refused(Mismatch, "a different learner from snapshot 30")
+    refused(Mismatch, "the learner replayed from the log differs from snapshot 30")
     log.write_bytes(whole)
     description = old / "decisions.json"
     good = description.read_bytes()

@@ -252,7 +252,7 @@ def test_closed_decisions_accept_nothing_and_can_be_closed_twice(tmp_path: Path)
 
 @compiled
 class Sulking(Agent):
-    """Chooses what is not there every tenth time; counts how often it was asked."""
+    """Chooses an action that does not exist every tenth time, and counts its calls."""
 
     asked: int
     steps: NDArray[np.int64]
@@ -291,7 +291,7 @@ def test_after_a_contract_violation_the_model_must_be_reopened(
 
 @compiled
 class Contrary(sm.agents.SWUCRL):
-    """Plans as SW-UCRL does, and does something else."""
+    """Plans like SW-UCRL, but takes other actions."""
 
     def act(self, state: int) -> int:
         self.prepare(state)

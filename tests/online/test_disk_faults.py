@@ -63,7 +63,7 @@ def failed_write(code: str) -> sqlite3.OperationalError:
 
 
 def lives_through(folder: Path, error: BaseException, k: int, after: bool) -> str:
-    """Decide and give feedback while one statement fails; repeat each call until it is
+    """Decide and give feedback while one statement fails, and repeat calls until they are
     acknowledged. Returns the statement that failed."""
     known: dict[str, tuple[float, int]] = {}
     decisions = Decisions(sw_ucrl(), folder, snapshot_every=5)

@@ -21,7 +21,7 @@ from switchmdp.restarts import Never, Periodic
 
 
 def drawn(steps: int, seed: int = 0, n_states: int = 3, n_actions: int = 2) -> list[Step]:
-    """Steps of a world that changes in the middle."""
+    """Steps of a problem that changes in the middle."""
     rng = np.random.default_rng(seed)
     rows, state = [], 0
     for i in range(steps):
@@ -36,7 +36,7 @@ def drawn(steps: int, seed: int = 0, n_states: int = 3, n_actions: int = 2) -> l
 def predictions(
     rows: list[Step], window: int, n_states: int
 ) -> tuple[list[float], list[float], list[int]]:
-    """What a window must predict, straight from the definition."""
+    """The predictions of a window, computed directly from their definition."""
     errors, losses, seen = [], [], []
     for i, (state, action, reward, after) in enumerate(rows):
         past = [row for row in rows[max(0, i - window) : i] if row[:2] == (state, action)]
@@ -63,7 +63,7 @@ def test_window_predictions_match_their_definition(window: int) -> None:
 
 
 def test_predictions_are_correct_with_many_states() -> None:
-    """Beyond a number of states successors are kept in slots, which are searched."""
+    """With many states, successors are stored in slots, which are searched."""
     rows = drawn(400, n_states=300)
     found = evaluate(rows, SWUCRL(300, 2, window=100), plan=False)
     errors, losses, _ = predictions(rows, 100, 300)
@@ -123,7 +123,7 @@ def test_the_agent_that_made_the_log_agrees_with_all_actions() -> None:
 
 
 def test_the_final_policy_uses_all_steps() -> None:
-    """Both actions stay; in each state the second alone is rewarded."""
+    """Both actions stay in their state; only the second one is rewarded."""
     rows: list[Step] = [(i % 2, a, float(a), i % 2) for i in range(4000) for a in (0, 1)]
     found = evaluate(rows, SWUCRL(2, 2, window=8000))
     assert found.policy.tolist() == [1, 1]
@@ -148,7 +148,7 @@ def test_evaluate_does_not_change_the_given_agent() -> None:
 
 
 def test_calibration_is_the_gap_between_predictions_and_rewards() -> None:
-    """One pair, right on average: no gap, although each single reward is off by a half."""
+    """The predictions are right on average, so there is no gap, although each is off by 1/2."""
     coin = np.random.default_rng(0).random(10_000) < 0.45
     assert evaluate([(0, 0, float(r), 0) for r in coin], UCRL2(1, 1)).calibration < 0.01
     turned: list[Step] = [(0, 0, float(i >= 5000), 0) for i in range(10_000)]
@@ -211,7 +211,7 @@ def test_without_episodes_only_the_agreement_is_measured() -> None:
 
 
 def test_the_last_visit_baseline_forgets_at_restarts() -> None:
-    """Pair by pair where a detector suspects some, and all of them on a schedule."""
+    """A detector makes it forget some pairs, a schedule all of them."""
     rows: list[Step] = [(0, 0, 1.0, 1), (1, 0, 0.0, 0)] * 4
     agent = Episodic(2, 1, memory=LastVisit(), plausible=L1Ball(0.05), restarts=Periodic(4))
     found = evaluate(rows, agent, plan=False)

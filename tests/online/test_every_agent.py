@@ -30,7 +30,7 @@ INTERPRETED = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What came of every agent, in one process without machine code."""
+    """The results of every agent, from one process without machine code."""
     scratch = tmp_path_factory.mktemp("agents")
     command = [sys.executable, "-m", "tests.online.every_agent", str(scratch)]
     done = subprocess.run(

@@ -73,7 +73,7 @@ def test_growth_is_replayed_from_the_log(tmp_path: Path) -> None:
 
 
 def test_growth_stores_only_what_changed(tmp_path: Path) -> None:
-    """A hundred states more, with a hundred actions each: the size of an event stays the same."""
+    """With a hundred more states of a hundred actions each, the size of an event is the same."""
     with Decisions(sm.agents.UCRL2(100, 100), tmp_path, sync=False) as decisions:
         decisions.add_state([0, 3])
         for _ in range(3):
@@ -111,14 +111,16 @@ def test_an_agent_that_cannot_grow_is_unchanged(tmp_path: Path) -> None:
         live(decisions, 5)
         before = bits_of(decisions)
         for grow in (decisions.add_state, decisions.add_action):
-            with pytest.raises(InvalidParameter, match="an agent that can grow"):
+            with pytest.raises(
+                InvalidParameter, match="an agent that supports new states and actions"
+            ):
                 grow()
         assert bits_of(decisions) == before
     assert not any(record["event"].startswith("add_") for _, record in events_of(tmp_path))
 
 
 def test_a_window_forgets_correctly_after_growth(tmp_path: Path) -> None:
-    """Small rows are full, large ones lists: the steps in between must all be taken along."""
+    """With few states, counts are full arrays; with many, lists. Growth must convert them."""
     rng = np.random.default_rng(0)
     rows = [
         (int(rng.integers(62)), int(rng.integers(2)), float(rng.random()), int(rng.integers(62)))

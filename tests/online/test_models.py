@@ -55,7 +55,7 @@ def test_a_model_is_created_listed_archived_and_deleted(client: Client) -> None:
     assert client.ask("GET", "/models/ads").error == "UnknownModel"
 
 
-def test_models_of_one_definition_start_alike_and_sign_their_own_ids(models: Models) -> None:
+def test_models_with_the_same_definition_start_equal_but_do_not_share_ids(models: Models) -> None:
     for name in ("a", "b"):
         models.create(name, **SHOP)  # type: ignore[arg-type]  # of mixed types
     assert models.loaded() == {}
@@ -192,7 +192,7 @@ def test_errors_of_feedback_name_the_field(client: Client) -> None:
     assert refused["detail"] == "decision 1 already has different feedback; the first one counts"
 
 
-def test_an_archived_model_says_how_it_decides_again(client: Client) -> None:
+def test_the_error_for_an_archived_model_names_the_route_that_restores_it(client: Client) -> None:
     client.ask("POST", "/models/shop/archive")
     refused = _post(client, "/decisions", {"state": 0})
     assert (refused.status, refused.json["detail"]) == (

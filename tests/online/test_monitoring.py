@@ -25,7 +25,7 @@ Step = tuple[int, int, float, int]
 
 
 def literal(steps: list[Step], window: int, delta: float, n_states: int, n_pairs: int) -> float:
-    """The strength as the docstring has it, for all pairs and successors."""
+    """The strength, computed for all pairs and successors from the formula in the docstring."""
     recent = steps[-2 * window :]
     half = len(recent) // 2
     recent = recent[len(recent) - 2 * half :]
@@ -99,7 +99,7 @@ def chain(
 
 
 def alarms(signal: ChangeSignal, steps: list[Step], n_states: int, n_actions: int) -> list[int]:
-    """The steps at which it fires."""
+    """The steps at which the signal fires."""
     found = []
     for step in steps:
         if signal.add(*step):
@@ -111,8 +111,8 @@ def alarms(signal: ChangeSignal, steps: list[Step], n_states: int, n_actions: in
 
 @pytest.mark.parametrize(("delta", "most"), [(0.5, 400), (0.05, 40), (0.01, 10)])
 def test_the_signal_rarely_fires_without_a_change(delta: float, most: int) -> None:
-    """Thirty runs of ten windows: 6000 comparisons, of which a share δ may fire at most; far fewer
-    do, for the bound is crude. Neighbours share most of their steps, so that they come in rows."""
+    """Thirty runs of ten windows have 6000 comparisons, of which at most a share δ may fire. Far
+    fewer do, because the bound is crude. Comparisons that share most steps fire together."""
     fired = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -193,7 +193,7 @@ def test_invalid_signal_parameters_are_rejected(window: Any, delta: Any) -> None
 
 
 def test_the_last_hundred_alerts_survive_reopening(tmp_path: Path) -> None:
-    """Ten steps of each kind, over and over: it fires, is quiet, and fires again."""
+    """Rewards change every ten steps, so the signal fires, is quiet, and fires again."""
     agent = sm.agents.Random(1, 1)
     with Decisions(agent, tmp_path, sync=False, signal_window=10, signal_delta=0.9) as decisions:
         told = []

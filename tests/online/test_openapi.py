@@ -46,7 +46,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def _ask(client: Client, route: Route, content: Any, query: str = "", **headers: str) -> Answer:
-    """Ask about a fresh model, with the id of a decision that waits for its feedback."""
+    """Send the request to a new model, with the id of a pending decision."""
     for name in ("main", "created"):
         client.ask("DELETE", f"/models/{name}", headers=AUTHORIZED)
     made = client.ask("POST", "/models", {"name": "main", **SIZES}, AUTHORIZED)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """The service as the page starts it, but for the port."""
+    """The service, started as on the page, except for the port."""
     line = re.search(r"^switchmdp (serve .*)$", PAGE, re.M)
     assert line is not None
     command = [*PROGRAM, *shlex.split(line[1]), "--port", "0"]
@@ -58,7 +58,7 @@ def run_blocks(address: str) -> list[list[Any]]:
 
 
 def values_in(text: str) -> list[Any]:
-    """The JSON values that follow one another in a text."""
+    """All JSON values in a text, in order."""
     values, at = [], 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())

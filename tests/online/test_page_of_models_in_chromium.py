@@ -45,7 +45,7 @@ def service(models: Models) -> Iterator[Running]:
 
 @pytest.fixture
 def page(browser: Chrome, service: Running) -> Iterator[Chrome]:
-    """The page at its start; nothing may be complained of."""
+    """The page when it is opened. Fail if the browser logs messages."""
     resize(browser, 1300)
     scheme(browser, "light")
     browser.get("about:blank")
@@ -107,7 +107,7 @@ def test_the_small_line_leaves_out_a_last_bucket_of_few_rewards(page: Chrome) ->
     assert ask(page, drawn, [*buckets, {"n": 40, "mean": 0.7}]) == 3
 
 
-def test_the_list_is_turned_page_by_page(page: Chrome) -> None:
+def test_the_list_can_be_read_page_by_page(page: Chrome) -> None:
     assert not one(page, "#previous").is_enabled()
     one(page, "#next").click()
     wait(page, lambda: names(page)[0] == "other-049")
@@ -163,7 +163,7 @@ def test_the_explanation_shows_each_action_with_its_interval(page: Chrome) -> No
     assert sport[5] == "none"
     assert "95 % credible interval" in text(page, "#why-note")
     given = one(page, "#why-state")
-    assert given.accessible_name == "State, its name or its number"
+    assert given.accessible_name == "State (name or number)"
     given.clear()
     given.send_keys("basket", Keys.ENTER)
     wait(page, lambda: text(page, "#why-note").startswith("basket, from "))
@@ -181,7 +181,7 @@ def test_the_split_test_shows_intervals_and_a_verdict_in_words(page: Chrome) -> 
     assert [control[0], *control[3:5]] == ["control", "a fixed policy", "50 %"]
     assert int(main[5]) + int(control[5]) == 200
     assert control[1].startswith("0.00 ")
-    assert control[2] in {"worse than main", "no certain difference yet"}
+    assert control[2] in {"worse than main", "no clear difference yet"}
 
 
 def test_a_model_that_does_not_exist_is_reported(page: Chrome) -> None:

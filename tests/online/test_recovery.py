@@ -161,7 +161,7 @@ def test_an_inapplicable_event_is_rejected(lived: tuple[Path, Any]) -> None:
         sql(folder, "DELETE FROM events WHERE number = ?", number)
 
 
-def test_stored_actions_win_over_differing_replayed_ones(tmp_path: Path) -> None:
+def test_stored_actions_are_used_if_replayed_ones_differ(tmp_path: Path) -> None:
     """As on another processor, whose logarithm rounds differently."""
     with Decisions(sw_ucrl(), tmp_path / "one", sync=False) as decisions:
         decision = decisions.decide(0)

@@ -24,7 +24,7 @@ Call = Callable[[Any], Any]
 
 
 class Text(str):
-    """A text of one's own."""
+    """A user's subclass of str."""
 
 
 BAD: dict[str, tuple[Call, type[SwitchmdpError]]] = {
@@ -99,7 +99,7 @@ BAD: dict[str, tuple[Call, type[SwitchmdpError]]] = {
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decisions]:
-    """One open decision, steps that are not absorbed yet, and a pair that is not there."""
+    """One pending decision, steps that are not absorbed yet, and an unavailable pair."""
     available = np.ones((S, A), bool)
     available[3, 2] = False
     agent = sm.agents.SWUCRL(S, A, window=60, available=available)

@@ -21,7 +21,7 @@ from switchmdp.online import Decisions, events_of, history, verify
 
 
 def lived(folder: Path, steps: int = 60, **settings: Any) -> Path:
-    """A folder in which something has happened."""
+    """A folder with events."""
     rng = np.random.default_rng(0)
     with Decisions(SWUCRL(3, 2, window=20), folder, sync=False, **settings) as decisions:
         state = 0

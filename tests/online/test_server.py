@@ -27,7 +27,7 @@ Start = Callable[..., tuple[subprocess.Popen[str], Client]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts servers on the folder `data`; those that still run are killed in the end."""
+    """Start servers on the folder `data`; after the test, kill those that still run."""
     processes: list[subprocess.Popen[str]] = []
 
     def begin(*options: str) -> tuple[subprocess.Popen[str], Client]:
@@ -48,7 +48,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def _visit(client: Client, told: dict[str, bool], tries: int = 10**9) -> None:
-    """Decide and give feedback, again and again, until the server is gone; `told` remembers."""
+    """Decide and give feedback until the server is gone; `told` records which were acknowledged."""
     try:
         for i in range(tries):
             decision = client.decide(state=i % 3)["id"]

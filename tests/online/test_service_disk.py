@@ -15,7 +15,7 @@ from switchmdp.online.sqlite import SQLite
 
 
 class Disk:
-    """Commits that wait until they are let through."""
+    """Commits that wait until the test releases them."""
 
     def __init__(self, decisions: Decisions, monkeypatch: pytest.MonkeyPatch) -> None:
         self.commits, self.begun, self.free = 0, threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""How much, how long, how often and by whom the service lets itself be asked."""
+"""The limits of the service: sizes, times, rates, connections and origins of requests."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def connected(port: int) -> socket.socket:
 
 
 def is_open(connection: socket.socket) -> bool:
-    """Whether the server has not closed it."""
+    """Whether the connection is still open."""
     connection.settimeout(0)
     try:
         return connection.recv(1) != b""
@@ -238,7 +238,7 @@ def test_unauthenticated_connections_have_a_shorter_idle_timeout(
 
 @pytest.mark.parametrize("size", [100, 1460, 4096, 65536, 10**7])
 def test_pipelined_requests_are_all_answered(client: Client, size: int) -> None:
-    """However they are cut into packets, and wherever a packet ends."""
+    """The result does not depend on how requests are cut into packets."""
     padding = "x" * 300
     request = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n".encode()
     last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

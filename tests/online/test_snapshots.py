@@ -1,4 +1,4 @@
-"""Snapshots shorten the way back, and nothing depends on them."""
+"""Snapshots make recovery faster, and nothing else depends on them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_events_during_the_writing_do_not_change_a_snapshot(
 
 
 def all_of(value: Any) -> Any:
-    """Every attribute, however deep."""
+    """Every attribute, including nested ones."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, Agent):
@@ -197,7 +197,7 @@ HOSTILE: list[Any] = [
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where every value is, inner ones and outer ones."""
+    """The paths of all values, including nested ones."""
     yield path
     if isinstance(tree, (dict, list)):
         keys = tree if isinstance(tree, dict) else range(len(tree))
@@ -206,7 +206,7 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A copy with another value there."""
+    """A copy with another value at this path."""
     if not path:
         return value
     new = copy.deepcopy(tree)
@@ -219,7 +219,7 @@ def changed(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 @pytest.fixture
 def rich(tmp_path: Path) -> tuple[dict[str, Any], Any]:
-    """The parts of a learner of which nothing is empty."""
+    """The parts of a learner in which nothing is empty."""
     clock = Clock()
     with Decisions(
         sw_ucrl(), tmp_path / "rich", sync=False, clock=clock, timer=clock, expiry=1e6,
@@ -236,7 +236,7 @@ def rich(tmp_path: Path) -> tuple[dict[str, Any], Any]:
 
 
 def continues(folder: Path, content: bytes) -> bool:
-    """Whether the snapshot is accepted; then all that may happen to a learner must work."""
+    """Whether the snapshot is accepted. If it is, all events must work on the learner."""
     try:
         learner = snapshots.load(content, "snapshot")
     except DamagedFile:
@@ -259,8 +259,8 @@ def continues(folder: Path, content: bytes) -> bool:
 
 
 def hostile_snapshots(folder: Path, parts: tuple[dict[str, Any], Any], share: int) -> Counter[bool]:
-    """Every `share`-th of all snapshots with one hostile value and a good checksum; how many were
-    rejected and accepted."""
+    """Load every `share`-th of the snapshots with one hostile value and a valid checksum. Returns
+    how many were rejected and accepted."""
     fields, arrays = parts
     found, rng = Counter[bool](), np.random.default_rng(0)
     begin = int(rng.integers(share))

@@ -15,7 +15,7 @@ from switchmdp.planning.inner_maximum import optimistic_row
 
 
 def brute_force(agent: Any, state: int, available: list[int]) -> int:
-    """The best of the actions by r̃ + max p̃·u over all states, a linear program's value."""
+    """The best available action by r̃ + max p̃·u, where a linear program finds the maximum."""
     counts, t, u = agent.memory.counts, agent.clock - agent.since + 1, agent.plausible.optimism
     worth = {}
     for action in sorted(available):
@@ -74,7 +74,7 @@ def test_the_best_available_action_replaces_an_unavailable_choice(
 
 
 def test_worth_equals_the_value_in_extended_value_iteration(tmp_path: Path) -> None:
-    """The chosen pair's worth is its state's next value, and no other pair's is more."""
+    """The chosen pair has the next value of its state as its worth, and no pair has more."""
     agent: Any = sm.agents.UCRL2(5, 3, delta=0.3)
     problem = sm.problems.random_switching(5, 3, changes=0, horizon=20_000, seed=1)
     sm.simulate(agent, problem, 20_000)

@@ -1,4 +1,4 @@
-"""The live page before the real service, watched in a real browser."""
+"""The live page of the real service, in a real browser."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def until_says(browser: Chrome, selector: str, words: str) -> None:
 
 
 def until_counted(browser: Chrome, n: int) -> None:
-    """Until the page has heard of the n-th feedback."""
+    """Wait until the page shows the n-th feedback."""
     wait(browser, lambda: fact(browser, "Feedback counted") == str(n))
 
 
@@ -83,7 +83,7 @@ def points(browser: Chrome) -> int:
 
 
 def chosen(browser: Chrome) -> list[str]:
-    """What is marked in each row."""
+    """The marks in each row."""
     script = """[...document.querySelectorAll('#policy tbody tr')].map((row) =>
         [...row.querySelectorAll('td')].map((cell) => cell.querySelector('.mark').textContent))"""
     return [" | ".join(row) for row in ask(browser, script)]

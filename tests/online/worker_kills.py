@@ -68,7 +68,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Finish the requests that have been begun."""
+        """Finish open requests."""
         self.ending.set()
         for thread in self.threads:
             thread.join()
@@ -138,7 +138,7 @@ def kill_workers(url: str, count: int) -> str:
 
 
 def _checked(url: str, load: Load, count: int) -> str:
-    """Compare what was acknowledged with the database."""
+    """Compare the acknowledged calls with the database."""
     for model in MODELS:
         keys: dict[str, list[int]] = {}
         rewards: dict[int, list[float]] = {}

@@ -202,7 +202,7 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
     assert {id(problem) for problem in begun} == {id(begun[0])}
 
 
-def test_an_interrupted_comparison_keeps_the_runs_that_were_complete() -> None:
+def test_an_interrupted_comparison_keeps_the_completed_runs() -> None:
     def stop(done: int, runs: int) -> None:
         if done >= 2:
             raise KeyboardInterrupt
@@ -308,7 +308,7 @@ def test_a_comparison_can_be_saved_as_a_report(tmp_path: Path) -> None:
     assert len(comparison.figure.axes) == 1
 
 
-def test_the_table_says_what_its_numbers_are_and_the_figure_what_it_is_the_mean_of() -> None:
+def test_the_table_and_the_figure_explain_their_numbers() -> None:
     unnamed = sm.compare(new_problem, UCRL2, horizon=HORIZON, n_problems=2)
     assert str(unnamed).startswith("Regret after 300 steps on 2 problems (lower is better)\n")
     (axis,) = unnamed.plot().axes
@@ -398,7 +398,7 @@ def test_a_note_says_if_no_change_falls_within_the_horizon() -> None:
     assert "Nothing changes" not in shown(sm.problems.riverswim, 10)  # and nobody expects it
 
 
-def test_a_function_that_requires_more_than_a_seed_is_refused_by_name() -> None:
+def test_the_error_for_a_function_that_requires_more_than_a_seed_names_it() -> None:
     families: list[Any] = [
         lambda size, *, seed: None, lambda size, law: None, lambda *, size: None,
     ]  # fmt: skip

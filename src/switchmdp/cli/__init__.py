@@ -1,15 +1,15 @@
-"""The command line: what it prints, and how it is stopped. `commands` has the commands.
+"""The output of the command line, and how commands are stopped. `commands` has the commands.
 
 Each command parses its arguments, calls the library and prints.
 
-Commands print everything for both kinds of readers, and the options select what appears:
+Commands produce output for people and for programs. The options select what is printed:
 
     say         results, on standard output         not with --json or --quiet
     tell        progress and advice, on stderr      not with --json or --quiet
     warn        errors and warnings, on stderr      not with --json
     say_json    events, on standard output          only with --json
 
-If the reader of a pipe goes away, output is discarded and the command continues.
+If the reader of a pipe closes it, output is discarded and the command continues.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _reason(error: OSError) -> str:
 def output_mode(*, quiet: bool = False, as_json: bool = False) -> Iterator[None]:
     """Select what is printed.
 
-    With JSON, anything else, such as what a user module prints, goes to standard error.
+    With JSON, all other output, such as that of a user module, goes to standard error.
     """
     global _quiet, _as_json, _json_stream
     _quiet, _as_json, _json_stream = quiet, as_json, sys.stdout
@@ -260,7 +260,7 @@ class Lines:
         say_json("stopping")
 
     def close(self) -> None:
-        """Everything has ended."""
+        """The work has ended."""
 
     def rate(self, progress: Progress) -> tuple[float, float]:
         """(runs per second, seconds left), from the last WINDOW seconds.
@@ -311,7 +311,7 @@ class Bar(Lines):
         tell(STOPPING)
 
     def close(self) -> None:
-        """Everything has ended."""
+        """The work has ended."""
         self.bar.close()
 
 
@@ -348,7 +348,7 @@ def speed(steps: float) -> str:
 
 
 def display(steps: int) -> Lines:
-    """The kind of progress that fits the options and the terminal."""
+    """The progress display that suits the options and the terminal."""
     from switchmdp.display import at_terminal
 
     return Bar(steps) if prints_text() and at_terminal() else Lines(steps)

@@ -140,7 +140,7 @@ JSON = option("--json", "Print JSON, one object per line.", is_flag=True, expose
 QUIET = option("--quiet", "Print only errors and warnings.", is_flag=True, expose_value=False)
 TRUST = option(
     "--trust",
-    "Import and run the modules that the experiment file names. See SECURITY.md.",
+    "Import and run the modules that the experiment file names (see SECURITY.md).",
     is_flag=True, default=None, shown="only if SWITCHMDP_TRUST=1",
 )  # fmt: skip
 
@@ -174,16 +174,17 @@ SERVING = (
     option("--window", "The number of steps that the agent remembers, if it has a window.",
            type=click.IntRange(1), metavar="W"),
     option("--delta", "The agent's probability of error.", type=float,
-           shown="the agent's own", metavar="P"),
+           shown="the agent's default", metavar="P"),
     set_option("changes=4"),
     option("--warm-start", "Before serving, learn from a CSV file with the columns "
            "state,action,reward,next_state, or from another database. Only for a new database.",
            type=PATH, metavar="PATH"),
     option("--replan", "inline: a decision waits while the agent plans; background: the old "
-           "policy decides while the agent plans.", shown="as stored, else inline",
+           "policy decides while the agent plans.", shown="the stored setting, or else inline",
            type=click.Choice(["inline", "background"]), metavar="HOW"),
-    option("--expiry", "How long a decision waits for feedback, counted while the service runs.",
-           type=float, shown="as stored, else 3600", metavar="SECONDS"),
+    option("--expiry", "How long a decision waits for feedback. Only the time during which the "
+           "service runs counts.", type=float, shown="the stored setting, or else 3600",
+           metavar="SECONDS"),
     option("--host", "The address to listen on; other machines can connect only if there is a "
            "token.", default="127.0.0.1", metavar="ADDRESS"),
     option("--port", "The port to listen on; 0 picks a free one.",
@@ -193,7 +194,7 @@ SERVING = (
            shown="the environment variable SWITCHMDP_TOKEN", metavar="FILE"),
     option("--metrics-token-file", "A file with a token that only allows GET /metrics.", type=PATH,
            shown="the environment variable SWITCHMDP_METRICS_TOKEN", metavar="FILE"),
-    option("--memory", "How much memory models may use; others are loaded on demand.",
+    option("--memory", "The memory for models; those that do not fit are loaded on demand.",
            type=click.IntRange(1), default=1024, metavar="MIB"),
     option("--address", "The URL at which other workers reach this one; only for PostgreSQL.",
            shown="the address it listens on", metavar="URL"),
@@ -268,7 +269,7 @@ def command(implementation: str, *options: Decorator) -> Callable[[Callable[[], 
     click.argument("paper", type=click.Choice(["sw-ucrl", "r-bocpd"]), default="sw-ucrl"),
     out("Folder for the results.", "results/figure-1, or results/r-bocpd"),
     problems_option("Problems per setting.", "1000, or 300 for r-bocpd"),
-    option("--sensitivity", "Also vary what the paper does not specify.", is_flag=True),
+    option("--sensitivity", "Also vary the details that the paper leaves open.", is_flag=True),
     *RUNNING,
 )
 def reproduce() -> None:
@@ -295,8 +296,8 @@ def reproduce() -> None:
 def run() -> None:
     """Run an experiment and write its report.
 
-    CONFIG is a TOML file, or one that comes with the package: figure-1, sensitivity, window-scan,
-    r-bocpd, r-bocpd-sensitivity.
+    CONFIG is a TOML file, or the name of a configuration that comes with the package: figure-1,
+    sensitivity, window-scan, r-bocpd, r-bocpd-sensitivity.
     Re-running the command resumes it. An example:
 
     \b
@@ -334,20 +335,20 @@ def run() -> None:
 def resume() -> None:
     """Resume an interrupted experiment.
 
-    Missing and damaged results are computed; everything else stays as it is.
+    Missing and damaged results are computed. All other results stay as they are.
     """
 
 
 @command("information.show_status", FOLDER, JSON)
 def status() -> None:
-    """Show how much of an experiment is done, and what failed."""
+    """Show how many runs of an experiment are done, and which failed."""
 
 
 @command("run.write_and_show", FOLDER, out("Folder for the report.", "FOLDER/report"), JSON)
 def report() -> None:
     """Write the figures, tables and page of an experiment.
 
-    If the experiment is not complete, the report covers what is done so far.
+    If the experiment is not complete, the report covers the runs that are done.
     """
 
 
@@ -393,7 +394,7 @@ def export() -> None:
     option("--quick", "The same as --suite quick.", "suite_name", flag_value="quick"),
     option("--row", "Run only this row of problems, such as far-bank; may be repeated.", "rows",
            multiple=True, metavar="NAME", shown="every row"),
-    option("--agent", "Run only this agent, a registered name or module:Class of your own, and "
+    option("--agent", "Run only this agent (a registered name, or module:Class for your own), and "
            "rank it among the published results.", metavar="NAME", shell_complete=AGENTS),
     set_option("width=0.1"),
     *RUNNING,
@@ -402,7 +403,7 @@ def leaderboard() -> None:
     """Run the leaderboard: every suitable agent on every kind of change.
 
     Each agent's parameters are tuned on separate problems and then fixed. Re-running the command
-    resumes it. With --shard, run it again once all shards are done.
+    resumes it. With --shard, run the command again once all shards are done.
 
     \b
       switchmdp leaderboard --agent my_module:MyAgent
@@ -459,7 +460,7 @@ def doctor() -> None:
     click.argument("log", required=False),
     option("--database", "The same as LOG.", metavar="FILE|URL"),
     option("--model", "The model to replay.", default="main", metavar="NAME"),
-    option("--agent", "Which agent to evaluate: any that can be served.", default="sw-ucrl",
+    option("--agent", "The agent to evaluate; any agent that can be served.", default="sw-ucrl",
            metavar="NAME", shell_complete=AGENTS),
     option("--window", "The agent's window; may be repeated to compare several.", type=int,
            multiple=True, shown="several, where the agent needs one", metavar="N"),
@@ -478,7 +479,7 @@ def replay() -> None:
     LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
     postgresql://...
     First, all events are applied from the beginning, to check that they give the same learner, bit
-    for bit. Then the agent predicts the stored steps one by one. Two baselines are shown beside it:
+    for bit. Then the agent predicts the stored steps one by one. It is compared with two baselines:
     an agent that never forgets, and one that remembers only the last visit to each pair.
     """
 
@@ -507,7 +508,7 @@ def import_() -> None:
     JSON,
 )  # fmt: skip
 def check() -> None:
-    """Check the database of a service, and report what is damaged.
+    """Check the database of a service, and report any damage.
 
     LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
     postgresql://...

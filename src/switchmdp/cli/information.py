@@ -31,7 +31,7 @@ SHOWN = 3  # failures whose tracebacks are printed
 
 
 def show_status(folder: Path) -> int:
-    """Print what is done, missing, damaged and failed, by setting and agent."""
+    """Print the numbers of completed and failed runs by setting and agent, and any damage."""
     from switchmdp.reports.page import Table
 
     store = open_store(folder)
@@ -99,7 +99,7 @@ def export_results(
     folder: Path | None, formats: tuple[str, ...], out: Path | None, database: str | None,
     model: str,
 ) -> int:  # fmt: skip
-    """Write tables of everything that is done, or the decisions of a model of a service."""
+    """Write tables of all completed runs, or of the decisions of a model of a service."""
     from switchmdp.cli.online import export_decisions
     from switchmdp.online.sqlite import SUFFIXES, database_in
     from switchmdp.reports.export import export_tables
@@ -211,7 +211,7 @@ def _parameter(parameter: inspect.Parameter, choices: Mapping[str, Any]) -> str:
 
 
 def check_installation() -> int:
-    """Check the dependencies and that everything works; the exit code says whether it does."""
+    """Check the dependencies and the main functions; the exit code shows whether all work."""
     broken = 0
     say(f"switchmdp {__version__}, Python {platform.python_version()}")
     for name, extra in _dependencies().items():
@@ -268,7 +268,7 @@ def _compiled() -> str:
         return sm.simulate(agent, problem, horizon, seed=0, interpreted=interpreted).regret
 
     if not np.array_equal(regret(False, 1000), regret(True, 1000)):
-        raise RuntimeError("machine code and Python disagree")
+        raise RuntimeError("machine code and Python give different results")
     began = time.perf_counter()
     regret(False, 20_000)
     speed = 20_000 / (time.perf_counter() - began)

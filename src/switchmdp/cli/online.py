@@ -35,12 +35,12 @@ EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed
 LOSSES = ("squared_errors", "log_losses")
 Rows = Mapping[str, online.Evaluation]  # by label
-Marks = Mapping[str, str]  # how the errors of each row compare with the smallest
+Marks = Mapping[str, str]  # mark the smallest errors, and those that are not clearly larger
 
 CAVEAT = """\
-Errors are of predictions made before each step, for the state-action pair that was taken. So they
-compare memories fairly, whoever chose the actions. They do not tell what reward or regret another
-agent would have earned: the log contains only the outcomes of the actions that were taken, and
+Each prediction is made before its step, for the state-action pair that was taken. So the errors
+are a fair comparison of memories, no matter who chose the actions. They do not show the reward or
+regret of another agent: the log contains only the outcomes of the actions that were taken, and
 other actions would have led to other states. Agreement with the log is not an advantage."""
 
 
@@ -87,7 +87,7 @@ def serve_database(
         where = place if new or data else store.name
         tell(f"the database is {where}")
         if not models.find(limit=1):
-            tell(f"it has no models yet; {address_of(bound)}/docs says how to create one")
+            tell(f"it has no models yet; {address_of(bound)}/docs explains how to create one")
         asked = serve(app, bound, ready=lambda: say(f"listening on {address_of(bound)}"))
     tell(f"stopped; all acknowledged events are in {where}")
     return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
@@ -104,7 +104,7 @@ def _place(data: Path | None, database: str | None) -> str | Path:
 
 
 def check_database(log: str | None, data: Path | None, database: str | None) -> int:
-    """Check a database, and print what is damaged. `log` and `database` mean the same."""
+    """Check a database, and print any damage. `log` and `database` mean the same."""
     if log is not None and (data is not None or database is not None):
         raise InvalidParameter("LOG", log, "omitted if --data or --database is set")
     database = log or database
@@ -139,7 +139,7 @@ def _tokens(file: Path | None, metrics_file: Path | None) -> Any:
     lines = _token_lines(file, "SWITCHMDP_TOKEN")
     metrics = _token_lines(metrics_file, "SWITCHMDP_METRICS_TOKEN")
     if metrics and not lines:
-        raise InvalidParameter("--metrics-token-file", str(metrics_file), "set with --token-file")
+        raise InvalidParameter("--metrics-token-file", str(metrics_file), "used with --token-file")
     only = [f"{line} {METRICS_ONLY}" for line in metrics]
     return Tokens([*lines, *only]) if lines else None
 
@@ -175,7 +175,7 @@ def _new_agent(
     parameters_of(name)  # an unknown agent is reported first
     if states is None or actions is None:
         missing = "--states" if states is None else "--actions"
-        raise InvalidParameter(missing, None, "set, because the options describe an agent")
+        raise InvalidParameter(missing, None, "set, because other options describe an agent")
     return create_agent(name, states, actions, parameters)
 
 
@@ -198,7 +198,9 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
     from switchmdp.reports.export import write_table
 
     if out is not None and formats:
-        raise InvalidParameter("--format", ", ".join(formats), "omitted: --out has the format")
+        raise InvalidParameter(
+            "--format", ", ".join(formats), "omitted: the ending of --out sets the format"
+        )
     named = [Path(f"{model}.{ending}") for ending in dict.fromkeys(formats or ("csv",))]
     files = named if out is None else [out]
     for file in files:
@@ -218,8 +220,8 @@ def replay_log(
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
 
-    Either `log` or `database` is set; they mean the same. `others` are parameters with one value,
-    `options` those that may have several.
+    Either `log` or `database` is set; they have the same meaning. `others` are parameters with one
+    value, `options` those that may have several.
     """
     if (log is None) == (database is None):
         raise InvalidParameter("LOG", log, "set, or --database, but not both")

@@ -1,6 +1,7 @@
 """run, resume, reproduce, leaderboard, report: from a configuration to a report.
 
-What runs experiments is imported where it is needed, so that `report` starts quickly.
+Modules that run experiments are imported only where they are needed, so that `report` starts
+quickly.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def _run_with_progress(
 ) -> tuple[Progress, int]:
     """Show the progress of `work` until it is done or stopped, then print a summary.
 
-    A run has `steps` steps, `again` is the command that resumes the work, and `tracebacks` says
-    where those of failed runs are. Returns the progress and the exit code.
+    A run has `steps` steps, `again` is the command that resumes the work, and `tracebacks` names
+    the place of the tracebacks of failed runs. Returns the progress and the exit code.
     """
     show = display(steps)
     with stoppable(show) as stop:
@@ -164,11 +165,11 @@ def run_leaderboard(
     out: Path | None, suite_name: str, rows: tuple[str, ...], agent: str | None,
     others: dict[str, Any], *, shard: tuple[int, int], **how: Any,
 ) -> int:  # fmt: skip
-    """Run what is not done yet of a suite, then write the report of the complete rows.
+    """Run the missing part of a suite, then write the report of the complete rows.
 
-    With `rows`, only these rows are run, into the folder of the whole suite. With `agent`, only
-    that agent is run, with the parameters `others`, and ranked among the published results of the
-    suite.
+    With `rows`, only these rows are run; their results go to the folder of the whole suite. With
+    `agent`, only that agent is run, with the parameters `others`. It is ranked among the published
+    results of the suite.
     """
     from switchmdp.experiments.leaderboard import (
         OPEN,

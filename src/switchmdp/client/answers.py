@@ -285,7 +285,7 @@ class Model(Result):
     parameters
         The parameters of the agent.
     labels
-        Texts of your own.
+        Texts of your choice.
     created
         The time at which it was created.
     archived
@@ -418,7 +418,8 @@ class ActionExplanation(Result):
     interval
         The kind of interval: confidence or credible.
     value
-        What taking the action once adds to the reward of following the policy.
+        The change in total reward if the action is taken once, and the policy is followed
+        afterwards.
     last_seen
         The time at which the action was last taken in this state, in seconds since 1970.
     last_change

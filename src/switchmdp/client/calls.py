@@ -39,7 +39,7 @@ COMPILING = 300.0  # seconds: without prebuilt machine code, a new kind of agent
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, and how to read its answer.
+    """A request, and the function that reads its answer.
 
     `repeatable`: executing the call twice has the same effect as executing it once (`connection`).
     """
@@ -67,13 +67,13 @@ def create_model(
     name : str
         The name of the model: letters, digits, '.', '_' and '-'.
     states, actions : int or sequence of str
-        How many there are, or their names.
+        The numbers of states and actions, or their names.
     agent : str, optional
         The agent, as `switchmdp agents` lists it; by default EvidencePSRL.
     parameters : mapping, optional
         The parameters of the agent.
     labels : mapping, optional
-        Texts of your own, such as the team.
+        Texts of your choice, such as the team.
     replan : str, optional
         "background": decisions do not wait while the agent plans.
     expiry : float, optional
@@ -110,7 +110,7 @@ def models(
     after : str, optional
         The `next` of the previous page.
     limit : int, optional
-        The most models to return.
+        The largest number of models to return.
     search : str, optional
         Only models whose name contains this text.
     archived : bool, optional
@@ -214,9 +214,9 @@ def add_states(
     name : str
         The model.
     states : int or sequence of str
-        How many, or their names.
+        The number of new states, or their names.
     available : iterable of int or str, optional
-        Their actions; by default all.
+        The actions of the new states; by default all.
     key : str, optional
         The idempotency key, as in `decide`.
 
@@ -239,9 +239,9 @@ def add_actions(
     name : str
         The model.
     actions : int or sequence of str
-        How many, or their names.
+        The number of new actions, or their names.
     states : iterable of int or str, optional
-        The states that have them; by default all.
+        The states in which the new actions are available; by default all.
     key : str, optional
         The idempotency key, as in `decide`.
 
@@ -340,7 +340,7 @@ def feedback(
     decision : Decision or str
         The decision, or its id.
     reward : float
-        In [0, 1].
+        The reward, in [0, 1].
     next_state : int or str, optional
         The next state; by default the state of the decision. For a visitor who leaves, the state
         in which visits usually begin.
@@ -401,12 +401,12 @@ def feedback_batch(
     name : str
         The model.
     reports : sequence of tuple
-        The decision or its id, the reward and the next state, of each.
+        For each, the decision or its id, the reward and the next state.
 
     Returns
     -------
     list of bool or Problem
-        For each report what `feedback` would have returned, or the error that it would have raised.
+        For each report the result of `feedback`, or the error that it would have raised.
     """
     sent = [feedback_report(*report) for report in reports]
     read = _each(_counted, len(sent))
@@ -414,7 +414,7 @@ def feedback_batch(
 
 
 def explain(name: str, state: Name) -> Call[Explanation]:
-    """What a model knows about each action in a state, and what it would choose.
+    """Explain the choice of an action in a state: the data about each action, and the choice.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def explain(name: str, state: Name) -> Call[Explanation]:
     Returns
     -------
     Explanation
-        What it knows.
+        The data about each action.
 
     Raises
     ------
@@ -525,7 +525,7 @@ def decision_request(
     *, state: Name | None = None, session: str | None = None,
     available: Iterable[Name] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The JSON of a request for a decision, without what is None.
+    """The JSON of a request for a decision, without values that are None.
 
     >>> decision_request(state="new", available=("sport",))
     {'state': 'new', 'available': ['sport']}

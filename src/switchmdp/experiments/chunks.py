@@ -1,4 +1,4 @@
-"""Compute a chunk, and run a worker that does so.
+"""Chunks and workers: compute a chunk, and run a process that computes chunks.
 
 A chunk is a pure function of the experiment and the chunk's id (`compute`). The result does not
 depend on where or when it is computed, or on what else is computed. Wall time is not part of the
@@ -8,7 +8,7 @@ A worker computes a chunk and commits it: `work` in a thread, `work_on` in anoth
 cluster, where it gets the folder's path and whether the folder is trusted. It returns a short
 report; the results go straight to disk. Run as a program (`main`), this module serves a
 coordinator: it reads requests from standard input and writes reports as lines of JSON. When the
-input ends, the coordinator has ended, and the worker exits immediately, even during a chunk.
+input ends, the coordinator has ended. Then the worker exits immediately, even during a chunk.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @dataclass(frozen=True)
 class Outcome:
-    """The content of a chunk: arrays and header fields; and its failures and wall times."""
+    """The content of a chunk (arrays and header fields), its failures and its wall times."""
 
     arrays: Arrays
     fields: dict[str, Any]
@@ -85,7 +85,7 @@ def compute(plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None) 
 
 
 class _CachedProblem:
-    """A problem, or the place where it will be once the thread that holds the lock has made it."""
+    """A problem; None until the thread that holds the lock has made it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -93,7 +93,7 @@ class _CachedProblem:
 
 
 class ProblemCache:
-    """The problems used last. Several agents share a problem, from several threads."""
+    """The most recently used problems. Several agents, in several threads, share a problem."""
 
     def __init__(self) -> None:
         self.entries: OrderedDict[tuple[Plan, int, int], _CachedProblem] = OrderedDict()
@@ -142,7 +142,7 @@ def _runs(plan: Plan, chunk: Chunk, agent_index: int, cancelled: threading.Event
         shown.update(parameters if not shown else {})
         agents: Any
         if len(made) > 1 and all(are_same(arguments, other) for other, _ in made):
-            agents = new_agent(variant, factory, arguments)  # of which each run gets a copy
+            agents = new_agent(variant, factory, arguments)  # each run gets a copy
         else:
             agents = [new_agent(variant, factory, each) for each, _ in made]
         seeds = [seed(row) for row in rows]
@@ -289,20 +289,20 @@ def _hardness(problem: SwitchingMDP) -> Any:
 
 @dataclass(frozen=True)
 class ChunkReport:
-    """What became of a chunk."""
+    """The outcome of a chunk."""
 
     chunk: str
     runs: int = 0
     failed: int = 0
-    seconds: float = 0.0  # that its runs took
-    error: str = ""  # why it could not be committed
+    seconds: float = 0.0  # the time of its runs
+    error: str = ""  # the reason why it could not be committed
     disk_full: bool = False
 
 
 def work(
     store: AnyStore, plan: Plan, chunk: Chunk, cancelled: threading.Event | None = None
 ) -> ChunkReport:
-    """Compute a chunk and commit it, unless it is cancelled before."""
+    """Compute a chunk and commit it, unless it is cancelled first."""
     try:
         outcome = compute(plan, chunk, cancelled)
         store.commit(chunk, outcome)
@@ -321,7 +321,7 @@ _lock = threading.Lock()
 
 
 def work_on(folder: str, request: str, trust: bool) -> ChunkReport:
-    """The same for a worker that has only the folder's path, and whether it is trusted.
+    """`work` for a worker that knows only the folder's path, and whether the folder is trusted.
 
     The request is the id of a chunk, or COMPILE and the index of an agent.
     """
@@ -342,10 +342,10 @@ def work_on(folder: str, request: str, trust: bool) -> ChunkReport:
 
 
 def main() -> None:
-    """Serve a coordinator until it ends; sys.argv holds the folder and whether it is trusted."""
+    """Serve a coordinator until it ends. sys.argv has the folder, and whether it is trusted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when to stop
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an agent prints must not be read as a reply
+    os.dup2(2, 1)  # the output of an agent must not be read as a reply
     folder, trust = sys.argv[1], sys.argv[2] == TRUSTED
     requests: queue.Queue[str] = queue.Queue()
 
@@ -368,7 +368,7 @@ def main() -> None:
         replies.flush()
 
 
-# Machine code, made before runs are timed and kept on disk.
+# Machine code, which is compiled before runs are timed, and stored on disk.
 
 
 def agents_to_compile(plan: Plan) -> list[int]:
@@ -382,7 +382,7 @@ def agents_to_compile(plan: Plan) -> list[int]:
 
 
 def compile_agent(plan: Plan, a: int) -> None:
-    """Run agent a for one step, with everything that a run of a chunk calls."""
+    """Run agent a for one step, which compiles everything that a run of a chunk calls."""
     with contextlib.suppress(Exception):  # its runs will report the error
         if a == FACTS:
             compute(plan, Chunk(setting=0, agent=None, block=0, first=0, last=1))

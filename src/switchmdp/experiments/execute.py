@@ -50,7 +50,7 @@ from switchmdp.experiments.store import VALID, AnyStore, Store, inspect_chunk
 from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
-MOST_THREADS = 4  # that run side by side, before they wait for each other
+MOST_THREADS = 4  # more threads would wait for each other
 WORTH_PROCESSES = 10.0  # seconds of work for which many processes are started
 GRACE = 10.0  # seconds for running chunks to end after a request to stop
 CANCEL = 2.0  # seconds for cancelled chunks to end
@@ -91,7 +91,7 @@ class Progress:
 
     runs: int  # the total, of this shard
     done: int = 0
-    before: int = 0  # those of them that were done before
+    before: int = 0  # the runs that were done before
     failed: int = 0
     lost: list[ChunkReport] = field(default_factory=list)  # chunks that could not be committed
     disk_full: bool = False
@@ -130,7 +130,7 @@ class Progress:
 
     @property
     def work_done(self) -> float:
-        """The seconds that the measured runs took, added up over all workers."""
+        """The seconds of the measured runs, added up over all workers."""
         return sum(seconds for _, seconds in self.measured.values())
 
     @property
@@ -259,7 +259,7 @@ def _not_done(store: AnyStore, chunks: list[Chunk], progress: Progress) -> list[
 def _assign(
     store: AnyStore, plan: Plan, chunks: list[Chunk], jobs: int, executor: str, dask: str | None
 ) -> list[tuple[Executor, list[Chunk]]]:
-    """Which executor gets which chunks."""
+    """The executors, with their chunks."""
     if executor not in EXECUTORS:
         raise InvalidParameter("executor", executor, f"one of {', '.join(EXECUTORS)}")
     threads = partial(_run_workers, partial(_ThreadWorker, store, plan), jobs)

@@ -60,12 +60,12 @@ class Contender:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tuned: Mapping[str, Sequence[float]] = field(default_factory=dict)
     of_horizon: Sequence[str] = ()  # tuned parameters whose values are fractions of the horizon
-    told: bool = False  # knows the change points: a reference, not a competitor
+    told: bool = False  # it knows the change points: a reference, not a competitor
     yardstick: bool = True  # whether others may be measured by it, if it knows the change points
     detects: bool = False  # restarts when it detects a change
     ours: bool = False  # its regret is compared with that of the best competitor
-    unforgetting: str = ""  # the contender that is the same without forgetting
-    not_in_large: str = ""  # why it is left out of rows with many states
+    unforgetting: str = ""  # the contender that is its version without forgetting
+    not_in_large: str = ""  # the reason why it is left out of rows with many states
 
     def grid(self, horizon: int) -> dict[str, list[float]]:
         """The values to try of each tuned parameter.
@@ -93,7 +93,7 @@ class Row:
     large: bool = False
     drifts: bool = False  # changes all the time, so knowing the change points does not help
     changes: bool = True
-    problems: int = 0  # to report on; 0: as many as the suite says
+    problems: int = 0  # the number of reported problems; 0: the number of the suite
     tuning_problems: int = 0
     designed_on: Sequence[str] = ()  # contenders that were designed on problems of this kind
 
@@ -126,7 +126,7 @@ class Suite:
         return tuple(one.name for one in self.contenders if one.ours)
 
     def left_out(self, row: Row) -> dict[str, str]:
-        """The contenders that are left out of a row, and why."""
+        """The contenders that are left out of a row, with the reasons."""
         reasons = {}
         for one in self.contenders:
             if row.drifts and one.told:
@@ -165,7 +165,7 @@ def shipped_suite(name: str = OPEN) -> Suite:
 
 
 def chosen_rows(suite: Suite, names: Sequence[str]) -> Suite:
-    """The suite with only these rows, in this order; each is called by its name or its folder.
+    """The suite with only these rows, in this order; a row is given by its name or its folder.
 
     >>> suite = Suite("s", (Row("far bank", "random"), Row("no change", "random")), ())
     >>> [row.name for row in chosen_rows(suite, ["no-change"]).rows]
@@ -305,7 +305,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Standing:
-    """The results of a row: of the tuning (None if there was none), its choices, the report's."""
+    """The results of a row: tuning (None if there was none), choices, and reported results."""
 
     row: Row
     tried: Results | None
@@ -358,7 +358,7 @@ def _describe(manifest: bytes) -> str:
 
 
 def stages(suite: Suite, folder: Path, modules: Path | None = None) -> Iterator[Stage]:
-    """Every stage in turn; the caller executes each one before it asks for the next.
+    """All stages in turn; the caller executes each stage before it requests the next.
 
     The second phase of a row is left out as long as its first phase is not complete, which may
     happen if other shards have not done their part. `modules` is the folder of the user's own
@@ -530,7 +530,7 @@ def load_published(suite: str | os.PathLike[str] = OPEN) -> Published:
         choices = {one["name"]: one["choices"] for one in rows}
         return Published(fields["version"], times, regret, choices)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DamagedFile(f"{path} does not hold published results: {error!r}") from None
+        raise DamagedFile(f"{path} does not contain published results: {error!r}") from None
 
 
 def published_rows(suite: Suite, published: Published) -> Suite:

@@ -1,8 +1,8 @@
-"""What the names in a configuration mean: agents, problems, their parameters, and formulas.
+"""The meaning of names in a configuration: agents, problems, their parameters, and formulas.
 
 The name of an agent or problem is registered (`AGENTS`, `PROBLEMS`) or has the form "module:Name".
-Such a module is imported from the configuration's folder or from Python's search path. Its text,
-and the text of the modules next to it that it imports, is part of what the results depend on.
+Such a module is imported from the configuration's folder or from Python's search path. The results
+depend on its text, and on the text of the modules next to it that it imports.
 
 Importing a module runs it. So "module:Name" is refused, and no user module is imported, unless the
 caller trusts the configuration (`trust=True`, `--trust`, SWITCHMDP_TRUST=1). Even then only agents
@@ -80,14 +80,14 @@ def _is_agent_class(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Kind:
-    """What an entry of an experiment describes: a family of problems, or an agent."""
+    """The kind of an entry of an experiment: a family of problems, or an agent."""
 
     word: str
     model: type[ProblemSpec] | type[AgentSpec]
     registry: Mapping[str, Callable[..., Any]]
     already_set: tuple[str, ...]  # the arguments that the experiment sets by itself
     table: str  # the key of a table that stands for a value
-    fits: Callable[[Any], bool]  # whether an object of the user's is of this kind
+    fits: Callable[[Any], bool]  # whether a user's object is of this kind
     allowed: str  # a description of what fits
 
 
@@ -120,11 +120,11 @@ def entry_faults(data: Any) -> list[Fault]:
 
 
 def unknown_name(kind: Kind, name: str, path: str, folder: Path | None = None) -> Fault:
-    """The error that no agent or problem has this name."""
+    """The error for a name that no agent or problem has."""
     if meant := in_module(name, kind, folder):
         message = f"{path}: unknown {kind.word} {name!r}; write {meant}"
         return ConfigError(path, name, meant, message)
-    more = ", or 'module:Name' of your own"
+    more = f", or 'module:Name' for your own {kind.word}"
     return unknown(kind.word, name, kind.registry, path, path, more=more)
 
 
@@ -132,7 +132,7 @@ PYTHON_FILE = re.compile(r"(?P<path>.*[^/\\]\.py)(:(?P<name>.*))?")
 
 
 def in_module(name: str, kind: Kind, folder: Path | None) -> str | None:
-    """What to write instead of "my_agents.py" or "my_agents.Mine"; None for any other name.
+    """The right spelling for "my_agents.py" or "my_agents.Mine"; None for any other name.
 
     The file is read to find the names in it, but not imported.
     """
@@ -154,9 +154,9 @@ def in_module(name: str, kind: Kind, folder: Path | None) -> str | None:
 
 
 def _names_in(file: Path, kind: Kind) -> list[str]:
-    """The classes in a Python file that look like agents, or the functions like problems.
+    """The classes in a Python file that look like agents, or the functions that look like problems.
 
-    All classes or functions if none does.
+    If none does, all classes or functions.
     """
     try:
         body = _parse(file.read_bytes()).body
@@ -174,7 +174,7 @@ def _methods(node: ast.ClassDef) -> set[str]:
     return {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
 
 
-# What the parameters of an agent or a problem may be.
+# The parameters of agents and problems.
 
 
 @lru_cache(maxsize=1024)
@@ -299,7 +299,7 @@ def _plain_value_faults(path: str, value: Any, depth: int = 0) -> list[Fault]:
     elif isinstance(value, (bool, int)):
         valid, allowed = abs(value) < LARGEST_VALUE, "a number within ±2**63"
     else:
-        valid, allowed = False, f"a number, text, true, false or a list, at most {DEEPEST} deep"
+        valid, allowed = False, f"a number, text, true, false, or lists, at most {DEEPEST} deep"
     return [] if valid else [Fault(path, showable(value), allowed)]
 
 
@@ -310,7 +310,7 @@ MOST_CHANGES = 10**9
 
 @dataclass(frozen=True)
 class Context:
-    """What a formula may use."""
+    """The values that a formula may use."""
 
     problem: SwitchingMDP
     horizon: int
@@ -323,7 +323,8 @@ def optimal_window(
     """W* of Eq. 3 of Gajane, Ortner and Auer (2018), for the problem's number of changes.
 
     `diameter`: a number, "lower-bound" (max(1, log_A S - 3)) or "exact" (the largest of the
-    problem's configurations); `times`: a factor on the result. The horizon if nothing changes.
+    problem's configurations); `times`: a factor on the result. If nothing changes, the result is
+    the horizon.
 
     >>> from switchmdp.problems import random_switching
     >>> optimal_window(Context(random_switching(changes=2, seed=0), 100_000, 0.1), diameter=1)
@@ -332,7 +333,7 @@ def optimal_window(
     problem, horizon = context.problem, context.horizon
     factor = check_positive("times", times)
     if problem.changes == 0:
-        _check_diameter(diameter)  # which takes less time than to compute an exact one
+        _check_diameter(diameter)  # to compute an exact one would take long
         return horizon
     window = _window(
         horizon, _diameter(problem, diameter), problem.n_states, problem.n_actions,
@@ -379,7 +380,7 @@ def change_points(context: Context) -> Any:
 
 
 def changed_pairs(context: Context) -> NDArray[np.uint8]:
-    """What changes at each change point: a row for each change point, a column for each pair.
+    """The changes at each change point: a row for each change point, a column for each pair.
 
     0 stands for no change, 1 for mean reward and transition row, 2 for the mean reward, 3 for the
     transition row.
@@ -442,7 +443,7 @@ def cw_window(context: Context, *, times: float = 1.0) -> int:
 
 
 def cw_widening(context: Context, *, times: float = 1.0) -> float:
-    """η* of SWUCRL2-CW, for that window and the problem's variations."""
+    """η* of SWUCRL2-CW, for the window `cw_window` and the problem's variations."""
     eta = theory.cw_widening(
         horizon=context.horizon, window=cw_window(context),
         transition_variation=variations(context.problem)[1],
@@ -557,11 +558,11 @@ def find_factory(
 
 
 _loaded: dict[str, tuple[Path, str]] = {}  # user modules: file and digest when imported
-_added: list[str] = []  # what `_import` put in front of sys.path, to be removed the next time
+_added: list[str] = []  # folders that `_import` put in front of sys.path; removed at the next call
 
 
 def _import(name: str, folder: Path | None) -> ModuleType:
-    """Import a module; import it again if it or a module next to it that it uses has changed.
+    """Import a module, or import it again if it, or a module next to it that it uses, has changed.
 
     A long-lived process (a notebook, a cluster's worker) may run many experiments, whose modules
     are edited in between or have the same names as those in other folders.

@@ -148,7 +148,7 @@ def make_problem(
     if isinstance(problem, MDP):
         problem = SwitchingMDP([problem])
     if not isinstance(problem, SwitchingMDP):
-        allowed = "a function that makes an MDP or SwitchingMDP"
+        allowed = "a function that returns an MDP or a SwitchingMDP"
         raise InvalidParameter(variant.source, problem, allowed)
     return problem
 
@@ -198,7 +198,7 @@ def new_agent(variant: Variant, factory: Callable[..., Any], arguments: dict[str
     agent = factory(**arguments)
     missing = [verb for verb in ("act", "observe") if not hasattr(agent, verb)]
     if isinstance(agent, type) or missing:
-        allowed = "something that makes agents, which have the methods act and observe"
+        allowed = "a class or function that returns an agent, with the methods act and observe"
         allowed += f" (here {missing[0]} is missing)" if len(missing) == 1 else ""
         raise InvalidParameter(variant.source, agent, allowed)
     return agent
@@ -313,7 +313,7 @@ class Entries:
     faults: list[Fault] = field(default_factory=list)
 
     def may_have(self, name: str) -> bool:
-        """Whether a variant has this name, or an entry with errors may turn out to have it."""
+        """Whether a variant has this name, or an entry with errors might have it."""
         return name in (v.name for v in self.variants) or name.partition(" [")[0] in self.invalid
 
 
@@ -366,9 +366,9 @@ def make_plan(
     experiment: Experiment, problems: Entries, agents: Entries,
     attempt: Attempt = lambda path, variant: nullcontext(),
 ) -> Plan:  # fmt: skip
-    """The plan of the runs; makes the first problem of each setting, and each agent on it.
+    """The plan of the runs. To find errors, make the first problem of each setting and its agents.
 
-    `attempt(path, variant)` is the context in which each of them is made; by default errors are
+    `attempt(path, variant)` is the context in which each of them is made; by default, errors are
     raised.
     """
     compiled, pairs = [True] * len(agents.variants), []
@@ -384,7 +384,7 @@ def make_plan(
                     factory = agents.factories[variant.source]
                     agent, _ = make_agent(variant, factory, problem, horizon, 0)
                     compiled[j] &= is_compiled(agent)
-                    # Machine code refuses an agent that has run before; here it is noticed.
+                    # Machine code refuses an agent that has run before. Find other agents here.
                     if not is_compiled(agent):
                         again, _ = make_agent(variant, factory, problem, horizon, 0)
                         if again is agent:
@@ -404,7 +404,7 @@ def _check_initial_state(state: int, problem: SwitchingMDP, setting: str) -> Non
 
 @contextmanager
 def _collect(faults: list[Fault], path: str, variant: Variant) -> Iterator[None]:
-    """Add what a constructor raises to the errors of the configuration."""
+    """Add the exceptions of a constructor to the errors of the configuration."""
     try:
         yield
     except KeyboardInterrupt:
@@ -416,20 +416,22 @@ def _collect(faults: list[Fault], path: str, variant: Variant) -> Iterator[None]
 
 
 def _fault_of(path: str, variant: Variant, error: BaseException) -> Fault:
-    """What a constructor raised, as an error of the configuration."""
+    """The exception of a constructor as an error of the configuration."""
     if isinstance(error, InvalidParameter):
         field = f".{error.field}" if error.field in variant.parameters else ""
         allowed = error.allowed if field else f"{error.allowed} (for {error.field})"
         return Fault(f"{path}.parameters{field}", showable(error.value), allowed)
     reason = str(error) if isinstance(error, SwitchmdpError) else describe_error(error)
-    return Fault(path, dict(variant.parameters), f"parameters that it accepts ({reason})")
+    return Fault(
+        path, dict(variant.parameters), f"parameters that the constructor accepts ({reason})"
+    )
 
 
 # Chunks of about a quarter of a second of work.
 
 
 def block_sizes(plan: Plan) -> BlockSizes:
-    """How many runs take about a quarter of a second, for each setting and agent.
+    """The number of runs that take about a quarter of a second, for each setting and agent.
 
     The estimate uses only sizes, so that it is the same on every machine.
     """

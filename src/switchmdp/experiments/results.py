@@ -1,4 +1,4 @@
-"""Results in memory: settings × agents × problems, and the chunks that they are stored in.
+"""Results in memory: settings × agents × problems, and the chunks in which they are stored.
 
 A *setting* is one family of problems (a generator with its parameters). Sweeps multiply: an entry
 with two swept parameters of three values each gives nine *variants*, and a variant of a problem
@@ -56,7 +56,7 @@ class Chunk:
 
     @property
     def id(self) -> str:
-        """A short name, the same in every execution of the experiment."""
+        """A short name. It is the same in every execution of the experiment."""
         agent = "facts" if self.agent is None else f"a{self.agent:03d}"
         return f"s{self.setting:03d}-{agent}-b{self.block:05d}"
 
@@ -171,7 +171,7 @@ class Runs:
     bad_steps: NDArray[np.float64]  # steps whose policy is ε-bad, NaN where not measured
     failed: NDArray[np.bool_]
     seconds: NDArray[np.float64]  # wall time of the run, NaN where unknown
-    base: str = ""  # the agent's name in the experiment, before sweeps gave it several variants
+    base: str = ""  # the agent's name in the experiment, without the values of sweeps
     swept: Mapping[str, Any] = field(default_factory=dict)  # swept parameters and their values here
     parameters: Mapping[str, Any] = field(default_factory=dict)  # all of them, on the first problem
     restarts: tuple[NDArray[np.int64] | None, ...] = ()  # steps of each run's, None where unknown

@@ -1,4 +1,4 @@
-"""What an experiment file may contain, and every error in it at once.
+"""The content of an experiment file, and the list of all errors in it.
 
     horizon = 100_000
     n_problems = 100
@@ -103,7 +103,7 @@ else:
     class _RaisesOurErrors(type(BaseModel)):
         """The class of models: calling one raises InvalidExperiment for invalid arguments.
 
-        (With an `__init__` of its own, a model could not be a part of another one.)
+        (A model with its own `__init__` could not be a part of another model.)
         """
 
         def __call__(cls, *given: Any, **named: Any) -> Any:
@@ -156,17 +156,18 @@ class AgentSpec(_Strict):
 class Claim(_Strict):
     """A statement that the results can support or contradict.
 
-    The measure `better`: the mean final regret of `agent` is below that of `than`.
-    `slightly-worse`: it is above it, by at most the fraction `margin`. `close`: it differs by at
-    most that fraction. `bumps`: after every change point within the horizon, regret grows faster in
-    the next `span` steps than in the `span` steps before.
+    The measures compare the mean final regret of `agent` with that of `than`. `better`: it is
+    lower. `slightly-worse`: it is higher, by at most the fraction `margin`. `close`: it differs by
+    at most that fraction. The measure `bumps` is about `agent` alone: after every change point
+    within the horizon, regret grows faster in the next `span` steps than in the `span` steps
+    before.
 
     Parameters
     ----------
     quote
         The sentence that makes the claim.
     reading
-        What the sentence is taken to mean.
+        The precise meaning of the sentence, which is tested.
     measure
         `"better"`, `"slightly-worse"`, `"close"` or `"bumps"`.
     setting
@@ -236,7 +237,9 @@ class Experiment(_Strict):
     every: Integer | None = Field(
         default=None, ge=1, le=LONGEST, description="steps between two recorded points"
     )
-    epsilon: float = Field(default=0.05, gt=0.0, le=1.0, description="what counts as ε-bad")
+    epsilon: float = Field(
+        default=0.05, gt=0.0, le=1.0, description="tolerance for ε-bad steps and for adaptation"
+    )
     problems: dict[Name, ProblemSpec] = Field(min_length=1, max_length=1000)
     agents: dict[Name, AgentSpec] = Field(min_length=1, max_length=1000)
     claims: tuple[Claim, ...] = Field(default=(), max_length=1000, strict=False)
@@ -303,7 +306,7 @@ def parse(data: Mapping[str, Any], *, look_up_names: bool = True) -> Experiment:
     """Validate plain data as an experiment; raises InvalidExperiment with all errors.
 
     If the data does not have the right shape, the names and parameters of the valid entries are
-    checked all the same (with `look_up_names`), so that one attempt shows all errors.
+    checked as well (with `look_up_names`), so that one attempt shows all errors.
 
     >>> parse({"horizon": -1, "n_problems": 1, "agent": {}})
     Traceback (most recent call last):
@@ -351,7 +354,7 @@ def loads(text: str, title: str | None = None) -> Experiment:
     """
     if any(part.count(".") > MOST_PARTS for part in re.split(r"[=,\[\]{}#]", text)):
         value = Words(f"a key of more than {MOST_PARTS} parts")
-        raise InvalidExperiment([Fault("the file", value, "TOML with keys of a few parts")])
+        raise InvalidExperiment([Fault("the file", value, "TOML with shorter keys")])
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # integers of 5000 digits are a ValueError
@@ -439,7 +442,8 @@ def dumps(experiment: Experiment) -> str:
 
     `tomli_w` is not an option: it writes a table's plain values before its subtables. That changes
     the order of the parameters, and with it the digest: `{ window = { sweep = [1] }, delta = 0.1 }`
-    comes back with `delta` first. Here parameters are inline tables, which keep their order.
+    would be read back with `delta` first. Here parameters are inline tables, which keep their
+    order.
 
     Parameters
     ----------
@@ -511,7 +515,7 @@ def schema() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ConfigError(Fault):
-    """An error with a message of its own, where "must be ..., got ..." would read badly."""
+    """An error with its own message, because "must be ..., got ..." would read badly."""
 
     message: str = ""
 
@@ -520,7 +524,7 @@ class ConfigError(Fault):
 
 
 class Words:
-    """Stands for a value that can't be shown, or that is missing; prints as its text."""
+    """A text in place of a value that can't be shown or is missing; printed without quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -542,7 +546,7 @@ _ALLOWED = {
 
 
 def _fault_of(error: Any, made: Any = None) -> Fault:
-    """One of pydantic's errors in our words; `made` is the class that was called, if any."""
+    """Our error for an error of pydantic; `made` is the class that was called, if any."""
     top: type[BaseModel] = made or Experiment
     parts = [str(part) for part in error["loc"] if part != "[key]"]
     shown = [part if part.isprintable() and part else repr(part) for part in parts]
@@ -562,7 +566,7 @@ def _fault_of(error: Any, made: Any = None) -> Fault:
             return ConfigError(path, showable(error["input"]), "left out", message)
         return unknown("key", parts[-1], model.model_fields, path, parent, error["input"], more)
     if kind == "string_type" and parts[-1] in ("agent", "problem"):
-        allowed = "a name as text: a registered one, or 'module:Name' of your own"
+        allowed = f"a string: a registered name, or 'module:Name' for your own {parts[-1]}"
     elif kind in _ALLOWED:
         allowed = _ALLOWED[kind].format(**error.get("ctx", {}))
     else:
@@ -572,7 +576,7 @@ def _fault_of(error: Any, made: Any = None) -> Fault:
 
 
 def missing(path: str, place: str, what: str) -> Fault:
-    """The error that something required is missing at a place (empty: the top level).
+    """The error for a missing required key or parameter; `place` is empty at the top level.
 
     >>> print(missing("agents.A.agent", "agents.A", "key 'agent'"))
     agents.A: missing required key 'agent'
@@ -585,7 +589,7 @@ def unknown(
     what: str, name: Any, known: Iterable[str], path: str, place: str, value: Any = NOTHING,
     more: str = "",
 ) -> Fault:  # fmt: skip
-    """The error that a name is not known, with the nearest known one or, if none is near, all.
+    """The error for an unknown name. It suggests the nearest known name, or lists all names.
 
     >>> print(unknown("agent", "SW-UCRL", ["ucrl2", "sw-ucrl"], "agents.A.agent", "agents.A"))
     agents.A: unknown agent 'SW-UCRL'; did you mean 'sw-ucrl'?

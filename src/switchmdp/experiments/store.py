@@ -1,4 +1,4 @@
-"""Where results are kept: a folder, or memory.
+"""Stores of results: a folder, or memory.
 
     experiment.json     the experiment, its digest and the version that made it
     experiment.toml     the configuration as the user wrote it
@@ -204,7 +204,7 @@ class Store:
                 (self.path / "failures" / f"{chunk.id}.json").unlink(missing_ok=True)
 
     def make_folders(self) -> None:
-        """Make the folders; a copy may have lost those that were empty."""
+        """Create the folders; a copy of the store may lack those that were empty."""
         for name in FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
 
@@ -284,7 +284,7 @@ class Store:
         return dumps(self.experiment)
 
     def provenance(self, missing: int) -> dict[str, str]:
-        """Where the results come from, for the report.
+        """The provenance of the results, for the report.
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ AnyStore = Store | MemoryStore
 
 
 def inspect_chunk(store: AnyStore, chunk: Chunk) -> tuple[str, int]:
-    """VALID, MISSING or what is wrong with a chunk; and how many of its runs failed.
+    """VALID, MISSING or the fault of a chunk, and the number of its failed runs.
 
     The second number of a chunk of facts is the number of problems that could not be made.
     """
@@ -460,7 +460,7 @@ def inspect_chunk(store: AnyStore, chunk: Chunk) -> tuple[str, int]:
 
 
 def load_results(store: AnyStore) -> Results:
-    """The results of everything that is done.
+    """The results of all completed runs.
 
     A run that is not done is NaN, and does not count as failed.
 
@@ -524,7 +524,7 @@ def _versions() -> dict[str, str]:
 
 
 def digest_of(plan: Plan) -> str:
-    """SHA-256 of what the results depend on: the experiment, the user modules, our version."""
+    """SHA-256 of everything that determines the results: experiment, user modules, version."""
     content = {
         "experiment": plan.experiment.content(), "modules": dict(plan.modules),
         "version": __version__, "format": FORMAT,
@@ -596,7 +596,7 @@ def create(path: str | os.PathLike[str], plan: Plan, text: str, modules: Path | 
 
 
 def _is_left_over(entry: Path) -> bool:
-    """Whether a process that was interrupted before the manifest may have left this."""
+    """Whether a process that was interrupted before it wrote the manifest may have left this."""
     if entry.name in FOLDERS:
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name == ORIGIN or TEMPORARY.fullmatch(entry.name) is not None
@@ -612,7 +612,7 @@ def _manifest(store: Store) -> bytes:
 
 
 class _Manifest(BaseModel):
-    """What a folder of results contains, as its manifest describes it."""
+    """The content of a folder of results, as described by its manifest."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -699,7 +699,7 @@ def _has_shape(array: NDArray[Any], shape: tuple[int, ...] | None) -> bool:
     return array.ndim == 1 if shape is None else array.shape == shape
 
 
-# How much of a folder is done, and whether its files are intact.
+# Status and verification of a folder.
 
 
 @dataclass
@@ -715,7 +715,7 @@ class PairingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """How much of an experiment is done.
+    """The progress of a stored experiment.
 
     Parameters
     ----------
@@ -728,7 +728,7 @@ class Status:
     """
 
     pairings: list[PairingStatus]  # settings × agents
-    damaged: list[str]  # what is wrong with each damaged chunk
+    damaged: list[str]  # a description of each damaged chunk
     failures: list[dict[str, Any]]  # setting, agent, problem, error, traceback
 
     def __repr__(self) -> str:
@@ -752,7 +752,7 @@ class Status:
 
 
 def status(store: Store) -> Status:
-    """Count what is done, missing, damaged and failed, by setting and agent.
+    """Count completed, missing, damaged and failed runs, by setting and agent.
 
     Parameters
     ----------
@@ -796,7 +796,7 @@ def status(store: Store) -> Status:
 
 @dataclass(frozen=True)
 class Verification:
-    """Which chunks are valid, and what is wrong with the others.
+    """The number of valid chunks, and the faults of the others.
 
     Parameters
     ----------
@@ -814,7 +814,7 @@ class Verification:
 
     valid: int
     missing: int
-    bad: Mapping[str, str]  # chunk or file -> what is wrong with it
+    bad: Mapping[str, str]  # chunk or file -> its fault
     damaged: bool  # whether resuming would repair something
     recomputed: int
 

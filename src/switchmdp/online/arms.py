@@ -14,9 +14,9 @@ its own arm, so that no arm profits from the others.
 Rewards may change over time, so only rewards of the same time can be compared. When a test starts,
 the decisions that `main` made before do not count in its mean reward.
 
-**Mean reward.** Somebody may look at the test after every decision and stop it when it looks good.
-So an arm has a confidence sequence: an interval at every time, all of which hold at once with
-probability 1 - α. With rewards X_1, X_2, ... in [0, 1], X̂_i the mean of the first i (X̂_0 = 1/2),
+**Mean reward.** Users may look at the test after every decision, and stop it as soon as it looks
+good. So an arm has a confidence sequence: an interval for every time. With probability 1 - α, all
+of them hold at once. With rewards X_1, X_2, ... in [0, 1], X̂_i the mean of the first i (X̂_0 = 1/2),
 and V_t = Σ_{i<=t} (X_i - X̂_{i-1})², it is
 
     X̂_t ± ( k₁ √(v ℓ(v)) + k₂ ℓ(v) ) / t,   v = max(V_t, 1),
@@ -58,7 +58,7 @@ DECISIONS, FEEDBACK, REWARD = range(3)  # columns of `totals`
 class Arm:
     """An arm with the totals of its decisions.
 
-    `policy` or `agent` is None; in the arm `main` both are, because the learner decides.
+    Either `policy` or `agent` is None; in the arm `main` both are, because the learner decides.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Arm:
         self.mean = min(1.0, max(0.0, total / self.count))
 
     def add_actions(self, n_actions: int) -> None:
-        """More actions exist now."""
+        """Make room for the totals of new actions."""
         grown = np.zeros((n_actions, 3))
         grown[: len(self.totals)] = self.totals
         self.totals = grown

@@ -148,7 +148,7 @@ def checked_name(name: Any, field: str = "name") -> str:
 
 
 def other_format(name: str, found: str | None) -> DamagedFile:
-    """The error for a database of another format than this version writes.
+    """The error for a database whose format this version does not support.
 
     >>> str(other_format("shop.sqlite", "3")).partition(" (")[0]
     'shop.sqlite was written by a newer version of switchmdp'
@@ -170,19 +170,19 @@ class Overtaken(Exception):
 
 
 class Database(ABC):
-    """What the service needs of a database. Failed writes raise `LogFailed`."""
+    """The operations of a database that the service uses. Failed writes raise `LogFailed`."""
 
     secret = ""  # known only to the workers that share the database
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The database, in messages. It contains no password."""
+        """The name of the database in messages. It contains no password."""
 
     @property
     @abstractmethod
     def is_mine(self) -> bool:
-        """Whether this process opened the database. A fork did not."""
+        """Whether this process opened the database; False in a forked process."""
 
     @abstractmethod
     def check(self) -> None:
@@ -202,14 +202,15 @@ class Database(ABC):
 
     @abstractmethod
     def damage(self) -> list[str]:
-        """What the database itself finds wrong with its tables."""
+        """The damage that the database itself finds in its tables."""
 
     def join(  # noqa: B027  # SQLite has no leases
         self, address: str, kept: Callable[[Collection[str]], None]
     ) -> None:
         """Register this process as a worker with this address, and keep its leases alive.
 
-        `kept` is called with the models that it still serves, after it could not renew them.
+        If leases could not be renewed in time, `kept` is called with the models that this worker
+        still serves.
         """
 
     def claim(self, model: str) -> Lease | None:
@@ -401,7 +402,7 @@ class Writer:
         self.stuck = False  # the last commit failed: unacknowledged events wait
         self._appended = self._committed = 0
         self._waiting: list[tuple[int, Row]] = []
-        self._unsure = False  # whether the last transaction was completed
+        self._unsure = False  # it is unknown whether the last transaction was completed
         self._turns: Counter[str] = Counter()  # how often each model was overtaken
         self._appending, self._writing = threading.Lock(), threading.Lock()
 
@@ -412,7 +413,7 @@ class Writer:
     def append(self, model: str, number: int, event: Event, turn: int = 0) -> int:
         """Add an event. It is durable once `commit` was called with the returned ticket.
 
-        An event that follows on a history before the model was overtaken (`turn`) is refused.
+        An event is refused if the model was overtaken after the event was made (`turn`).
         """
         row = row_of(model, number, event)
         with self._appending:

@@ -8,7 +8,7 @@
 When a call returns, its event is in the database (`database`), synced to disk. Snapshots make
 recovery fast. After a crash or `kill -9`, the same lines continue with the recovered agent. Nothing
 acknowledged is lost, and nothing is counted twice. The agent passed to `Decisions` must then be the
-one that the model was created with.
+agent with which the model was created.
 
 An event is applied first, then stored with its outcome, under one lock. If the disk fails, the call
 raises an error and the event is not acknowledged. The event stays in memory for the next commit, so
@@ -74,14 +74,14 @@ from switchmdp.validation import check_integer
 
 BATCH = 1000  # rows of history in an event
 KEY_SIZE, EPOCH_SIZE = 16, 8  # bytes
-MOST_SHOWN = 40  # buckets of rewards in the summary of a model
+MOST_SHOWN = 40  # buckets of rewards in the summary of a model, at most
 DEFAULT_SIGNAL, LONGEST_SIGNAL = 10_000, 100_000
 SAME_STATE: Any = object()  # the next state is the state of the decision
 CLOSED, OVERTAKEN = "is closed", "is served by another worker now"
 
 
 def compute_plan(agent: PolicyAgent) -> None:
-    """Plan in a copy of the agent, in a thread of its own."""
+    """Plan in a copy of the agent, in a separate thread."""
     agent.plan()
 
 
@@ -151,7 +151,7 @@ class Decisions:
     signal_window
         The number of steps that the change signal compares with as many before them.
     signal_delta
-        The confidence of the change signal.
+        The probability that one comparison of the change signal fires without a change.
     snapshot_every
         The number of events between two snapshots.
     sync
@@ -545,7 +545,7 @@ class Decisions:
 
     @property
     def writer(self) -> Writer:
-        """What writes the events."""
+        """The writer of the events."""
         return self._writer
 
     @property
@@ -696,7 +696,7 @@ class Decisions:
             if self._over != OVERTAKEN:
                 self._store.save_snapshot(self.model, number, packed(fields, arrays), summary)
             self.snapshot_failure, self.snapshot_time = None, time.time()
-        except (LogFailed, DamagedFile) as error:  # no event is lost; the next may succeed
+        except (LogFailed, DamagedFile) as error:  # no event is lost; the next snapshot may succeed
             self.snapshot_failure = str(error)
 
     def close(self) -> None:
@@ -793,7 +793,7 @@ def check_new(agent: Any) -> None:
         allowed = f"an agent, such as {agent.__name__}(n_states, n_actions), not a class"
         raise InvalidParameter("agent", agent, allowed)
     if not isinstance(agent, Agent):
-        raise InvalidParameter("agent", agent, "an Agent: the model is new")
+        raise InvalidParameter("agent", agent, "an Agent, because the model is new")
 
 
 def classes_in(agent: Any) -> set[type]:

@@ -1,4 +1,4 @@
-"""How well other agents would have predicted the logged steps.
+"""Evaluate how well other agents would have predicted the logged steps.
 
 The agent processes the logged steps one after the other. Before each step it predicts the reward
 and the next state of the state-action pair that was taken. With N remembered visits to the pair, R
@@ -8,14 +8,14 @@ the sum of their rewards and n the visits that led to s',
     next state   p̂(s') = (n + 1/S) / (N + 1): one additional visit, spread evenly
 
 The scores are the means of (r - r̂)² and of -log p̂(s'). Each prediction uses only the past, for a
-pair that is given, so memories (windows, for example) can be compared whoever chose the actions.
+given pair. So memories (windows, for example) can be compared, no matter who chose the actions.
 
 An agent that is not `Episodic` does not expose its memory. For such an agent only the agreement of
 its actions with the logged ones is measured, and all prediction scores are NaN.
 
-The reward or regret that another agent would have earned cannot be concluded: the log contains only
-the outcomes of the actions that were taken, and other actions would have led to other states.
-Agreement with the log is not an advantage in itself.
+The scores do not show the reward or regret of another agent: the log contains only the outcomes of
+the actions that were taken, and other actions would have led to other states. Agreement with the
+log is not an advantage in itself.
 """
 
 from __future__ import annotations
@@ -135,9 +135,8 @@ def evaluate(
     agent
         The agent.
     plan
-        Let the agent choose an action at every step: episodes end as usual, and a step with another
-        action than that of the policy uses up no quota. Without it there is no policy, and no
-        agreement.
+        Let the agent choose an action at every step. Episodes end as usual; a step whose action is
+        not that of the policy uses up no quota. With False there is no policy and no agreement.
     tell
         A function that is called with the number of steps done so far.
 

@@ -1,7 +1,7 @@
 """The agent with its pending decisions and sessions, as a function of its events.
 
-Everything that happens is an event with a time. Events are applied in order, and nothing else
-changes the learner. So the log of events determines the learner: replayed from the beginning, or
+Every change is an event with a time. Events are applied in order, and nothing else changes the
+learner. So the log of events determines the learner: replayed from the beginning, or
 from a snapshot, it gives the same agent bit for bit. An event that is rejected (a typed error)
 changes nothing.
 
@@ -14,9 +14,9 @@ changes nothing.
     arms       the arms of a split test (see `arms`)
     restart    forget everything
     settings   new limits
-    plan       planning starts in the background, from what is known now
-    swap       ... and its policy is followed from now on
-    cancel     ... or it is abandoned
+    plan       planning starts in the background, with the present data
+    swap       ... it is complete, and its policy is followed from now on
+    cancel     ... it is abandoned
 
 Time is the sum of the events' `elapsed`: seconds during which some process had the database open.
 The wall clock (`time`) is only shown, because it may jump.
@@ -123,7 +123,7 @@ class Names:
         return self.all[number] if number < len(self.all) else None
 
     def shown(self, number: int) -> str:
-        """A state or action in a message.
+        """The text for a state or action in a message.
 
         >>> Names("state", ["new"]).shown(0), Names("state").shown(0)
         ("state 'new'", 'state 0')
@@ -134,7 +134,7 @@ class Names:
     def number(self, value: Any, field: str = "") -> Any:
         """The number of a named state or action; other values are returned as they are.
 
-        `field`: what an error calls the value.
+        `field`: the name of the value in an error.
         """
         if not isinstance(value, str):
             return value
@@ -454,8 +454,8 @@ class Learner:
         if names is not None:
             checked_names("names", names)
             if len(names) != count or len(set(names)) != count or known.numbers.keys() & {*names}:
-                new = f"{counted(count, 'name')} that the model does not have yet, all different"
-                raise InvalidParameter("names", names, new)
+                new = f"{counted(count, 'name')} that the model does not have yet"
+                raise InvalidParameter("names", names, f"{new}, without duplicates")
         return count
 
     def _add_names(self, known: Names, event: Mapping[str, Any], new: int) -> None:
@@ -467,7 +467,9 @@ class Learner:
         learning = [agent, *(arm.agent for arm in self.arms.values() if arm.agent is not None)]
         for one in learning:
             if not hasattr(one, "grow"):
-                raise InvalidParameter("agent", one, "an agent that can grow")
+                raise InvalidParameter(
+                    "agent", one, "an agent that supports new states and actions"
+                )
         for one in learning:
             one.grow(*available.shape, available)
         self.planning = None
@@ -527,7 +529,7 @@ MOST = 10**7
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits, stored with the model. They can be changed whenever it is opened."""
+    """Limits, stored with the model. They can be changed when the model is opened."""
 
     expiry: float = 3600.0
     most_pending: int = 100_000
@@ -560,7 +562,7 @@ def checked_settings(settings: Settings) -> Settings:
 
 
 def request_checksum(event: Mapping[str, Any]) -> int:
-    """The checksum of what the caller of an event has asked for, without the state.
+    """The checksum of the request behind an event, without the state.
 
     A stored decision always has its state, whether or not the caller has sent it.
     """

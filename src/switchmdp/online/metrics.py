@@ -1,8 +1,8 @@
 """Metrics for Prometheus.
 
-Requests are counted as they are answered. Everything about models is read from those in memory when
-the metrics are asked for: their totals are part of the learner, so they survive a restart. A model
-that is evicted disappears from the metrics, and reappears with the same totals.
+Requests are counted when they are answered. The metrics of models are read from the models in
+memory when `/metrics` is requested. Totals are part of the learner, so they survive a restart. A
+model that is evicted disappears from the metrics, and reappears later with the same totals.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ Value = Callable[[Learner], float]
 OF_MODELS: tuple[tuple[str, Any, str, Value], ...] = (
     ("pending_decisions", GaugeMetricFamily, "Decisions that wait for feedback.",
      lambda learner: len(learner.pending)),
-    ("expired_decisions", CounterMetricFamily, "Decisions without feedback.",
+    ("expired_decisions", CounterMetricFamily, "Decisions that expired without feedback.",
      lambda learner: learner.expired),
     ("plans", CounterMetricFamily, "Plans of the agent.",
      lambda learner: getattr(learner.agent, "episode_count", 0)),
@@ -100,7 +100,7 @@ OF_MODELS: tuple[tuple[str, Any, str, Value], ...] = (
 )  # fmt: skip
 OF_ARMS = (
     ("decisions", "Decisions made.", DECISIONS),
-    ("feedback", "Feedback learned from.", FEEDBACK),
+    ("feedback", "Feedback that was counted.", FEEDBACK),
     ("reward", "Sum of the rewards.", REWARD),
 )
 
@@ -162,7 +162,7 @@ def _read(
 
 
 def _text(name: str) -> str:
-    """The name; what UTF-8 cannot store (half of a surrogate pair) is replaced by a question mark.
+    """The name as UTF-8 can store it: half of a surrogate pair becomes a question mark.
 
     >>> _text("new"), _text("\\ud800")
     ('new', '?')

@@ -42,7 +42,7 @@ MEMORY = 2**30
 AGENT = "evidence-psrl"  # of a new model, by default
 MOST_PAIRS = 1_000_000  # states times actions of a model that is created over HTTP
 MOST_LABELS, LONGEST_LABEL = 20, 200
-SMALLEST, PER_ENTRY = 30_000, 400  # bytes: of any model, and of a pending decision, for example
+SMALLEST, PER_ENTRY = 30_000, 400  # bytes of any model, and of one entry (a pending decision)
 MEASURED = 2000  # events after which the size of a model is measured again
 
 
@@ -90,7 +90,7 @@ class Models:
         self._classes, self._on_alert, self._options = tuple(classes), on_alert, options
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()  # the least recently used first
         self._lock = threading.RLock()
-        self._turns: dict[str, tuple[threading.Lock, int]] = {}  # locks in use, and by how many
+        self._turns: dict[str, tuple[threading.Lock, int]] = {}  # locks in use, and their users
 
     @contextmanager
     def _turn(self, name: str) -> Iterator[None]:
@@ -112,9 +112,9 @@ class Models:
         states: int | list[str], actions: int | list[str], labels: dict[str, str] | None = None,
         compiled: bool = False, **settings: Any,
     ) -> ModelRow:  # fmt: skip
-        """Add a model. States and actions are numbers of them, or their names.
+        """Add a model. `states` and `actions` are numbers, or lists of names.
 
-        `compiled`: load the model if it is the first one of its kind, which compiles its agent.
+        `compiled`: if the model is the first of its kind, load it, which compiles its agent.
         """
         parameters, labels = parameters or {}, _checked_labels(labels or {})
         sizes = [_size("states", states), _size("actions", actions)]
@@ -235,7 +235,7 @@ class Models:
             loaded.decisions.overtaken()
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Forget all other models: their leases have expired, and others serve them now."""
+        """Forget all other models: their leases have expired, and other workers serve them now."""
         self.writer.abandon([name for name in self.loaded() if name not in names])
 
     def _make_room(self) -> None:
@@ -253,7 +253,7 @@ class Models:
             loaded = self._loaded.get(name)
             if loaded is None:
                 return
-            loaded.decisions.close()  # raises an error if it cannot be written: it stays
+            loaded.decisions.close()  # an error means that no snapshot was written: the model stays
             with self._lock:
                 self._loaded.pop(name, None)
             self.store.release([name])
@@ -312,7 +312,7 @@ class _NewModel(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _new_model(definition: str) -> _NewModel:
-    """A new model. Of many models with the same definition, only the first one is made."""
+    """A new model. For many models with the same definition, it is made only once."""
     agent, parameters, states, actions, settings = json.loads(definition)
     names = [given if isinstance(given, list) else None for given in (states, actions)]
     made = new_agent(agent, _size("states", states), _size("actions", actions), parameters)
@@ -333,7 +333,7 @@ def _size(field: str, given: Any) -> int:
     if not isinstance(given, list):
         return int(given)
     if not given or len(set(checked_names(field, given))) < len(given):
-        raise InvalidParameter(field, given, "a list of at least one name, all different")
+        raise InvalidParameter(field, given, "a list of at least one name, without duplicates")
     return len(given)
 
 

@@ -9,10 +9,10 @@ in both windows. With n and m visits, the difference of two such averages exceed
 with probability at most δ/K (Hoeffding), where K = pairs · (S + 1) is the number of means compared.
 The *signal* is the largest ratio of a difference to that threshold. It fires at 1. If nothing has
 changed, one comparison fires with probability at most δ, given the visits. Comparisons are
-repeated, so an alarm is a reason to look, not a proof. A pair that is not visited in one of the
-windows is not compared: a change that the policy never meets is not seen.
+repeated, so an alert is a reason to investigate, not a proof. A pair that is not visited in one of
+the windows is not compared. So a change of a pair that the policy never visits is not detected.
 
-**Reward history.** The reward rate is kept in a bounded number of buckets with equal numbers of
+**Reward history.** The reward rate is stored in a bounded number of buckets with equal numbers of
 rewards. When there are too many buckets, neighbours are merged and the bucket size doubles, so the
 curve of a day and the curve of a year need the same space.
 """

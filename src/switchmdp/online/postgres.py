@@ -112,7 +112,7 @@ class PostgreSQL(Database):
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process opened the database. A fork did not."""
+        """Whether this process opened the database; False in a forked process."""
         return os.getpid() == self._process
 
     def check(self) -> None:
@@ -146,7 +146,7 @@ class PostgreSQL(Database):
             yield execute
 
     def read(self, query: str, *values: Any) -> list[Row]:
-        """The rows of a query, in a transaction of this thread also what it has not committed."""
+        """The rows of a query; inside a transaction, this includes its uncommitted changes."""
         source = self._writing if self._writing.is_mine else self._reading
         with self._as_errors("read"), source.used() as connection:
             return connection.execute(query.replace("?", "%s"), values).fetchall()
@@ -159,7 +159,7 @@ class PostgreSQL(Database):
             super().append(self.missing(rows))  # raises `Overtaken`, unless they are our own
 
     def damage(self) -> list[str]:
-        """What is wrong with the tables; the server itself checks the rest."""
+        """The damage found in the tables; the server itself checks the rest."""
         return [
             f"a row of {table} refers to a model that does not exist"
             for table in ("events", "snapshots", "leases")
@@ -185,7 +185,7 @@ class PostgreSQL(Database):
                 self._renew()
                 late = time.monotonic() - renewed > self._lease
                 renewed = time.monotonic()
-                if late:  # others may have taken leases over meanwhile
+                if late:  # others may have taken over leases in the meantime
                     query = "SELECT model FROM leases WHERE owner = ?"
                     self._kept({model for (model,) in self.read(query, self.worker)})
 
@@ -201,7 +201,7 @@ class PostgreSQL(Database):
     def claim(self, model: str) -> Lease | None:
         """Take the lease of a model. Returns the lease of another worker if that one has it."""
         if self._heartbeats is None:
-            return None  # a process of its own, without an address: the primary key protects
+            return None  # not a worker of a service; the primary key protects the history
         with self.transaction() as execute:
             taken = execute(
                 f"INSERT INTO leases VALUES (?, ?, ?, {NOW}) ON CONFLICT (model) DO UPDATE SET "

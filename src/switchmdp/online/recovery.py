@@ -356,8 +356,8 @@ def decision_blocks(
 
     Decisions are in the order of their feedback; those without feedback are at the end, with the
     reward NaN and the next state -1. `time` is that of the decision. The last three columns have
-    the names of the state, the action and the next state; None if they have no names. What UTF-8
-    cannot store in a session or a name (half of a surrogate pair) is replaced by U+FFFD.
+    the names of the state, the action and the next state; None if they have no names. Half of
+    a surrogate pair in a session or a name, which UTF-8 cannot store, is replaced by U+FFFD.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ class _NamesSoFar:
 
 
 def storable(text: str) -> str:
-    """The text; what UTF-8 cannot store (half of a surrogate pair) is replaced by U+FFFD."""
+    """The text as UTF-8 can store it: half of a surrogate pair becomes U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
 
@@ -462,7 +462,7 @@ def read_steps(source: Place, agent: Any) -> Iterator[Step]:
     source
         The file, folder or address.
     agent
-        The agent that is going to learn from the steps.
+        The agent that will learn from the steps.
 
     Yields
     ------
@@ -564,7 +564,7 @@ def verify(
     Returns
     -------
     Verified
-        What was compared.
+        The result of the comparison.
 
     Raises
     ------
@@ -632,7 +632,7 @@ def check(place: Place, classes: Iterable[type] = (), tell: Tell = lambda record
     Returns
     -------
     Damage
-        What is wrong with the database and with each model.
+        The damage of the database and of each model.
 
     Examples
     --------
@@ -702,7 +702,7 @@ def import_folder(
     Returns
     -------
     Verified
-        What was compared.
+        The result of the comparison.
 
     Raises
     ------
@@ -741,7 +741,7 @@ def import_folder(
                 kept = _old_snapshot(old, newest, classes)
                 if not same_learner(learner, kept):
                     raise Mismatch(
-                        f"{old}: the log gives a different learner from snapshot {newest}"
+                        f"{old}: the learner replayed from the log differs from snapshot {newest}"
                     )
             if len(rows) >= BATCH:
                 store.append(rows)
@@ -752,7 +752,7 @@ def import_folder(
             raise DamagedFile(f"{old}: the log ends with record {last}, but {newest} were written")
         verified = _verified(store, model, classes, tell)
         if not same_learner(verified.learner, learner):
-            raise Mismatch(f"{store.name} gives a different learner from {old}")
+            raise Mismatch(f"the learners replayed from {store.name} and {old} differ")
         if learner.planning is None:
             store.save_snapshot(model, last, packed(*parts_of(learner)))
     return verified

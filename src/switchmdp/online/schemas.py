@@ -1,8 +1,9 @@
 """Requests and responses of the service, and the OpenAPI document.
 
 The requests are pydantic models: unknown keys and wrong types are rejected before anything happens.
-The learner checks what depends on the model, whether a state exists for example. The responses are
-described by pydantic models, too, and `tests/online` checks that the service sends what they say.
+The learner checks everything that depends on the model, for example whether a state exists.
+Pydantic models also describe the responses, and `tests/online` checks that the service follows
+them.
 
 A body must be one JSON object (or array). Python's JSON parser is too lenient: duplicate keys, NaN
 and Infinity, and encodings other than UTF-8 are rejected here. `null` counts as a missing value.
@@ -44,16 +45,22 @@ class Body(BaseModel):
 class NewModel(Body):
     """A model to create."""
 
-    name: Annotated[str, Field(description="Letters, digits, '.', '_' and '-'.", max_length=100)]
+    name: Annotated[
+        str, Field(description="The name: letters, digits, '.', '_' and '-'.", max_length=100)
+    ]
     agent: Annotated[str, Field(description="The learning algorithm.")] = "evidence-psrl"
-    parameters: Annotated[dict[str, Scalar], Field(description="Of the agent.")] = {}
+    parameters: Annotated[dict[str, Scalar], Field(description="Parameters of the agent.")] = {}
     states: Annotated[
-        Annotated[int, Field(ge=1)] | Names, Field(description="How many, or their names.")
+        Annotated[int, Field(ge=1)] | Names,
+        Field(description="The number of states, or their names."),
     ]
     actions: Annotated[
-        Annotated[int, Field(ge=1)] | Names, Field(description="How many, or their names.")
+        Annotated[int, Field(ge=1)] | Names,
+        Field(description="The number of actions, or their names."),
     ]
-    labels: Annotated[dict[str, str], Field(description="Anything, for example the team.")] = {}
+    labels: Annotated[
+        dict[str, str], Field(description="Texts of your choice, such as the team.")
+    ] = {}
     replan: Annotated[
         Literal["inline", "background"] | None,
         Field(description="Whether a decision waits while the agent plans."),
@@ -67,19 +74,22 @@ class Decide(Body):
     """A decision to make."""
 
     state: State | None = None
-    session: Annotated[Session, Field(description="Whose state it is: a visitor, a device.")] = ""
+    session: Annotated[
+        Session, Field(description="The visitor or device that is in this state.")
+    ] = ""
     available: Annotated[
         list[Action] | None, Field(description="The actions that can be taken now.")
     ] = None
     taken: Annotated[
-        Action | None, Field(description="An action that was chosen elsewhere, to learn from.")
+        Action | None,
+        Field(description="An action that was chosen elsewhere; the agent only learns."),
     ] = None
 
 
 class Feedback(Body):
     """The outcome of a decision."""
 
-    reward: Annotated[float, Field(description="From 0 to 1.", json_schema_extra={
+    reward: Annotated[float, Field(description="The reward, from 0 to 1.", json_schema_extra={
         "minimum": 0, "maximum": 1,
     })]  # fmt: skip
     next_state: Annotated[
@@ -114,7 +124,10 @@ class SetMode(Body):
 
     mode: Annotated[
         Literal["agent", "fixed", "shadow"],
-        Field(description="The agent, a policy, or a policy with the agent in shadow."),
+        Field(
+            description="Who decides: the agent; a policy (fixed); or a policy, while the "
+            "agent's own choices are recorded (shadow)."
+        ),
     ]
     policy: Annotated[
         list[Action] | None, Field(description="For fixed and shadow: an action for each state.")
@@ -127,7 +140,7 @@ class AddStates(Body):
     names: Names | None = None
     count: Annotated[int, Field(ge=1, le=MOST_ADDED)] | None = None
     available: Annotated[
-        list[Action] | None, Field(description="Their actions; by default all.")
+        list[Action] | None, Field(description="The actions of the new states; by default all.")
     ] = None
 
 
@@ -137,7 +150,7 @@ class AddActions(Body):
     names: Names | None = None
     count: Annotated[int, Field(ge=1, le=MOST_ADDED)] | None = None
     states: Annotated[
-        list[State] | None, Field(description="The states that have them; by default all.")
+        list[State] | None, Field(description="The states with the new actions; by default all.")
     ] = None
 
 
@@ -175,29 +188,30 @@ class Query(BaseModel):
 
 
 class ListQuery(Query):
-    """Which models."""
+    """The models to list."""
 
     after: Annotated[str, Field(description="The last name of the previous page.")] = ""
     limit: Annotated[
-        int, Field(ge=1, le=MOST_LISTED, description="The most models in the answer.")
+        int, Field(ge=1, le=MOST_LISTED, description="The largest number of models in the answer.")
     ] = 100
     search: Annotated[str, Field(description="A part of the name.", max_length=100)] = ""
     archived: Annotated[
-        bool | None, Field(description="Only archived models, or only others; by default others.")
+        bool | None, Field(description="true: only archived models; false (default): only others.")
     ] = False
 
 
 class ExplainQuery(Query):
-    """Which state."""
+    """The state to explain."""
 
     state: Annotated[str, Field(description="The number or the name of a state.")]
 
 
 class HistoryQuery(Query):
-    """How detailed."""
+    """The level of detail."""
 
     buckets: Annotated[
-        int, Field(ge=1, le=240, description="The most points of the reward over time.")
+        int,
+        Field(ge=1, le=240, description="The largest number of points of the reward over time."),
     ] = 120
 
 
@@ -225,7 +239,9 @@ class ModelAnswer(Answer):
     parameters: dict[str, Any]
     labels: dict[str, str]
     created: float
-    archived: Annotated[float | None, Field(description="Since when, in seconds since 1970.")]
+    archived: Annotated[
+        float | None, Field(description="When it was archived, in seconds since 1970.")
+    ]
     states: int | None
     actions: int | None
     decisions: int | None
@@ -249,13 +265,15 @@ class ModelList(Answer):
     """A page of models."""
 
     models: list[ModelAnswer]
-    next: Annotated[str | None, Field(description="`after` for the next page; null: the last.")]
+    next: Annotated[
+        str | None, Field(description="`after` for the next page; null on the last page.")
+    ]
 
 
 class DecisionAnswer(Answer):
     """A decision."""
 
-    id: Annotated[str, Field(description="For the feedback.")]
+    id: Annotated[str, Field(description="The id, to report feedback.")]
     action: int
     action_name: str | None
     state: int
@@ -266,7 +284,7 @@ class DecisionAnswer(Answer):
     ]
     would_name: str | None
     arm: str
-    probability: Annotated[float, Field(description="Of the arm: its share of the sessions.")]
+    probability: Annotated[float, Field(description="The share of the sessions in this arm.")]
 
 
 class Counted(Answer):
@@ -282,11 +300,13 @@ class Problem(Answer):
     title: str
     status: int
     detail: str
-    field: Annotated[str | None, Field(description="The value that is wrong, if it is one.")] = None
+    field: Annotated[
+        str | None, Field(description="The name of the wrong value, if there is one.")
+    ] = None
 
 
 class DecisionResult(Answer):
-    """One of several decisions, or why it was not made."""
+    """One of several decisions, or the reason why it was not made."""
 
     decision: DecisionAnswer | None = None
     problem: Problem | None = None
@@ -299,7 +319,7 @@ class DecisionResults(Answer):
 
 
 class CountedResult(Answer):
-    """One of several feedbacks, or why it was rejected."""
+    """The outcome of one feedback of several, or the reason why it was rejected."""
 
     counted: bool | None = None
     problem: Problem | None = None
@@ -320,15 +340,15 @@ class ModeAnswer(Answer):
 class StatesAnswer(Answer):
     """The states that were added."""
 
-    state: Annotated[int, Field(description="The number of the first one.")]
-    states: Annotated[int, Field(description="How many the model has now.")]
+    state: Annotated[int, Field(description="The number of the first new state.")]
+    states: Annotated[int, Field(description="The number of states that the model has now.")]
 
 
 class ActionsAnswer(Answer):
     """The actions that were added."""
 
-    action: Annotated[int, Field(description="The number of the first one.")]
-    actions: Annotated[int, Field(description="How many the model has now.")]
+    action: Annotated[int, Field(description="The number of the first new action.")]
+    actions: Annotated[int, Field(description="The number of actions that the model has now.")]
 
 
 class Restarted(Answer):
@@ -379,12 +399,12 @@ class Change(Answer):
 
     time: Annotated[float | None, Field(description="Approximate, in seconds since 1970.")]
     step: int
-    what: Annotated[str, Field(description="reward or next state.")]
+    what: Annotated[str, Field(description="What has changed: reward or next state.")]
     state: int
     state_name: str | None
     action: int
     action_name: str | None
-    next_state: Annotated[int | None, Field(description="null: the reward has changed.")]
+    next_state: Annotated[int | None, Field(description="null if the reward has changed.")]
     next_state_name: str | None
     before: float
     now: float
@@ -392,26 +412,29 @@ class Change(Answer):
 
 
 class Explained(Answer):
-    """What is known about an action in a state."""
+    """The data about an action in a state."""
 
     action: int
     name: str | None
     chosen: Annotated[bool, Field(description="Whether the current policy chooses it.")]
-    visits: Annotated[float, Field(description="Remembered visits, with their next states.")]
+    visits: Annotated[float, Field(description="The number of remembered visits.")]
     reward_visits: Annotated[
-        float, Field(description="Remembered rewards, from which the estimate is made.")
+        float, Field(description="The number of rewards on which the estimate is based.")
     ]
-    estimate: Annotated[float | None, Field(description="The mean reward.")]
+    estimate: Annotated[float | None, Field(description="The estimated mean reward.")]
     low: float
     high: float
-    interval: Annotated[str, Field(description="confidence or credible.")]
+    interval: Annotated[str, Field(description="The kind of interval: confidence or credible.")]
     note: Annotated[
-        str | None, Field(description="Why visits and estimate do not match, if they do not.")
+        str | None, Field(description="An explanation if the estimate is not based on the visits.")
     ]
     successors: list[Successor]
     value: Annotated[
         float | None,
-        Field(description="What taking it once adds to the reward of following the policy."),
+        Field(
+            description="The change in total reward if the action is taken once and the "
+            "policy is followed afterwards."
+        ),
     ]
     last_seen: Annotated[float | None, Field(description="Seconds since 1970.")]
     last_change: Change | None
@@ -422,7 +445,7 @@ class Explanation(Answer):
 
     state: int
     name: str | None
-    source: Annotated[str, Field(description="the agent's memory, or recent feedback.")]
+    source: Annotated[str, Field(description="The source of the estimates.")]
     gain: Annotated[float | None, Field(description="Mean reward of the policy per step.")]
     actions: list[Explained]
 
@@ -448,7 +471,7 @@ class Anything(Answer):
 
 # Routes.
 
-# Status codes: the name of the error if it has no typed error of ours, and its meaning.
+# Status codes: the name of an error without a typed exception, and the meaning of the status.
 HTTP_ERRORS = {
     400: ("BadRequest", "The body is not valid JSON."),
     401: ("Unauthorized", "The bearer token is missing or wrong."),
@@ -481,9 +504,9 @@ class Route:
     body: type[BaseModel] | None = None
     query: type[Query] | None = None
     problems: tuple[int, ...] = ()  # in addition to those of all routes of this kind
-    public: bool = False  # needs no token
+    public: bool = False  # no token is needed
     large: bool = False  # the body may be larger
-    single: bool = False  # also without /models/{name}, for the model of the command line
+    single: bool = False  # also exists without /models/{name}, for one model, usually `main`
     keyed: bool = False  # accepts an idempotency key
 
 
@@ -493,13 +516,14 @@ ROUTES = (
           problems=(422, 503)),
     Route("POST", "/models", "create_model", "Create a model.", OneModel, status=201,
           body=NewModel, large=True, problems=(409, 503)),
-    Route("GET", "/models/{name}", "show_model", "A model.", OneModel, problems=MODEL_ERRORS),
+    Route("GET", "/models/{name}", "show_model", "Show a model.", OneModel, problems=MODEL_ERRORS),
     Route("DELETE", "/models/{name}", "delete_model", "Delete a model with all of its data.",
           Deleted, problems=MODEL_ERRORS),
-    Route("POST", "/models/{name}/archive", "archive", "Stop making decisions.", OneModel,
-          body=Empty, problems=MODEL_ERRORS),
-    Route("POST", "/models/{name}/unarchive", "unarchive", "Make decisions again.", OneModel,
-          body=Empty, problems=MODEL_ERRORS),
+    Route("POST", "/models/{name}/archive", "archive", "Archive a model: it makes no decisions.",
+          OneModel, body=Empty, problems=MODEL_ERRORS),
+    Route("POST", "/models/{name}/unarchive", "unarchive",
+          "Let an archived model make decisions again.", OneModel, body=Empty,
+          problems=MODEL_ERRORS),
     Route("POST", "/models/{name}/decisions", "decide", "Choose an action.", DecisionAnswer,
           status=201, body=Decide, problems=(409, *MODEL_ERRORS), single=True, keyed=True),
     Route("POST", "/models/{name}/decisions/batch", "decide_batch", "Choose several actions.",
@@ -523,18 +547,19 @@ ROUTES = (
           problems=MODEL_ERRORS, single=True),
     Route("PUT", "/models/{name}/arms", "set_arms", "Set the arms of a split test.", Arms,
           body=SetArms, problems=MODEL_ERRORS, single=True, large=True),
-    Route("GET", "/models/{name}/arms", "show_arms", "The arms and their results.", Arms,
+    Route("GET", "/models/{name}/arms", "show_arms", "Show the arms and their results.", Arms,
           problems=MODEL_ERRORS, single=True),
-    Route("GET", "/models/{name}/explain", "explain", "Why an action is chosen in a state.",
+    Route("GET", "/models/{name}/explain", "explain", "Explain the choice of an action.",
           Explanation, query=ExplainQuery, problems=(422, *MODEL_ERRORS), single=True),
-    Route("GET", "/models/{name}/history", "history", "Reward over time, and detected changes.",
-          History, query=HistoryQuery, problems=(422, *MODEL_ERRORS), single=True),
-    Route("GET", "/models/{name}/agent", "agent", "The agent's policy and estimates.", Anything,
-          problems=MODEL_ERRORS, single=True),
+    Route("GET", "/models/{name}/history", "history",
+          "Show the reward over time, and detected changes.", History, query=HistoryQuery,
+          problems=(422, *MODEL_ERRORS), single=True),
+    Route("GET", "/models/{name}/agent", "agent", "Show the agent's policy and estimates.",
+          Anything, problems=MODEL_ERRORS, single=True),
     Route("GET", "/metrics", "metrics", "Metrics for Prometheus.", "text/plain"),
-    Route("GET", "/healthz", "health", "Whether the process is alive.", Status, public=True),
-    Route("GET", "/readyz", "ready", "Whether decisions can be made.", Status, problems=(503,),
-          public=True),
+    Route("GET", "/healthz", "health", "Check whether the process is alive.", Status, public=True),
+    Route("GET", "/readyz", "ready", "Check whether decisions can be made.", Status,
+          problems=(503,), public=True),
     Route("GET", "/openapi.json", "openapi", "This document.", Anything),
     Route("GET", "/docs", "docs", "This document as a page.", "text/html", public=True),
     Route("GET", "/", "page", "The live page, which asks the user for the token.", "text/html",
@@ -544,7 +569,7 @@ PREFIX = "/models/{name}"
 
 
 def all_routes() -> list[Route]:
-    """All routes, including those for the model of the command line, without /models/{name}."""
+    """All routes, including those without /models/{name}, for one model."""
     from dataclasses import replace
 
     single = [

@@ -9,14 +9,14 @@ timeout from the first byte of a request (or from the connection) to its last, a
 
 If the service has a token, a connection is *unauthenticated* until one of its requests has sent the
 token. The number of unauthenticated connections is limited, in total and per address. One too many
-replaces the unauthenticated connection that has been idle longest, so a caller with the token gets
-in however many others wait. The number of all connections is limited as well, in total and per
-address: one too many replaces the connection that has been idle longest.
+replaces the unauthenticated connection that has been idle longest. So a caller with the token can
+connect, no matter how many others are waiting. The number of all connections is limited as well, in
+total and per address: one too many replaces the connection that has been idle longest.
 
 **Access.** `AccessControl` authenticates, counts and times every request. Without a token the
 service listens on the loopback only. There any web page in a browser on the same machine could
-reach it. Such a page is recognised by its Origin header, or, if it has pointed a host name of its
-own at the loopback, by the Host header.
+reach it. Such a page is recognised by its Origin header, or, if its own host name resolves to the
+loopback, by the Host header.
 
 A token may be restricted to models by patterns, or to reading metrics (`Tokens`). Requests that
 another worker forwards have been authenticated there; they carry the secret of the database.
@@ -164,9 +164,9 @@ def serve(app: Any, bound: socket.socket, ready: Callable[[], None]) -> int | No
     return server.signal
 
 
-TIMEOUT = 10.0  # seconds for a request, and between two without authentication
+TIMEOUT = 10.0  # seconds for a request; or, without authentication, between two requests
 LARGEST_HEAD = 32 * 1024
-CHUNK = 4 * 1024  # bytes parsed at once: the accuracy of the length of a head
+CHUNK = 4 * 1024  # bytes parsed at once; the size of a head is only known to this accuracy
 MOST_CONNECTIONS = 900  # a process commonly has at most 1024 open files
 MOST_FROM_ADDRESS = 600
 MOST_UNAUTHENTICATED = 600
@@ -184,7 +184,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timeout: asyncio.TimerHandle | None = None
         self._arriving, self._in_head, self._upgraded = False, False, False
         self._head, self._begun = 0, 0  # bytes of this head, requests so far
-        self._fault: str | None = None  # why the request is rejected, if known
+        self._fault: str | None = None  # the reason for rejecting the request, if known
         self._idle_since = next(_moments)
         self.authenticated = not getattr(self.app, "needs_token", False)
 
@@ -271,7 +271,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.scope["method"] != "HEAD":
             self.cycle.transport = _HeadWithBody(self.transport)
-        if self.parser.should_upgrade():  # what follows is not HTTP
+        if self.parser.should_upgrade():  # the following data is not HTTP
             self.cycle.keep_alive = False
             self._upgraded = True
 
@@ -315,7 +315,7 @@ class LimitedProtocol(HttpToolsProtocol):
 class _HeadWithBody(asyncio.Transport):
     """The transport of one response, which sends the head together with the body.
 
-    Uvicorn sends them one after the other. A system call less saves about 20 µs per request.
+    Uvicorn sends them one after the other. One system call less saves about 20 µs per request.
     """
 
     __slots__ = ("_head", "_transport")

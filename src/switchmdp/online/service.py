@@ -406,7 +406,7 @@ class Service:
         query = call.query
         found: list[ModelRow] = []
         after = query.after
-        while len(found) <= query.limit:  # a restricted token does not show all of a page
+        while len(found) <= query.limit:  # a restricted token may hide some models of a page
             rows = await asyncio.to_thread(
                 self.models.find, after=after, limit=query.limit + 1, search=query.search,
                 archived=query.archived,
@@ -453,7 +453,7 @@ class Service:
         return await self._look(call.model, self._one_model)
 
     async def unarchive(self, call: Call) -> dict[str, Any]:
-        """Make an archived model decide again."""
+        """Let an archived model make decisions again."""
         await asyncio.to_thread(self.models.archive, call.model, False)
         return await self._look(call.model, self._one_model)
 
@@ -656,7 +656,7 @@ class GroupCommit:
         return len(self._gathering) >= MOST_WAITING
 
     async def recovered(self) -> None:
-        """After a failure, return once the waiting events are on disk, or raise the error again."""
+        """After a failure, return when the waiting events are on disk, or raise the error again."""
         if self.failure is not None:
             await self.done()
 
@@ -738,7 +738,7 @@ def _problem(status: int, name: str, detail: str) -> dict[str, Any]:
 
 
 def error_response(status: int, message: str, headers: Any = None) -> Response:
-    """A response that describes an error which is not a typed one of ours."""
+    """A response for an error that has no typed exception."""
     return problem_response(_problem(status, HTTP_ERRORS[status][0], message), headers)
 
 

@@ -1,6 +1,6 @@
 """Snapshots of a learner, so that opening a model need not replay all of its events.
 
-A snapshot has the checksummed format of `storage`. A checksum shows that it was not altered, not
+A snapshot has the checksummed format of `storage`. A checksum shows that it is not damaged, but not
 that this program wrote it. So all values are checked for type and range (`_validate`) when a
 snapshot is loaded.
 """
@@ -55,7 +55,7 @@ ARM_FIELDS = (
 )  # fmt: skip
 LARGEST = 2**53
 LEVEL = 1  # EvidencePSRL, 20 states, 10 actions: 2.7 MB become 19 kB; level 6 takes twice as long
-ZIP = b"PK"  # how a snapshot of format 1 starts
+ZIP = b"PK"  # the first bytes of a snapshot of format 1
 MOST_BYTES = 2**32
 
 
@@ -141,7 +141,7 @@ def same_learner(one: Learner, other: Learner) -> bool:
 
 
 def names_in(content: bytes, name: object) -> tuple[tuple[Names, Names], tuple[int, int]]:
-    """The names of the states and actions in a snapshot, and how many there are of both.
+    """The names of the states and actions in a snapshot, and the numbers of states and actions.
 
     The agent is not restored, so its class may be unknown.
     """
@@ -222,7 +222,7 @@ def _arm(name: object, index: int, fields: dict[str, Any], arrays: Arrays, known
 
 
 def _validate_arms(learner: Learner) -> None:
-    """Check the arms, and the names and keys that belong to no agent."""
+    """Check the arms, the names and the keys."""
     agent, arms = learner.agent, list(learner.arms.values())
     _must(0 < len(arms) <= MOST_ARMS + 1 and arms[0].name == MAIN, "arms")
     for arm in arms:

@@ -150,7 +150,7 @@ class SQLite(Database):
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process opened the database. A fork did not."""
+        """Whether this process opened the database; False in a forked process."""
         return os.getpid() == self._process
 
     def check(self) -> None:
@@ -207,7 +207,7 @@ class SQLite(Database):
         return LogFailed(f"{message}: {error}")
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file and its tables."""
+        """The damage that SQLite finds in the file and its tables."""
         lines = [line for (line,) in self.read("PRAGMA integrity_check") if line != "ok"]
         for table, _, parent, _ in self.read("PRAGMA foreign_key_check"):
             lines.append(f"a row of {table} refers to a row of {parent} that does not exist")
@@ -222,7 +222,7 @@ class SQLite(Database):
 
 @contextmanager
 def locked(file: Path, what: Path) -> Iterator[None]:
-    """Hold a lock that only one process can have. It ends with the process."""
+    """Hold a lock that only one process can have. The lock ends with the process."""
     in_use = f"{what} is in use by another process, or was opened before in this one"
     if fcntl is None:
         from filelock import FileLock, Timeout
@@ -267,7 +267,7 @@ def _make_private(path: Path) -> None:
 
 
 def _advice(path: Path) -> str:
-    """What to do if there is no such database."""
+    """Advice for the case that there is no such database."""
     folder = path.parent
     if (folder / "decisions.json").exists():  # of an earlier version
         return f"; convert it with: switchmdp import {folder} --database {path}"

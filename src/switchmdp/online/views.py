@@ -1,4 +1,4 @@
-"""What operators see: the agent's policy and estimates, arms, reward over time, and the pages.
+"""The views for operators: the agent's policy and estimates, arms, reward over time, and pages.
 
 `beliefs` is the content of `GET /agent`, and `explanation` that of `GET /explain`; the live page
 shows both. Reading must not change anything, but an agent absorbs its log when its counts are read.
@@ -16,10 +16,11 @@ N and M differ if a memory forgets rewards and next states separately after a ch
 have an estimate without visits, or visits without an estimate; its `note` says so.
 
 With the gain g and the bias h of the policy in this MDP, the value of an action is its advantage
-r̂ + Σ p̂(s') h(s') - g - h(s): what taking it once adds to following the policy. The interval of
-the mean reward is the agent's own confidence interval, or else 95 % of the posterior Beta(1 + R,
-1 + N - R): if the posterior probability below r̂ is p, 5p % are cut off below and the rest of the 5
-% above. So the interval contains the estimate r̂, also where all rewards were 0 or 1.
+r̂ + Σ p̂(s') h(s') - g - h(s): the change in total reward if the action is taken once, and the policy
+is followed afterwards. The interval of the mean reward is the agent's own confidence interval, or
+else 95 % of the posterior Beta(1 + R, 1 + N - R): if the posterior probability below r̂ is p, 5p %
+are cut off below and the rest of the 5 % above. So the interval contains the estimate r̂, also
+where all rewards were 0 or 1.
 
 The live page is one HTML file, assembled from the files in the folder `page`. It loads nothing
 else. Its content security policy allows only that script and that style, identified by their
@@ -72,7 +73,7 @@ class Copied(NamedTuple):
 
 
 def beliefs(decisions: Decisions, limit: int = 100) -> Data:
-    """The data, ready for JSON; at most `limit` states, the most visited ones.
+    """The data for `GET /agent`, ready for JSON, for the `limit` most visited states.
 
     Ages are relative to the last event (`at`, in seconds since 1970).
 
@@ -532,7 +533,7 @@ def page_of_routes() -> tuple[str, str]:
         "<h1>switchmdp: routes</h1><p>A first model (replace <code>localhost:8000</code> by the "
         "address of this service; if it requires a token, add "
         f"<code>-H 'Authorization: Bearer TOKEN'</code>):</p><pre>{html.escape(EXAMPLE)}</pre>"
-        '<p>Below are all routes. The same as JSON: <a href="openapi.json">openapi.json</a> '
+        '<p>Below are all routes. <a href="openapi.json">openapi.json</a> describes them as JSON '
         f"(OpenAPI 3.1).</p>{''.join(parts)}</main></html>"
     )
     policy = f"default-src 'none'; style-src {_hashed(DOCS_STYLE)}; base-uri 'none'; "

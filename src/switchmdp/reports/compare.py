@@ -49,13 +49,13 @@ UNNAMED = "problems"  # the setting's name, if problems have no names
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of `compare`; shown as a table, in a notebook also as a figure."""
+    """The results of `compare`, shown as a table; in a notebook also as a figure."""
 
     results: Results
 
     @property
     def tables(self) -> list[Table]:
-        """All that was measured, for each setting; the agent with the lowest regret first."""
+        """One table of all measurements for each setting, with the lowest regret first."""
         return [tables.summary_table(setting) for setting in self.results.settings.values()]
 
     @property
@@ -125,7 +125,7 @@ class Comparison:
 
 
 def _short_table(setting: Setting) -> Table:
-    """Mean regret per agent, with a title that says what the numbers are."""
+    """Mean regret per agent, with a title that explains the numbers."""
     table = tables.short_table(setting)
     title = table.title.removeprefix(f"{UNNAMED}: ")
     if title != table.title:
@@ -158,9 +158,9 @@ def compare(
     """Run every agent on every problem with the same randomness.
 
     Terminals and notebooks show a progress bar. If runs fail, they are left out, with a warning.
-    Ctrl-C raises `errors.ComparisonInterrupted`, a KeyboardInterrupt, and `error.comparison` has
-    the runs that were complete. For what takes long, write an experiment file: `switchmdp run`
-    stores results as they are done, and resumes after an interruption.
+    Ctrl-C raises `errors.ComparisonInterrupted`, a KeyboardInterrupt; `error.comparison` contains
+    the completed runs. For long comparisons, write an experiment file: `switchmdp run` stores each
+    result when it is complete, and resumes after an interruption.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def compare(
     jobs
         The number of threads; by default one per core.
     progress
-        Called as `progress(done, runs)` when runs are done, in place of the progress bar.
+        A function that is called as `progress(done, runs)` in place of the progress bar.
 
     Returns
     -------
@@ -196,11 +196,11 @@ def compare(
     Raises
     ------
     InvalidParameter
-        If problems or agents are none of the above, or an agent is made only once for all runs.
+        If problems or agents are none of the above, or all runs would use the same agent object.
     InvalidExperiment
         If a number has the wrong type or is out of range.
     ComparisonInterrupted
-        Ctrl-C.
+        If Ctrl-C is pressed.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def _plan(
             Entries(expand(experiment.problems), generators),
             Entries(expand(experiment.agents), factories),
         )
-    except InvalidParameter as error:  # with the source in place of the name
+    except InvalidParameter as error:  # name the argument in place of the internal name
         shown = {f"agent {i}": f"agents[{name!r}]" for i, name in enumerate(agents)}
         named = "problems[{!r}]" if families is problems else UNNAMED
         shown |= {f"problem {i}": named.format(name) for i, name in enumerate(families)}
@@ -291,7 +291,7 @@ def _is_list(family: Any) -> bool:
 
 
 def _generator(family: Any, seed: int) -> Any:
-    """A function with the parameter `seed`, if it needs one, and `horizon`, if that is not set.
+    """A function with the parameters `seed`, if needed, and `horizon`, if it is not set yet.
 
     A seed is passed by name, or as the only required argument.
     """
@@ -312,7 +312,7 @@ def _generator(family: Any, seed: int) -> Any:
         return lambda seed: family(seed)
     if others:
         names = ", ".join(p.name for p in others)
-        allowed = f"a function of a seed; this one requires {names}: set it with functools.partial"
+        allowed = f"a function of a seed, but it also requires {names}: use functools.partial"
         raise InvalidParameter("problems", family, allowed)
     if not has_horizon:
         return family
@@ -342,7 +342,7 @@ def _maker(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
         if len(kinds) == 2 and inspect.Parameter.KEYWORD_ONLY not in kinds:
             return lambda n_states, n_actions: make(n_states, n_actions)
     needed = ", ".join(unknown)
-    allowed = f"{MAKER}; this one requires {needed}: pass lambda problem: ..., which sets it"
+    allowed = f"{MAKER}, but it also requires {needed}: pass lambda problem: ..., which sets it"
     raise InvalidParameter(f"agents[{name!r}]", make, allowed)
 
 

@@ -8,8 +8,8 @@
 Problems are numbered from 0. Unmeasured values (NaN, or -1 for counts) are null in Parquet and
 empty in CSV. CSV files follow RFC 4180, are encoded as UTF-8, and keep numbers exactly. Names and
 texts come from configurations of unknown origin, and a spreadsheet would execute some of them as
-formulas. Therefore a ' is put before every CSV cell of text that starts with one of = + - @ ', a
-tab or a line break, and is not a number; programs that read such a cell remove the first '.
+formulas. So a CSV cell of text that starts with one of = + - @ ', a tab or a line break, and is not
+a number, gets an additional ' in front. Programs that read such a cell remove the first '.
 Parquet (extra `parquet`) keeps all text unchanged, and has one row group per setting and agent.
 Tables are written in blocks, so that memory use is bounded.
 """
@@ -33,7 +33,7 @@ from switchmdp.experiments.results import HARDNESS, Results
 from switchmdp.storage import replacing
 
 BLOCK = 250_000  # rows in memory at once
-EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # how formulas start, including full-width forms
+EXECUTED = tuple("=+-@\t\r\n＝＋－＠")  # first characters of formulas, including full-width forms
 Column = str | NDArray[Any] | Sequence[Any]  # one value for all rows, or one per row
 Block = tuple[Column, ...]  # in the order of the table's columns
 Kinds = Mapping[str, str]  # the type of each column; a name is a text shared by many rows
@@ -49,9 +49,9 @@ def export_tables(
     Parameters
     ----------
     results
-        What `experiments.load_results` returns, or `sm.compare(...).results`.
+        The results: of `experiments.load_results`, or `sm.compare(...).results`.
     folder
-        Where to write; it is created if it does not exist.
+        The folder to write to; it is created if it does not exist.
     formats
         Any of "csv" and "parquet" (extra `parquet`).
 
@@ -100,7 +100,7 @@ def table_columns(results: Results, table: str) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     results
-        What `experiments.load_results` returns, or `sm.compare(...).results`.
+        The results: of `experiments.load_results`, or `sm.compare(...).results`.
     table
         `"regret"` or `"runs"`.
 
@@ -124,7 +124,7 @@ def table_columns(results: Results, table: str) -> dict[str, NDArray[Any]]:
 
 
 def write_table(path: str | os.PathLike[str], kinds: Kinds, blocks: Iterable[Block]) -> None:
-    """Write one table atomically. The format is that of the file's name: .csv or .parquet.
+    """Write one table atomically. The ending of the file's name sets the format: .csv or .parquet.
 
     Args:
         path: the file.

@@ -1,6 +1,6 @@
 """Figures for papers: regret over time, regret against a parameter, distributions, a heat map.
 
-Figures draw what they are given and compute nothing. They are returned, so that a notebook shows
+The functions only draw the given data. Figures are returned, so that a notebook shows
 them, and `save_figure` writes them to files. The same data gives the same bytes.
 
 This is the only module that imports matplotlib (extra `plot`). It never imports `pyplot`, and so
@@ -66,7 +66,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one for each dash
 PANEL_HEIGHT = 2.3  # inches
 FORMATS = ("svg", "pdf", "png")
 CELL_WIDTH, CELL_HEIGHT = 0.42, 0.24  # of the heat map, in inches
-LIGHT = 0.55  # above this share of the colour scale, cells are light and their text is black
+LIGHT = 0.55  # above this share of the colour scale, the text of a cell is black
 
 
 @contextmanager
@@ -91,8 +91,8 @@ def render_figure(figure: Figure, kind: str) -> bytes:
 
     content = io.BytesIO()
     canvas, dpi = figure.canvas, figure.dpi
-    # Not `savefig`: it draws everything twice, and discards the first drawing, which is to place
-    # the panels. A canvas places them when it draws, with the same result.
+    # Not `savefig`: it draws everything twice, the first time only to place the panels. A canvas
+    # places them when it draws, with the same result.
     try:
         figure.dpi = rcParams["savefig.dpi"]
         printer: Any = get_registered_canvas_class(kind)(figure)
@@ -395,7 +395,7 @@ def save_figures(figures: Iterable[tuple[str, Figure]], folder: Path) -> list[Pa
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, figure in figures:
-        figure.set_layout_engine("none")  # the panels have their places: three times is too often
+        figure.set_layout_engine("none")  # the panels are placed already: once is enough
         for kind in FORMATS:
             paths.append(folder / f"{name}.{kind}")
             save_figure(figure, paths[-1])

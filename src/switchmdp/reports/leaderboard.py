@@ -1,7 +1,7 @@
 """The report of a leaderboard: a folder with a page, a document and figures.
 
 index.html              the page: everything, interactive, in one file
-leaderboard.md          the same as Markdown, with figures
+leaderboard.md          the same content as Markdown, with figures
 figures/leaderboard-*   the heat map, and regret over time in every row
 
 Relative regret is regret divided by that of the row's *yardstick*: the best agent with known change
@@ -174,7 +174,7 @@ def _order(one: Overall) -> tuple[bool, float]:
 
 
 def best_rival(suite: Suite) -> str:
-    """Describe the yardstick of rows in which no agent can know the change points.
+    """Describe the yardstick of rows whose problems change continually.
 
     >>> best_rival(Suite("s", (), (Contender("Mine", "psrl", ours=True),)))
     'the best rival of Mine'
@@ -254,8 +254,8 @@ def overall_tables(suite: Suite, standings: Sequence[Standing], board: Board) ->
             "geometric mean of relative regret": lambda one: number(one.geometric_mean),
             "rows": lambda one: number(len(one.relative)),
         },
-        f"Over those of the {count(len(board), 'row')} in which the agent took part. Agents with "
-        "known change points have no rank.",
+        "An agent's numbers are over the rows in which it took part, out of "
+        f"{number(len(board))}. Agents with known change points have no rank.",
     )
 
 
@@ -281,7 +281,7 @@ def detector_table(suite: Suite, standings: Sequence[Standing]) -> Table:
 
 
 def adaptivity_table(suite: Suite, standings: Sequence[Standing]) -> Table:
-    """Return what adaptivity costs on problems that do not change."""
+    """Return the cost of adaptivity on problems that do not change."""
     rows = []
     for standing in (s for s in standings if not s.row.changes):
         setting = setting_of(standing)
@@ -393,7 +393,7 @@ class Leaderboard:
 
     @property
     def origin(self) -> Results:
-        """The first row's results, for what all rows share: ε and versions."""
+        """The first row's results; ε and the versions are the same in all rows."""
         return self.standings[0].results if self.standings else Results("", math.nan, {})
 
     def shown(self, standing: Standing) -> Setting:
@@ -423,7 +423,7 @@ def write_leaderboard(leaderboard: Leaderboard, folder: str | os.PathLike[str]) 
     leaderboard
         The suite with the results of its complete rows.
     folder
-        Where to write; it is created if it does not exist.
+        The folder to write to; it is created if it does not exist.
 
     Returns
     -------
@@ -588,7 +588,7 @@ def summary(leaderboard: Leaderboard) -> str:
         rows.append((standing.row.name, yardstick(suite, standing), best, *shown))
     ours = [f"{name}: relative" for name in suite.ours]
     columns = ("row", "yardstick", "best", "best: relative", *ours)
-    note = f"{suite.note} Relative regret: divided by that of the yardstick.".lstrip()
+    note = f"{suite.note} Relative regret is regret divided by that of the yardstick.".lstrip()
     tables = [Table(suite.title, columns, tuple(rows), note)]
     tables += [table for table in leaderboard.overview if table.title == "All rows"]
     return "\n\n".join(table.text() for table in tables if table.rows)

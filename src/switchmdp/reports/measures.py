@@ -1,8 +1,9 @@
 """Measures of a setting: regret, comparisons of agents, cost, and how agents react to changes.
 
-Regret is the reward lost against the optimal gain; lower is better. The unit is the problem: means
-and their intervals are over problems (see `resampling`). All agents face the same problems with the
-same randomness, so they are compared problem by problem, on the problems that both completed.
+Regret is the reward that is lost compared with the optimal gain; lower is better. The unit is the
+problem: means and their intervals are over problems (see `resampling`). All agents face the same
+problems with the same randomness, so they are compared problem by problem, on the problems that
+both completed.
 
 Regret is recorded on a grid of steps. It is 0 before the first step and linear between two recorded
 steps.
@@ -416,7 +417,7 @@ def segment_regret(setting: Setting, agent: str, *, pseudo: bool = False) -> tup
 
 
 def bumps(setting: Setting, agent: str, span: int) -> dict[int, Interval]:
-    """How much faster regret grows after each change than before it.
+    """The difference in the growth of regret after and before each change.
 
     This is the regret in the `span` steps after the change minus that in the `span` steps before. A
     change with another change, or an end of the run, within `span` steps is left out.

@@ -1,4 +1,4 @@
-"""How a report is written: numbers as text, tables, and pages made of sections.
+"""The form of a report: numbers as text, tables, and pages made of sections.
 
 A cell of a table may hold any text, including names from a configuration file. Characters that
 cannot be printed (line breaks, control characters) become spaces, and characters with a meaning in
@@ -6,11 +6,11 @@ Markdown or HTML are escaped.
 
 A page is self-contained, interactive and printable. It is a list of sections, and a section a list
 of blocks: prose, facts, tables, charts, a picture, claims, code. The template has one macro per
-class of blocks; `report` and `leaderboard` decide what a page says. This is the only module that
-imports Jinja2 (extra `plot`). The template escapes all text.
-The data of the charts is embedded as JSON without any character that could end its element. The
-page's content security policy allows only the two embedded scripts, identified by their hashes, and
-no network access. The same content gives the same bytes.
+class of blocks; `report` and `leaderboard` supply the content of a page. This is the only module
+that imports Jinja2 (extra `plot`). The template escapes all text. The data of the charts is
+embedded as JSON without any character that could end its element. The page's content security
+policy allows only the two embedded scripts, identified by their hashes, and no network access. The
+same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """For each column, whether it holds numbers, which are aligned to the right."""
+        """For each column, whether it contains numbers, which are aligned to the right."""
         columns = zip(*self.rows, strict=True) if self.rows else [("",)] * len(self.columns)
         return [all(cell[:1] in {*"0123456789-∞", UNKNOWN} for cell in col) for col in columns]
 
@@ -245,7 +245,7 @@ def _aligned(text: str, width: int, right: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal a text takes.
+    """The width of a text in a terminal, in columns.
 
     >>> _width("W*"), _width("滑动"), _width("e\\u0301")
     (2, 4, 1)

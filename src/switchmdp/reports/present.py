@@ -1,4 +1,4 @@
-"""Figures and data frames of single objects: what `record.plot()` and its siblings call.
+"""Figures and data frames of single objects, for methods such as `record.plot()`.
 
 `plot` draws an MDP, a switching MDP, a plan, a record, the records of a batch, or an agent. It uses
 the style and the parts of `figures`.
@@ -55,7 +55,7 @@ def plot(thing: Any, **options: Any) -> Figure:
     thing
         An MDP, a switching MDP, a plan, a record, the records of a batch, or an agent.
     **options
-        Those of the object's own method `plot`.
+        The options of the object's method `plot`.
 
     Returns
     -------

@@ -92,7 +92,7 @@ class Report:
         target = Path(folder)
         files = [target / "index.html", target / "tables.md"]
         require_jinja2()
-        # Drawing is Python code, resampling is matrix products: two cores do both side by side.
+        # Drawing is Python code, and resampling is matrix products, so they can run in parallel.
         with ThreadPoolExecutor(max_workers=1) as pool:
             others = pool.submit(figures.save_figures, other_figures(self), target / "figures")
             _ = self.views  # now, because both threads need them
@@ -112,9 +112,9 @@ def write_report(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     Parameters
     ----------
     results
-        What `experiments.load_results` returns, or `sm.compare(...).results`.
+        The results: of `experiments.load_results`, or `sm.compare(...).results`.
     folder
-        Where to write; it is created if it does not exist.
+        The folder to write to; it is created if it does not exist.
 
     Returns
     -------
@@ -143,9 +143,9 @@ def write_tables(results: Results, folder: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     results
-        What `experiments.load_results` returns, or `sm.compare(...).results`.
+        The results: of `experiments.load_results`, or `sm.compare(...).results`.
     folder
-        Where to write; it is created if it does not exist.
+        The folder to write to; it is created if it does not exist.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def summary(results: Results) -> str:
     Parameters
     ----------
     results
-        What `experiments.load_results` returns, or `sm.compare(...).results`.
+        The results: of `experiments.load_results`, or `sm.compare(...).results`.
 
     Returns
     -------

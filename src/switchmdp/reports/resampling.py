@@ -27,7 +27,7 @@ RESAMPLES = 2000
 SEED = 20_180_525
 TAILS = (0.025, 0.975)
 BLOCK = 2_000_000  # counts in memory at once, which bounds memory for any number of problems
-IN_CACHE = 50_000  # numbers that several passes should go through together
+IN_CACHE = 50_000  # numbers that fit in the cache while several passes process them
 
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats, Floats], Floats]  # counts (k, n), rows (n, …) -> (k, …)

@@ -1,4 +1,4 @@
-"""What was measured, as tables, and verdicts on the claims of an experiment.
+"""Tables of the measurements of an experiment, and verdicts on its claims.
 
 Regret means final regret; lower is better. A number in parentheses is a 95 % bootstrap interval
 over problems; – means unknown.
@@ -29,7 +29,7 @@ from switchmdp.reports.resampling import Interval
 
 MOST_PAIRED = 10  # agents; with more, each agent is only compared with the best
 Outcome = Literal["reproduced", "not reproduced", "undecided", "not measured"]
-FEWEST = 6  # problems that can decide a claim
+FEWEST = 6  # the smallest number of problems that can decide a claim
 
 
 # Tables of an experiment -------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def late_changes(setting: Setting) -> str:
 
 
 def sample(setting: Setting) -> str:
-    """What the means and intervals of a setting are over.
+    """The sample over which the means and intervals of a setting are taken.
 
     >>> sample(measures.as_setting([10], {"a": [[2], [4]]}))
     '2 problems'

@@ -77,7 +77,7 @@ class Explanation {
     const top = topOf(actions);
     const plan = known(gain) ? ` The policy earns ${decimal(gain)} per decision according to these estimates.` : "";
     say(byId("why-note"), `${name ?? `State ${state}`}, from ${source}. Bars run from 0 to ${top}: the mean reward and its ${interval}. ` +
-      `Value: the total reward that is gained (+) or lost (-) by taking the action once and then following the policy.${plan}`);
+      `Value: the change in total reward if the action is taken once and the policy is followed afterwards.${plan}`);
     const key = JSON.stringify(actions);
     if (this.shown === key) return;
     this.shown = key;
@@ -122,7 +122,7 @@ class Arms {
     const verdict = (arm) => {
       if (arm === main) return "";
       if (arm.low > main.high) return "better than main";
-      return arm.high < main.low ? "worse than main" : "no certain difference yet";
+      return arm.high < main.low ? "worse than main" : "no clear difference yet";
     };
     const rows = arms.map((arm) => element(
       "tr", {},
