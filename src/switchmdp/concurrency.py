@@ -5,7 +5,7 @@ raises there (Ctrl-C does) could separate a call into machine code from the line
 result, and leave an agent half updated. `delayed_signals` makes handlers wait until a block ends.
 
 **Pulse.** Machine code can't see a signal. `pulse` sets a flag in memory every `INTERVAL` seconds
-from a thread of its own; machine code polls the flag, returns when it is set, and so gives Python a
+from a separate thread; machine code polls the flag, returns when it is set, and so gives Python a
 chance to run the handlers that are waiting.
 
 **Threads.** An agent belongs to one thread at a time. `exclusive` raises `SharedAgent` when a

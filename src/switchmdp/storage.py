@@ -264,7 +264,7 @@ def _start_of_directory(file: BinaryIO) -> int:
         end = wide
         record = _END_64.unpack(_at(file, end, _END_64))
         if record[0] != b"PK\6\6":
-            raise ValueError("its 64-bit directory is not where it should be")
+            raise ValueError("its 64-bit directory is in the wrong place")
         entries, length, start = map(int, record[3:6])
     if entries > MOST_ENTRIES or length > LARGEST_DIRECTORY:
         raise ValueError(f"{entries} entries, at most {MOST_ENTRIES} are read")

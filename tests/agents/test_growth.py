@@ -265,6 +265,6 @@ class Forgetful:
 
 def test_a_memory_without_growth_raises_an_error_before_any_change() -> None:
     agent = Episodic(2, 2, memory=Forgetful(), plausible=L1Ball(0.1), restarts=Never())
-    with pytest.raises(InvalidParameter, match="one that can grow"):
+    with pytest.raises(InvalidParameter, match="a memory that supports new states and actions"):
         agent.grow(3, 3)
     assert (agent.n_states, agent.n_actions, len(agent.actions)) == (2, 2, 4)

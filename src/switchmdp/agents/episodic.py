@@ -222,7 +222,9 @@ def _checked(name: str, component: Any) -> Any:
     if isinstance(component, type) or not all(hasattr(component, verb) for verb in verbs):
         raise InvalidParameter(name, component, f"an object with the methods {', '.join(verbs)}")
     if getattr(component, "taken", False):
-        raise InvalidParameter(name, component, "new: this one belongs to another agent")
+        raise InvalidParameter(
+            name, component, "a new component: an agent already uses this object"
+        )
     return component
 
 
@@ -320,7 +322,7 @@ class Episodic(PolicyAgent):
         self.since, self.restart_at, self.end_at = 1, self.restarts.after(1), NEVER
 
     def check_invariants(self) -> None:
-        """The components offer what they must, and agree with the agent on the time."""
+        """The components have all required methods, and agree with the agent on the time."""
         for name, verbs in PARTS.items():
             offers = all(hasattr(getattr(self, name), verb) for verb in verbs)
             require(offers, f"{name} must offer {', '.join(verbs)}")
@@ -346,7 +348,7 @@ class Episodic(PolicyAgent):
         return bool(self.quota[state] == 0 or self.clock >= self.end_at)
 
     def restart_if_due(self) -> bool:
-        """Forget what the schedule or the data require. True if anything was forgotten."""
+        """Forget data if the schedule or a detector requires it. True if any were forgotten."""
         if self.clock >= self.restarts.look_at():
             self.restarts.watch(self.log_pair, self.log_next, self.log_reward, self.logged)
         if self.clock >= self.restart_at:
@@ -401,7 +403,9 @@ class Episodic(PolicyAgent):
             If a number decreases, a known pair is missing, or the memory cannot grow.
         """
         if not hasattr(self.memory, "grow"):
-            raise InvalidParameter("memory", self.memory, "one that can grow")
+            raise InvalidParameter(
+                "memory", self.memory, "a memory that supports new states and actions"
+            )
         pairs, place = self.larger(n_states, n_actions, available)
         for component in (self.plausible, self.restarts, self.exploration):
             if hasattr(component, "allocate"):

@@ -164,7 +164,9 @@ class DirectedProbes:
     def check_partners(self, memory: Any, episodes: Any) -> None:
         """The tests count whole visits."""
         if memory.counts.visits.dtype.kind == "f":
-            raise InvalidParameter("memory", memory, "one that counts whole visits, as probes need")
+            raise InvalidParameter(
+                "memory", memory, "a memory that counts whole visits, which probes need"
+            )
 
     def allocate(self, pairs: Pairs) -> None:
         """Make room for these pairs."""

@@ -77,7 +77,7 @@ ARGUMENTS, RESULTS = ["tasks", "state"], ["replaced", "due", "patience"]
 
 
 class Choice(NamedTuple):
-    """An action, and what the caller must know about the plan behind it."""
+    """An action, and information about its plan."""
 
     action: int
     plan_due: bool  # a new plan is due; the action is from the old one
@@ -182,7 +182,7 @@ class PolicyAgent(Agent):
         return False
 
     def advance(self) -> bool:
-        """Carry out what is due before a decision. True if the policy was replaced."""
+        """Do the due tasks before a decision. True if the policy was replaced."""
         return self.restart_if_due()
 
     def plan_is_due(self, state: int) -> bool:
@@ -385,7 +385,7 @@ def follows_policy(agent: Any) -> TypeGuard[PolicyAgent]:
 
 
 class Outcome(NamedTuple):
-    """What `do_tasks` returned."""
+    """The result of `do_tasks`."""
 
     replaced: bool  # the policy was replaced, not counting a new plan
     due: bool  # a plan is still due
@@ -399,7 +399,7 @@ def called_from_python(agent: Any, tasks: int, state: int) -> Any:
 
 
 class CallState:
-    """What is remembered about one agent between two calls from Python."""
+    """The data stored about one agent between two calls from Python."""
 
     __slots__ = ("_agent", "calm_until", "code", "episode", "tree")
 

@@ -31,7 +31,7 @@ are optional:
 **Logs.** An agent collects its steps in three arrays, and passes them on in pieces: the pair, the
 next state and the reward of each step.
 
-**Suspects.** What is to be forgotten is an array with a code for each pair: 0 nothing, 1 all data,
+**Suspects.** The suspects are an array with a code for each pair: 0 nothing, 1 all data,
 2 the rewards, 3 the transition row.
 """
 
@@ -280,7 +280,7 @@ class RestartRule(Protocol):
         Parameters
         ----------
         suspects
-            What is forgotten of each pair, a code from 0 to 3.
+            A code from 0 to 3 for the forgotten data of each pair.
         """
 
 
@@ -329,7 +329,7 @@ class Exploration(Protocol):
         Parameters
         ----------
         suspects
-            What is forgotten of each pair, a code from 0 to 3.
+            A code from 0 to 3 for the forgotten data of each pair.
         """
 
     def destination(self) -> int:

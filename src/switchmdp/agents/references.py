@@ -1,4 +1,4 @@
-"""References for comparisons: agents that know more than others, and one that learns nothing.
+"""References for comparisons: agents with additional knowledge, and an agent that does not learn.
 
     Omniscient       knows every configuration and when it is active, and plays its optimal policy
     Oracle…          restart at the change points, which they know; they do not know the

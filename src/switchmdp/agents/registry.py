@@ -102,7 +102,7 @@ AGENTS = Registry(
 
 @dataclass(frozen=True)
 class AgentInfo:
-    """What the constructor of an agent requires."""
+    """The requirements of an agent's constructor."""
 
     parameters: dict[str, Any]  # name: default, or REQUIRED; without sizes and available actions
     unavailable: str | None  # what it needs and only a simulation can give, in words
@@ -124,7 +124,7 @@ class AgentInfo:
 
 
 def agent_info(agent: str | type) -> AgentInfo:
-    """What an agent needs, from its name in the registry or from its class.
+    """The requirements of an agent, by its name in the registry or from its class.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def agent_info(agent: str | type) -> AgentInfo:
     Returns
     -------
     AgentInfo
-        Its parameters, and what it needs that only a simulation knows.
+        Its parameters, and the information that only a simulation can provide.
 
     Raises
     ------

@@ -92,7 +92,7 @@ def digest_of_sources(folder: Path) -> str:
 
 @cache
 def versions() -> tuple[str, ...]:
-    """What machine code depends on besides the sources and the processor.
+    """The dependencies of machine code besides the sources and the processor.
 
     The interface between Python and machine code, which the suffix of extension modules names, is
     the same for all releases of a minor version. Numba depends on the first two numbers of NumPy's

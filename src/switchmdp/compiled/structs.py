@@ -312,7 +312,7 @@ def _class_of_struct(kind: Any) -> Any:
 
 
 def class_tree(instance: Any) -> Any:
-    """The class of an instance, and those of what it holds.
+    """The class of an instance, and those of its fields.
 
     The class itself must be registered: an unregistered subclass may override anything.
 

@@ -7,7 +7,7 @@ leads to s' with probability p(s' | s, a).
 
     Bernoulli       1 with probability r̄, else 0                     variance r̄(1 - r̄)
     Deterministic   r̄ itself                                         variance 0
-    Beta            Beta(ν r̄, ν(1 - r̄)), ν = r̄(1 - r̄)/variance - 1   the variance asked for
+    Beta            Beta(ν r̄, ν(1 - r̄)), ν = r̄(1 - r̄)/variance - 1   the requested variance
 
 A law on [0, 1] with mean m has a variance of at most m(1 - m), and Beta's is below that. So its
 variance is given either outright or, for means anywhere in [0, 1], as a share of m(1 - m).

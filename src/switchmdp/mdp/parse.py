@@ -165,7 +165,7 @@ def _from_dense(dense: NDArray[np.float64], pairs: Pairs) -> Entries:
 
 
 def _transposed(shape: tuple[int, ...], pairs: Pairs) -> str:
-    """What to pass if rewards or transitions have their actions in the wrong place."""
+    """Advice if rewards or transitions have their actions in the wrong place."""
     n, m = pairs.n_states, pairs.n_actions  # actions and states, if the rewards are transposed
     advice = {
         (m, n, m): "the rewards have the actions first: pass np.transpose(rewards)",
@@ -293,7 +293,7 @@ def _as_state(target: Any, row: Any) -> Any:
 
 
 def _fault(target: Any, value: Any, n_states: int) -> str | None:
-    """What is wrong with an entry of a row."""
+    """The fault of an entry of a row."""
     if not isinstance(target, (int, np.integer)) or isinstance(target, bool):
         return f"next state {target!r} is not an integer"
     if not 0 <= target < n_states:

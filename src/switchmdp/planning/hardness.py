@@ -62,7 +62,7 @@ class Diameter(float):
         return made
 
     def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
-        """What copies and pickles are made from."""
+        """The constructor arguments for copies and pickles."""
         return float(self), self.lower, self.upper
 
 

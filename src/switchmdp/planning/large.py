@@ -261,7 +261,7 @@ def until_feedback(
     model: Any, choice: Any, states: Any, label: Any, v: int, gain: float, bias: Any,
     value: Any, other: Any,
 ) -> None:  # fmt: skip
-    """What happens in a component until it reaches v, into `value` and `other`.
+    """Reward and time in a component until it reaches v, into `value` and `other`.
 
     With gain < 0, for a closed component: rewards and time. Otherwise: r - gain plus the bias of
     the state reached outside, and the probability of leaving.

@@ -313,7 +313,7 @@ class Intervals(Optimistic):
         return total + self.ranking.inside(n, self.left[pair], self.beyond[pair], allowed)
 
     def allowed(self, pair: int, n: int, total: float) -> int:
-        """How many of the states never observed after a pair may get any probability: all."""
+        """How many states that were never observed after a pair may get probability: all."""
         return self.n_states
 
 

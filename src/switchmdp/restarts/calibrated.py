@@ -195,7 +195,7 @@ class Calibrated(Snapshots):
         self.clock, self.starts = clock, starts + 1
 
     def check_invariants(self) -> None:
-        """What was counted at the last start is a part of all later counts."""
+        """The counts at the last start are a part of all later counts."""
         fits = (self.origin[:, 1] <= self.origin[:, 0] + NOISE).all()
         for later in (self.counts, self.old_counts[self.held()]):
             fits = fits and (self.origin <= later[..., (REWARDED, REWARD)] + NOISE).all()

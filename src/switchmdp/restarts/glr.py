@@ -294,7 +294,7 @@ class GLR(Splits):
         return self.log_share + 1.5 * math.log(n)
 
     def note(self, now: Any, here: int, n: int) -> None:
-        """Nothing: this detector has no columns of its own."""
+        """Do nothing: this detector has no additional columns."""
 
     def differ(
         self, now: Any, past: Any, here: int, block: int, n: int, shift: int,

@@ -249,7 +249,7 @@ def simulate_batch(
         raise InvalidParameter("seeds", seeds, f"a list with one seed for each of the {n} runs")
     seeds = [check_integer("seeds", seed, 0) for seed in seeds]
     if len({id(agent) for agent in agents}) < len(agents):
-        raise InvalidParameter("agents", agents, "an agent of its own for each run")
+        raise InvalidParameter("agents", agents, "a separate agent for each run")
     _check_progress(progress)
     with ExitStack() as stack:
         for i, agent in enumerate(agents):

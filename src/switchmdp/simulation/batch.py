@@ -1,6 +1,6 @@
 """A batch: runs whose problems, positions and records are parts of common arrays.
 
-Each run has an agent of its own, or all runs start with a copy of one agent. Then one call into
+Each run has its own agent, or all runs start with a copy of one agent. Then one call into
 machine code simulates many runs: it copies the agent, gives the copy the random words of the run,
 and runs it.
 

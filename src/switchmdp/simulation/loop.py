@@ -106,7 +106,7 @@ class Settled(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a run stands before step t. The sums are over the steps since the last settling."""
+    """The state of a run before step t. The sums are over the steps since the last settling."""
 
     t: int
     state: int

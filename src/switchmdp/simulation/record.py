@@ -216,7 +216,7 @@ class Record(EqualByFields):
         )
 
     def _not_recorded(self) -> str:
-        """What was not requested from `simulate`; the words are the names of its parameters."""
+        """The parts that were not requested from `simulate`, by their parameters."""
         names = ("episodes", "trajectory")
         return " or ".join(name for name in names if getattr(self, name) is None)
 
