@@ -30,7 +30,7 @@ def assert_rejected(make: Callable[[], Any], *words: str) -> None:
     ("mean", "shown"), [(1.5, "1.5"), (-0.1, "-0.1"), (np.nan, "nan"), (np.inf, "inf")]
 )
 def test_a_mean_outside_the_unit_interval_is_named_with_its_pair(mean: float, shown: str) -> None:
-    message = f"state 1, action 0: mean reward {shown} is outside [0, 1]"
+    message = f"state 1, action 0: mean reward {shown} is outside [0, 1]; scale the rewards first"
     with pytest.raises(InvalidMDP, match=re.escape(message)):
         MDP(SWAP, [[0.5], [mean]])
 

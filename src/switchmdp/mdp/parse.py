@@ -76,7 +76,8 @@ def check_means(means: NDArray[np.float64], pairs: Pairs) -> NDArray[np.float64]
     bad = np.nonzero(~((chosen >= 0.0) & (chosen <= 1.0)))[0]
     if len(bad):
         where = place(pairs, bad[0])
-        raise InvalidMDP(f"{where}: mean reward {chosen[bad[0]]} is outside [0, 1]")
+        advice = "scale the rewards first"
+        raise InvalidMDP(f"{where}: mean reward {chosen[bad[0]]} is outside [0, 1]; {advice}")
     return chosen
 
 

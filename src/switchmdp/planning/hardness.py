@@ -190,14 +190,20 @@ class Hardness(EqualByFields):
     def __str__(self) -> str:
         rows = [
             f"configurations        {len(self.gains)}",
-            f"diameter              {self.diameters.min():.4g} … {self.diameters.max():.4g}",
-            f"optimal gain          {self.gains.min():.4g} … {self.gains.max():.4g}",
-            f"span of the bias      {self.spans.min():.4g} … {self.spans.max():.4g}",
-            f"smallest gap          {self.gaps.min():.4g}",
+            f"diameter              {_between(self.diameters)}",
+            f"optimal gain          {_between(self.gains)}",
+            f"span of the bias      {_between(self.spans)}",
+            f"smallest action gap   {self.gaps.min():.4g}",
             f"reward variation      {self.reward_variation:.4g}",
             f"transition variation  {self.transition_variation:.4g}",
         ]
         return "\n".join(rows)
+
+
+def _between(values: NDArray[np.float64]) -> str:
+    """The least and the largest value, or the only one."""
+    least, most = f"{values.min():.4g}", f"{values.max():.4g}"
+    return least if least == most else f"{least} … {most}"
 
 
 def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardness:
@@ -229,10 +235,10 @@ def hardness(problem: SwitchingMDP | MDP, *, tolerance: float = 1e-6) -> Hardnes
     >>> cycle = [MDP([[[0, 1]], [[1, 0]]], [[x], [0]]) for x in (1.0, 0.5)]
     >>> print(hardness(SwitchingMDP(cycle, [10])))
     configurations        2
-    diameter              1 … 1
+    diameter              1
     optimal gain          0.25 … 0.5
     span of the bias      0.25 … 0.5
-    smallest gap          inf
+    smallest action gap   inf
     reward variation      0.5
     transition variation  0
     """
