@@ -92,7 +92,7 @@ def simulate(
     trajectory
         Record every state, action and reward.
     resume
-        The record of an earlier run, which this one continues with the same agent, seed and `every`.
+        The record of an earlier run. This run continues it with the same agent, seed and `every`.
     interpreted
         Run a compiled agent interpreted, with the same record.
     experienced
