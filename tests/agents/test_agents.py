@@ -245,7 +245,7 @@ def test_a_component_belongs_to_one_agent() -> None:
     window = Window(50)
     first = Episodic(3, 2, memory=window, plausible=L1Ball(0.1), restarts=Never())
     first.observe(0, 0, 1.0, 1)
-    with pytest.raises(InvalidParameter, match="belongs to another agent"):
+    with pytest.raises(InvalidParameter, match="an agent already uses this object"):
         Episodic(3, 2, memory=window, plausible=L1Ball(0.1), restarts=Never())
     assert first.visits.sum() == 1
 

@@ -78,7 +78,7 @@ def test_very_late_restart_times_do_not_overflow() -> None:
 
 def test_exploration_checks_the_components_that_it_needs() -> None:
     parts: dict[str, Any] = {"plausible": L1Ball(0.1), "restarts": Never()}
-    with pytest.raises(InvalidParameter, match="memory must be one that counts whole visits"):
+    with pytest.raises(InvalidParameter, match="memory must be a memory that counts whole visits"):
         Episodic(2, 2, memory=Discounted(0.99), exploration=DirectedProbes(), **parts)
     for episodes in (None, Squares(20.0)):
         parts = {"plausible": L1Ball(0.1), "restarts": Never(), "episodes": episodes}

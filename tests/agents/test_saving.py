@@ -219,7 +219,7 @@ def test_saving_changes_nothing_and_the_same_agent_gives_the_same_bytes(tmp_path
 
 def test_a_loaded_agents_components_belong_to_it(tmp_path: Path) -> None:
     loaded = saved_and_loaded(sm.agents.SWUCRL(3, 2, window=20), tmp_path / "agent")
-    with pytest.raises(InvalidParameter, match="belongs to another agent"):
+    with pytest.raises(InvalidParameter, match="an agent already uses this object"):
         Episodic(3, 2, memory=loaded.memory, plausible=L1Ball(0.1), restarts=Never())
 
 

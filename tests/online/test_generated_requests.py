@@ -15,6 +15,6 @@ PARTS = 4  # so that several workers share them
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_generated_request_causes_an_internal_error(part: int, tmp_path: Path) -> None:
-    sent, summary = requests_from_the_document(tmp_path, 78, part, PARTS)
+    sent, summary = requests_from_the_document(tmp_path, 90, part, PARTS)
     print(summary)
     assert sent >= 1000

@@ -206,7 +206,7 @@ def test_bad_input_is_rejected_before_any_agent_changes(problems: list[sm.Switch
     for wrong in (None, 7):
         with pytest.raises(InvalidParameter, match="a problem, or a list with one for each run"):
             sm.simulate_batch(fresh, wrong, 100)
-    with pytest.raises(InvalidParameter, match="an agent of its own"):
+    with pytest.raises(InvalidParameter, match="a separate agent for each run"):
         sm.simulate_batch([fresh[0], fresh[0]], problems[0], 100)
     with pytest.raises(Mismatch, match="n_states"):
         sm.simulate_batch([fresh[0], sm.agents.UCRL2(4, 3)], problems[0], 100)
