@@ -137,6 +137,18 @@ def test_both_formats_are_written_if_both_are_requested(
     assert Path("shop.parquet").exists()
 
 
+def test_the_only_model_of_a_database_needs_no_name(
+    call: Call, expected: list[dict[str, Any]]
+) -> None:
+    said = call("export", "--database", "all.sqlite", "--format", "csv")
+    assert said.out == "shop.csv\n"
+    with Models(SQLite("all.sqlite", sync=False)) as models:
+        models.create("other", "random", states=STATES, actions=3)
+    said = call("export", "--database", "all.sqlite", "--format", "csv")
+    assert said.code == 2
+    assert "has no model 'main'; choose one of its models" in said.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

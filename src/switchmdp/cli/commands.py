@@ -374,7 +374,8 @@ def verify() -> None:
         "FOLDER/export or MODEL.csv"),
     option("--database", "Export the decisions of a service instead: the file of its database, its "
            "folder, or postgresql://USER@HOST/NAME.", metavar="FILE|URL"),
-    option("--model", "The model whose decisions are exported.", default="main", metavar="NAME"),
+    option("--model", "The model whose decisions are exported.",
+           shown="the only model, or main", metavar="NAME"),
     JSON,
 )  # fmt: skip
 def export() -> None:
@@ -459,7 +460,7 @@ def doctor() -> None:
     "online.replay_log",
     click.argument("log", required=False),
     option("--database", "The same as LOG.", metavar="FILE|URL"),
-    option("--model", "The model to replay.", default="main", metavar="NAME"),
+    option("--model", "The model to replay.", shown="the only model, or main", metavar="NAME"),
     option("--agent", "The agent to evaluate; any agent that can be served.", default="sw-ucrl",
            metavar="NAME", shell_complete=AGENTS),
     option("--window", "The agent's window; may be repeated to compare several.", type=int,

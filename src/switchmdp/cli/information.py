@@ -97,7 +97,7 @@ def verify_folder(folder: Path, recompute: int, trust: bool | None) -> int:
 
 def export_results(
     folder: Path | None, formats: tuple[str, ...], out: Path | None, database: str | None,
-    model: str,
+    model: str | None,
 ) -> int:  # fmt: skip
     """Write tables of all completed runs, or of the decisions of a model of a service."""
     from switchmdp.cli.online import export_decisions

@@ -193,7 +193,9 @@ def _alert(decisions: online.Decisions, change: online.Signal) -> None:
 # replay
 
 
-def export_decisions(database: str, model: str, formats: tuple[str, ...], out: Path | None) -> int:
+def export_decisions(
+    database: str, model: str | None, formats: tuple[str, ...], out: Path | None
+) -> int:
     """Write the decisions of a model as a table."""
     from switchmdp.reports.export import write_table
 
@@ -201,6 +203,7 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
         raise InvalidParameter(
             "--format", ", ".join(formats), "omitted: the ending of --out sets the format"
         )
+    model = online.default_model(database) if model is None else model
     named = [Path(f"{model}.{ending}") for ending in dict.fromkeys(formats or ("csv",))]
     files = named if out is None else [out]
     for file in files:
@@ -215,7 +218,7 @@ def export_decisions(database: str, model: str, formats: tuple[str, ...], out: P
 
 
 def replay_log(
-    log: str | Path | None, agent: str, *, database: str | None = None, model: str = MODEL,
+    log: str | Path | None, agent: str, *, database: str | None = None, model: str | None = None,
     others: Mapping[str, Any], delta: float | None = None, **options: tuple[int, ...],
 ) -> int:  # fmt: skip
     """Replay the log, then evaluate agents on its steps.
@@ -227,6 +230,7 @@ def replay_log(
         raise InvalidParameter("LOG", log, "set, or --database, but not both")
     place = log or database
     assert place is not None
+    model = online.default_model(place) if model is None else model
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)
     verified = online.verify(place, tell=_progress("events replayed"), model=model)

@@ -8,6 +8,7 @@ from switchmdp.online.recovery import (
     Verified,
     check,
     decision_blocks,
+    default_model,
     events_of,
     history,
     import_folder,
@@ -20,6 +21,6 @@ from switchmdp.online.recovery import (
 
 __all__ = [
     "DECISION_COLUMNS", "ChangeSignal", "Decision", "Decisions", "Evaluation", "Signal", "Verified",
-    "check", "decision_blocks", "evaluate", "events_of", "history", "import_folder", "is_url",
-    "open_database", "read_steps", "rebuild", "verify",
+    "check", "decision_blocks", "default_model", "evaluate", "events_of", "history",
+    "import_folder", "is_url", "open_database", "read_steps", "rebuild", "verify",
 ]  # fmt: skip

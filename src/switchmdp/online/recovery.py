@@ -251,6 +251,34 @@ def rebuild(place: Place, classes: Iterable[type] = (), model: str = MODEL) -> L
     return verified.learner
 
 
+def default_model(place: Place) -> str:
+    """The only model of a database; `main` if there are several, or none.
+
+    Parameters
+    ----------
+    place
+        The database: a file, its folder, or postgresql://…
+
+    Returns
+    -------
+    str
+        The name of the model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from switchmdp.agents import SWUCRL
+    >>> from switchmdp.online import Decisions
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     Decisions(SWUCRL(2, 2, window=100), place, model="offers").close()
+    ...     default_model(place)
+    'offers'
+    """
+    with _open(place) as store:
+        names = store.models()
+    return names[0] if len(names) == 1 else MODEL
+
+
 def events_of(place: Place, model: str = MODEL) -> Iterator[tuple[int, Event]]:
     """The events of a model, with their numbers.
 
