@@ -51,7 +51,7 @@ from switchmdp.validation import check_integer
 
 ATTEMPTS = 3
 MOST_THREADS = 4  # more threads would wait for each other
-WORTH_PROCESSES = 10.0  # seconds of work for which many processes are started
+WORTH_PROCESSES = 40.0  # seconds of work for which many processes are started
 GRACE = 10.0  # seconds for running chunks to end after a request to stop
 CANCEL = 2.0  # seconds for cancelled chunks to end
 EXECUTORS = ("auto", "threads", "processes")

@@ -212,9 +212,15 @@ def with_integers(factory: Callable[..., Any], values: Mapping[str, Any]) -> dic
     >>> with_integers(factory, {"window": 1e4, "delta": 1.0})
     {'window': 10000, 'delta': 1.0}
     """
-    declared = {name: str(p.annotation) for name, p in parameters_of(factory).items()}
-    integers = [name for name, kind in declared.items() if kind in INTEGERS]
+    integers = _integers_of(factory)
     return {name: as_integer(v) if name in integers else v for name, v in values.items()}
+
+
+@lru_cache(maxsize=1024)
+def _integers_of(factory: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that the factory declares as `int`."""
+    declared = {name: str(p.annotation) for name, p in parameters_of(factory).items()}
+    return frozenset(name for name, kind in declared.items() if kind in INTEGERS)
 
 
 def parameter_faults(

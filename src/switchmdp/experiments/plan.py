@@ -185,12 +185,18 @@ def agent_arguments(
         "problem": lambda: problem,
         "seed": lambda: _seed(seed, AGENT_ROLE, 0),
     }
-    names = [name for name in AGENT.already_set if accepts(factory, name)]
+    names = list(_accepted_names(factory))
     # If all actions are available in all states, there is no need to pass a table of them.
     if _has_all_actions(problem) and _default_of(factory, "available", 0) is None:
         names.remove("available")
     shown = {name: plain(value) for name, value in parameters.items()}
     return {name: available[name]() for name in names} | parameters, shown
+
+
+@lru_cache(maxsize=1024)
+def _accepted_names(factory: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments that the experiment sets by itself and the factory accepts."""
+    return tuple(name for name in AGENT.already_set if accepts(factory, name))
 
 
 def new_agent(variant: Variant, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -345,7 +346,7 @@ class Records(Sequence[Record]):
     @property
     def sweeps(self) -> NDArray[np.int64]:
         """The sweeps of value iteration in all episodes of each run."""
-        return self._sums(self.batch.pool.sweeps)
+        return self._sums(self.batch.pool.sweeps[: self.episode_counts.sum()])
 
     @property
     def restarts(self) -> list[NDArray[np.int64]]:
@@ -354,7 +355,8 @@ class Records(Sequence[Record]):
         before = np.roll(pool.since[:n], 1)
         before[pool.first[self.episode_counts > 0]] = 1
         restarted = pool.since[:n] != before
-        return np.split(pool.start[:n][restarted], np.cumsum(self._sums(restarted))[:-1])
+        steps, ends = pool.start[:n][restarted], np.cumsum(self._sums(restarted)).tolist()
+        return [steps[first:last] for first, last in pairwise([0, *ends])]
 
     def _sums(self, per_episode: NDArray[Any]) -> NDArray[np.int64]:
         """The sum over the episodes of each run."""
