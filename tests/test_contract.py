@@ -217,6 +217,15 @@ def test_a_plain_agent_passes_and_gets_advice_on_validation() -> None:
     assert "advice: bad input is accepted" in str(report)
 
 
+def test_long_findings_are_printed_in_several_lines_that_break_no_call() -> None:
+    report = sm.check_agent(LeastTried, **SHORT)
+    lines = str(report).splitlines()
+    assert max(map(len, lines)) <= 88
+    assert len(lines) > 1 + len(report.advice)
+    assert all(line.count("(") == line.count(")") for line in lines)
+    assert " ".join(str(report).split()).count("; switchmdp.validation has checks") == 1
+
+
 def test_a_plain_agent_that_validates_its_input_passes_the_strict_check() -> None:
     report = sm.check_agent(Validating, strict=True, **SHORT)
     assert not report.errors

@@ -19,7 +19,9 @@ import copy
 import inspect
 import io
 import pickle
+import re
 import tempfile
+import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +45,7 @@ BAD_INDICES: list[Any] = [-1, 10**9, 1.0, "0", None, True, float("nan"), [0], np
 BAD_REWARDS: list[Any] = [
     float("nan"), float("inf"), -float("inf"), -0.1, 1.1, "1", None, True, [0.5], np.ones(1), 1j,
 ]  # fmt: skip
+WIDTH = 88  # columns of a printed finding
 REFUSED, CHANGED, ACCEPTED = "refused", "changed", "accepted"
 HOW_TO_REFUSE = "; switchmdp.validation has checks that refuse it"
 
@@ -75,9 +78,24 @@ class AgentReport:
     def __str__(self) -> str:
         verdict = "violates the contract" if self.errors else "keeps the contract"
         lines = [f"{self.agent} {verdict}; {len(self.passed)} checks passed"]
-        lines += [f"  error: {error}" for error in self.errors]
-        lines += [f"  advice: {advice}" for advice in self.advice]
+        lines += [_item(f"error: {error}") for error in self.errors]
+        lines += [_item(f"advice: {advice}") for advice in self.advice]
         return "\n".join(lines)
+
+
+def _item(text: str) -> str:
+    """Indent a finding, in lines of at most WIDTH columns that break no call such as act(-1, 0).
+
+    >>> print(_item("advice: " + "observe(0, 0, 0.5, -1), " * 4 + "and others"))
+      advice: observe(0, 0, 0.5, -1), observe(0, 0, 0.5, -1), observe(0, 0, 0.5, -1),
+        observe(0, 0, 0.5, -1), and others
+    """
+    kept = re.sub(r"\([^()]*\)", lambda call: call[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        kept, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return "\n".join(lines).replace("\0", " ")
 
 
 def check_agent(

@@ -25,7 +25,10 @@ class InvalidParameter(SwitchmdpError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
-        return f"{self.field} must be {self.allowed}, got {_shown(self.value)}"
+        message = f"{self.field} must be {self.allowed}"
+        if self.value is None and self.allowed.startswith("set"):
+            return message  # it is missing: there is no value to show
+        return f"{message}, got {_shown(self.value)}"
 
 
 def _shown(value: Any, most: int = 200) -> str:

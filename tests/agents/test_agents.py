@@ -189,14 +189,14 @@ def test_bad_sizes_periods_and_schedules_are_rejected(bad: Any) -> None:
         (lambda: sm.agents.UCRL2(2, bad), "n_actions"),
         (lambda: sm.agents.SWUCRL(2, 2, window=bad), "window"),
         (lambda: sm.agents.UCRL2RW(2, 2, period=bad), "period"),
-        (lambda: sm.agents.OracleUCRL2(2, 2, change_points=[bad]), "restart times"),
+        (lambda: sm.agents.OracleUCRL2(2, 2, change_points=[bad]), "change_points"),
     ]
     if bad is not None:
         calls.append((lambda: sm.agents.UCRL2R(2, 2, changes=1, segments=bad), "segments"))
     for call, field in calls:
         with pytest.raises(InvalidParameter, match=field):
             call()
-    with pytest.raises(InvalidParameter, match="restart times"):
+    with pytest.raises(InvalidParameter, match="change_points"):
         Told([5, 5])
 
 

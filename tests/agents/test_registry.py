@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,17 @@ def test_agents_that_know_the_change_points_share_one_prefix() -> None:
     assert len(knowing) == 6
     assert all(name.startswith("Oracle") for name in knowing)
     assert not knowing & {cls.__name__ for cls in servable_agents().values()}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_help_shows_all_public_methods_and_attributes_with_a_line_on_each(name: str) -> None:
+    agent = new_agent(name, PROBLEM)
+    text = pydoc.render_doc(type(agent), renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    members = [member for member in dir(agent) if not member.startswith("_")]
+    assert {"act", "observe", "n_states", "save"} <= set(members)
+    for member in [*members, *inspect.signature(type(agent)).parameters]:
+        if member in members or hasattr(type(agent), member):
+            assert re.search(rf"^ \|  {member}(\(.*)?\n \|      \S", text, re.M), member
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -227,4 +227,4 @@ def test_a_folder_of_results_is_not_confused_with_a_database(call: Call) -> None
         assert result.code == 2
         assert f"(for decisions of a service: --database {given})" in result.err
     result = call("export")
-    assert "FOLDER must be set (or --database, for decisions of a service)" in result.err
+    assert result.err == "error: FOLDER must be set (or --database, for decisions of a service)\n"

@@ -54,7 +54,7 @@ def test_the_suite_is_run_and_reported_and_a_second_call_prints_the_same(call: A
     result = call("leaderboard", "--out", "here")
     assert result.code == 0
     assert f"{RUNS} runs done in" in result.err
-    assert "changes, tuning\n" in result.err
+    assert "changes: choosing parameters\n" in result.err
     assert result.out.startswith("Tiny\n")
     assert result.out.endswith("\nreport: here/report/index.html\n")
     assert Path("here/report/index.html").read_text("utf-8").startswith("<!doctype html>")
@@ -235,7 +235,9 @@ def test_json_reports_progress_and_results(call: Any) -> None:
     result = call("leaderboard", "--out", "here", "--json")
     lines = [json.loads(line) for line in result.out.splitlines()]
     assert [line["part"] for line in lines if line["event"] == "begin"] == [
-        f"{row}, {phase}" for row in ("changes", "still") for phase in ("tuning", "reporting")
+        f"{row}: {what}"
+        for row in ("changes", "still")
+        for what in ("choosing parameters", "measuring regret")
     ]
     finished, board = lines[-2:]
     assert (finished["event"], finished["done"], finished["exit"]) == ("finished", RUNS, 0)

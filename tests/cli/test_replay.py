@@ -60,7 +60,8 @@ def test_the_database_is_an_argument_or_an_option(call: Any, log: Path) -> None:
     for both_or_none in ([log, "--database", log], []):
         result = call("replay", *both_or_none)
         assert result.code == 2
-        assert "LOG must be set, or --database, but not both" in result.err
+        assert "LOG must be set (or --database, but not both)" in result.err
+        assert "got None" not in result.err
 
 
 def test_states_and_actions_are_printed_with_their_names(call: Any) -> None:

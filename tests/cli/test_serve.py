@@ -91,6 +91,7 @@ def test_invalid_options_are_reported_before_anything_is_created(
     result = call(*arguments)
     assert (result.code, result.out) == (2, "")
     assert message in result.err
+    assert "got None" not in result.err
     assert not Path("data").exists()
 
 

@@ -167,6 +167,7 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
         ("/models/shop/decisions/1-000000000000/feedback", {"reward": 1}, "unknown decision id "
          "'1-000000000000': it is from another model or database"),
         ("/models", {"name": "new", "actions": 2}, "states must be set"),
+        ("/feedback/batch", {"feedback": [{"id": "1-a"}]}, "feedback[0].reward must be set"),
         ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
          "should be a valid integer or: Input should be a valid string)"),
         ("/decisions", {"state": 0}, "there is no model 'main'; the path of another one is "
@@ -374,7 +375,7 @@ def test_a_split_test_routes_sessions_and_reports_each_arm(client: Client, model
         ([{**ARMS[0], "policy": ["a"]}], "arms[0].policy"),
         ([{**ARMS[0], "policy": ["a", 7]}], "arms[0].policy[1]"),
         ([{**ARMS[1], "agent": {"name": "oracle"}}], "agent"),
-        ([{**ARMS[0], "share": 1.5}], "[0].share"),
+        ([{**ARMS[0], "share": 1.5}], "arms[0].share"),
         ([{**ARMS[0], "name": f"{i}", "share": 0.01} for i in range(21)], "body"),
     ],
 )

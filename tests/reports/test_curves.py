@@ -96,7 +96,8 @@ def test_a_figure_shows_the_same_curves_whether_the_page_computed_them_or_not(
         panel, expected = regret_panel(setting, known), regret_panel(setting)
         assert list(panel.curves) == list(expected.curves) == ["window", "restarts"]
         for agent, curve in expected.curves.items():
-            assert panel.curves[agent].times.tolist() == setting.times.tolist()
+            assert panel.curves[agent].times.tolist() == [0, *setting.times.tolist()]
+            assert panel.curves[agent].middle[0] == 0
             for line in ("middle", "low", "high"):
                 drawn = getattr(panel.curves[agent], line)
                 assert drawn == pytest.approx(getattr(curve, line), rel=1e-12)

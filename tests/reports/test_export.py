@@ -125,9 +125,9 @@ def expected(results: Results) -> dict[str, list[dict[str, Any]]]:
                 for name in ("episodes", "sweeps", "bad_steps", "failed", "seconds"):
                     row[name] = known(getattr(did, name)[i].item())
                 tables["runs"].append(row)
-                for k, t in enumerate(TIMES.tolist()):
+                for k, step in enumerate(TIMES.tolist()):
                     regret, pseudo = float(did.regret[i, k]), float(did.pseudo_regret[i, k])
-                    row = {"problem": i, "t": t, "regret": known(regret)}
+                    row = {"problem": i, "step": step, "regret": known(regret)}
                     tables["regret"].append(who | row | {"pseudo_regret": known(pseudo)})
     return tables
 
@@ -212,7 +212,7 @@ def test_a_row_group_belongs_to_one_setting_and_agent(results: Results, tmp_path
 def test_csv_lines_end_as_in_rfc_4180(results: Results, tmp_path: Path) -> None:
     regret, *_ = export_tables(results, tmp_path, ["csv"])
     first, second, *_ = regret.read_bytes().split(b"\r\n")
-    assert first == b"setting,agent,problem,t,regret,pseudo_regret"
+    assert first == b"setting,agent,problem,step,regret,pseudo_regret"
     assert second == b"l = 2,A,0,10,-0.0,-0.0"
 
 

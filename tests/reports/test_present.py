@@ -23,8 +23,9 @@ def test_a_record_is_drawn_with_its_change_points_and_restarts() -> None:
     run = record(episodes=True)
     (axis,) = run.plot().axes
     regret, pseudo, *_ = axis.get_lines()
-    np.testing.assert_array_equal(regret.get_ydata(), run.regret)
-    np.testing.assert_array_equal(pseudo.get_ydata(), run.pseudo_regret)
+    np.testing.assert_array_equal(regret.get_xdata(), [0, *run.times])
+    np.testing.assert_array_equal(regret.get_ydata(), [0, *run.regret])
+    np.testing.assert_array_equal(pseudo.get_ydata(), [0, *run.pseudo_regret])
     (restarts,) = [line for line in axis.get_lines() if line.get_gid() == "restarts"]
     assert run.episodes is not None
     np.testing.assert_array_equal(restarts.get_xdata(), run.episodes.restarts)
@@ -48,8 +49,9 @@ def test_the_title_of_a_record_says_if_all_changes_come_later() -> None:
 def test_the_runs_of_a_batch_and_their_mean_are_drawn() -> None:
     records = sm.simulate_batch([sm.agents.Random(4, 2) for _ in range(3)], PROBLEM, 40)
     (axis,) = sm.plot(records).axes
-    mean = axis.get_lines()[0]
-    np.testing.assert_array_equal(mean.get_ydata(), records.regret.mean(axis=0))
+    mean, *runs = axis.get_lines()
+    np.testing.assert_array_equal(mean.get_ydata(), [0, *records.regret.mean(axis=0)])
+    assert [np.asarray(line.get_xydata())[0].tolist() for line in runs] == [[0, 0]] * 3
 
 
 def test_a_problem_is_drawn_as_its_optimal_gain_over_time() -> None:
@@ -140,6 +142,10 @@ def test_a_batch_and_a_comparison_become_data_frames() -> None:
     comparison = sm.compare(PROBLEM, {"a": sm.agents.Random, "b": sm.agents.Random}, horizon=60)
     runs = comparison.to_dataframe(library="pyarrow")
     assert runs["agent"].to_pylist() == ["a", "b"]
+    regret = comparison.to_dataframe("regret", library="pyarrow")
+    assert "step" in regret.column_names
+    assert "step" in records.to_dataframe("pyarrow").column_names
+    assert regret["step"].to_pylist()[-1] == 60
     with pytest.raises(InvalidParameter, match="table"):
         comparison.to_dataframe("nothing")
     assert comparison.plot().axes

@@ -176,7 +176,7 @@ class Orders:
         """As many pairs, over the same states, as there are rows."""
         n = self.orders * pairs.n_pairs
         if n > MAX_PAIRS:
-            raise InvalidParameter("n_states * n_actions * orders", n, f"<= {MAX_PAIRS}")
+            raise InvalidParameter("n_states * n_actions * log2(horizon)", n, f"<= {MAX_PAIRS}")
         none = np.zeros(pairs.n_states + 1, np.int64)
         return Pairs(pairs.n_states, pairs.n_actions, none, np.zeros(n, np.int64))
 

@@ -66,6 +66,16 @@ PUBLIC = (
 
 
 COMPONENTS = ("memory", "plausible", "restarts", "episodes", "exploration")
+# The fields in `PUBLIC`, with the line that `help` shows.
+FIELDS = {
+    "memory": "The memory, which counts what the agent has observed.",
+    "plausible": "The plausible set or posterior, which computes the policies.",
+    "restarts": "The restart rule or detector, which says when to forget.",
+    "episodes": "The episode rule, which says when an episode ends.",
+    "exploration": "The component that explores beyond the plan.",
+    "since": "The first step that counts after the last restart.",
+    "visits": "The visits to each state-action pair.",
+}
 
 
 @runtime_checkable
@@ -381,12 +391,27 @@ class FixedSize:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
+        self.__doc__ = f"The number of {name.removeprefix('n_')}; a method `grow` may increase it."
 
     def __set__(self, instance: Any, value: Any) -> None:
         size = vars(instance).setdefault(self._name, value)
         if value != size:
             allowed = f"{size}, with which this agent was made (a method grow may increase it)"
             raise InvalidParameter(self._name, value, allowed)
+
+
+class DocumentedField:
+    """A field that `help` shows with one line. Instances keep the value, as without it.
+
+    Like `FixedSize` it has no `__get__`.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self.__doc__ = text
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self._name] = value
 
 
 class ParameterOfConstructor:
@@ -398,6 +423,7 @@ class ParameterOfConstructor:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.__doc__ = "A parameter, which is set when the agent is made."
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -457,9 +483,13 @@ class Agent(OneThreadAtATime):
         self.know(Pairs.of(n_states, n_actions, available))
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Protect the parameters of the constructor that are no fields of the agent."""
+        """Document the public fields, and protect the parameters that are no fields."""
         super().__init_subclass__(**arguments)
-        if not _is_of_package(cls) or "__init__" not in vars(cls):
+        if not _is_of_package(cls):
+            return
+        for name in inspect.get_annotations(cls).keys() & FIELDS.keys():
+            setattr(cls, name, DocumentedField(name, FIELDS[name]))
+        if "__init__" not in vars(cls):
             return
         declared = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
         for name in list(inspect.signature(cls.__init__).parameters)[1:]:

@@ -298,7 +298,7 @@ def run() -> None:
 
     CONFIG is a TOML file, or the name of a configuration that comes with the package: figure-1,
     sensitivity, window-scan, r-bocpd, r-bocpd-sensitivity.
-    Re-running the command resumes it. An example:
+    Running the command again resumes it. An example:
 
     \b
       title = "Windows"
@@ -341,7 +341,7 @@ def resume() -> None:
 
 @command("information.show_status", FOLDER, JSON)
 def status() -> None:
-    """Show how many runs of an experiment are done, and which failed."""
+    """Show how many runs are done, and which failed."""
 
 
 @command("run.write_and_show", FOLDER, out("Folder for the report.", "FOLDER/report"), JSON)
@@ -379,7 +379,10 @@ def verify() -> None:
     JSON,
 )  # fmt: skip
 def export() -> None:
-    """Write all runs as tables in CSV and Parquet, or the decisions of a service.
+    """Write all runs, or decisions of a service, as tables.
+
+    The runs of an experiment become four tables: regret (with the columns setting, agent, problem,
+    step, regret and pseudo_regret), runs, problems and agents.
 
     The table of decisions has the columns time, session, decision, state, action, arm, probability,
     reward, next_state, state_name, action_name and next_state_name, in the order of the feedback.
@@ -393,7 +396,7 @@ def export() -> None:
            "release; or a short preview.", "suite_name",
            type=click.Choice(["open", "closed", "quick"]), default="open"),
     option("--quick", "The same as --suite quick.", "suite_name", flag_value="quick"),
-    option("--row", "Run only this row of problems, such as far-bank; may be repeated.", "rows",
+    option("--row", "Run only this row, such as far-bank; may be repeated.", "rows",
            multiple=True, metavar="NAME", shown="every row"),
     option("--agent", "Run only this agent (a registered name, or module:Class for your own), and "
            "rank it among the published results.", metavar="NAME", shell_complete=AGENTS),
@@ -401,9 +404,9 @@ def export() -> None:
     *RUNNING,
 )  # fmt: skip
 def leaderboard() -> None:
-    """Run the leaderboard: every suitable agent on every kind of change.
+    """Run every suitable agent on every kind of change.
 
-    Each agent's parameters are tuned on separate problems and then fixed. Re-running the command
+    Each agent's parameters are tuned on separate problems and then fixed. Running the command again
     resumes it. With --shard, run the command again once all shards are done.
 
     \b
@@ -479,6 +482,7 @@ def replay() -> None:
 
     LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
     postgresql://...
+
     First, all events are applied from the beginning, to check that they give the same learner, bit
     for bit. Then the agent predicts the stored steps one by one. It is compared with two baselines:
     an agent that never forgets, and one that remembers only the last visit to each pair.
@@ -513,6 +517,7 @@ def check() -> None:
 
     LOG (or --database) is the database of `serve` or `online.Decisions`: a file, its folder, or
     postgresql://...
+
     Checks that the file is intact, that no event is missing or altered, and that every snapshot
     equals the replay of the events. It only reads, so it can run at the same time as the service.
     """

@@ -227,7 +227,7 @@ def replay_log(
     value, `options` those that may have several.
     """
     if (log is None) == (database is None):
-        raise InvalidParameter("LOG", log, "set, or --database, but not both")
+        raise InvalidParameter("LOG", log, "set (or --database, but not both)")
     place = log or database
     assert place is not None
     model = online.default_model(place) if model is None else model

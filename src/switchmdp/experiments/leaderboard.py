@@ -46,6 +46,7 @@ from switchmdp.storage import load_arrays, save_arrays, save_bytes
 from switchmdp.version import __version__
 
 TUNING, REPORTING = "tuning", "reporting"
+IN_WORDS = {TUNING: "choosing parameters", REPORTING: "measuring regret"}
 POINTS = 200  # recorded by a run
 MANIFEST = "suite.json"
 OPEN, CLOSED, QUICK = "open", "closed", "quick"
@@ -406,12 +407,12 @@ def run_suite(
 ) -> Progress:  # fmt: skip
     """Execute all stages; returns their progress together.
 
-    `begin` is called with the name of each stage. `modules` is the folder of the user's own
+    `begin` is called with a description of each stage. `modules` is the folder of the user's own
     agents. The other keywords are those of `run_chunks`.
     """
     total = Progress(-(-expected_runs(suite) // shard[1]))
     for stage in stages(suite, folder, modules):
-        begin(f"{stage.row.name}, {stage.phase}")
+        begin(f"{stage.row.name}: {IN_WORDS[stage.phase]}")
         run_chunks(stage.store, stage.plan, progress=total, stop=stop, shard=shard, **how)
         if stop.is_set():
             total.interrupted = not total.disk_full

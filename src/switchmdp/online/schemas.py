@@ -738,7 +738,10 @@ got 'much'
         where, value = _place(content, first["loc"])
         allowed = f"valid ({first['msg']})"
         if first["type"] == "missing":
-            allowed = "set"
+            key = str(first["loc"][-1])
+            if where.rpartition(".")[2] != key:  # its place is that of the object that lacks it
+                where = f"{where}.{key}"
+            value, allowed = None, "set"
         elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             allowed = f"omitted, or one of {', '.join(model.model_fields)}"
         elif len({fault["loc"][:1] for fault in faults}) == 1 < len(faults):  # all alternatives
@@ -757,4 +760,5 @@ def _place(content: Any, path: tuple[int | str, ...]) -> tuple[str, Any]:
                 break  # the alternatives of a union are parts of the path, too
             value = None
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
+        name = f"arms{name}" if name.startswith("[") else name  # the only body that is a list
     return name or "body", value

@@ -89,7 +89,7 @@ class Comparison:
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             Setting, agent, problem, and what was measured. In `"runs"`, `bad_steps` counts the
-            ε-bad steps (docs/experiments.md). In `"regret"`, `t` is the step.
+            ε-bad steps (docs/experiments.md). In `"regret"`, `step` is the step.
 
         Raises
         ------

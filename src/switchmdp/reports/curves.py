@@ -69,14 +69,14 @@ REGRET = "regret"
 
 
 def regret_panel(setting: Setting, known: Mapping[str, Band] | None = None) -> Panel:
-    """Return mean regret over time, with the change points that all problems share.
+    """Return mean regret over time, from 0, with the change points that all problems share.
 
     `known` may hold curves that were computed for the page; they are used if they have all points.
     """
     curves = {}
     for agent in setting.agents:
         curve = None if known is None else _at(known[agent], setting.times)
-        curves[agent] = curve or regret_band(setting, agent)
+        curves[agent] = (curve or regret_band(setting, agent)).from_zero()
     return Panel(setting.name, curves, shared_changes(setting) or ())
 
 

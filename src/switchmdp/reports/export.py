@@ -1,6 +1,6 @@
 """Export results as tidy tables: one row per observation, one column per variable.
 
-    regret    setting, agent, problem, t, regret, pseudo_regret
+    regret    setting, agent, problem, step, regret, pseudo_regret
     runs      setting, agent, problem, and totals of the run
     problems  setting, problem, change_points, and hardness
     agents    setting, agent, base, parameter, value (text; JSON unless the value is a string)
@@ -112,7 +112,7 @@ def table_columns(results: Results, table: str) -> dict[str, NDArray[Any]]:
     Examples
     --------
     >>> list(table_columns(Results("Nothing yet", 0.1, {}), "regret"))
-    ['setting', 'agent', 'problem', 't', 'regret', 'pseudo_regret']
+    ['setting', 'agent', 'problem', 'step', 'regret', 'pseudo_regret']
     """
     kinds, blocks = TABLES[table]
     parts: dict[str, list[Any]] = {name: [] for name in kinds}
@@ -138,9 +138,9 @@ def write_table(path: str | os.PathLike[str], kinds: Kinds, blocks: Iterable[Blo
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "table.csv")
-    ...     write_table(path, {"t": "count", "agent": "name"}, [([1, 2], "UCRL2")])
+    ...     write_table(path, {"step": "count", "agent": "name"}, [([1, 2], "UCRL2")])
     ...     path.read_text()
-    't,agent\\n1,UCRL2\\n2,UCRL2\\n'
+    'step,agent\\n1,UCRL2\\n2,UCRL2\\n'
     """
     ending = Path(path).suffix.removeprefix(".")
     if ending not in _WRITERS:
@@ -158,13 +158,13 @@ def write_table(path: str | os.PathLike[str], kinds: Kinds, blocks: Iterable[Blo
 def _regret(results: Results) -> Iterator[Block]:
     for name, setting in results.settings.items():
         points = len(setting.times)
-        step = max(1, BLOCK // points)
+        size = max(1, BLOCK // points)  # problems in a block
         for agent, runs in setting.agents.items():
-            for start in range(0, setting.n_problems, step):
-                rows = np.arange(start, min(start + step, setting.n_problems))
-                problem, t = np.repeat(rows, points), np.tile(setting.times, len(rows))
+            for start in range(0, setting.n_problems, size):
+                rows = np.arange(start, min(start + size, setting.n_problems))
+                problem, step = np.repeat(rows, points), np.tile(setting.times, len(rows))
                 regret, pseudo = runs.regret[rows].ravel(), runs.pseudo_regret[rows].ravel()
-                yield name, agent, problem, t, regret, pseudo
+                yield name, agent, problem, step, regret, pseudo
 
 
 def _runs(results: Results) -> Iterator[Block]:
@@ -195,8 +195,8 @@ def _agents(results: Results) -> Iterator[Block]:
 
 TABLES: Mapping[str, tuple[Kinds, Callable[[Results], Iterator[Block]]]] = {
     "regret": (
-        {"setting": "name", "agent": "name", "problem": "count", "t": "count", "regret": "number",
-         "pseudo_regret": "number"},
+        {"setting": "name", "agent": "name", "problem": "count", "step": "count",
+         "regret": "number", "pseudo_regret": "number"},
         _regret,
     ),
     "runs": (

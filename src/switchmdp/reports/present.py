@@ -129,7 +129,7 @@ def to_dataframe(columns: Mapping[str, NDArray[Any]], *, library: str | None = N
 @plot.register(Record)
 def _plot_record(record: Record) -> Figure:
     curves = {"regret": record.regret, "pseudo-regret": record.pseudo_regret}
-    bands = {name: Band(record.times, y, y, y) for name, y in curves.items()}
+    bands = {name: Band(record.times, y, y, y).from_zero() for name, y in curves.items()}
     restarts = record.episodes.restarts if record.episodes is not None else ()
     points = record.problem.change_points
     title = f"{record.agent}, seed {record.seed}"
@@ -142,10 +142,12 @@ def _plot_records(records: Records) -> Figure:
     mean = records.regret.mean(axis=0)
     low, high = records.regret.min(axis=0), records.regret.max(axis=0)
     points = records[0].problem.change_points if len(records) else ()
-    band = {"mean, with the range of all runs": Band(records.times, mean, low, high)}
-    figure = regret_figure([Panel(counted(len(records), "run"), band, points)])
+    band = Band(records.times, mean, low, high).from_zero()
+    curves = {"mean, with the range of all runs": band}
+    figure = regret_figure([Panel(counted(len(records), "run"), curves, points)])
     for run in records.regret[:MOST_LINES]:
-        figure.axes[0].plot(records.times, run, color=COLOURS[0], lw=0.4, alpha=0.5)
+        line = np.concatenate([[0.0], run])
+        figure.axes[0].plot(band.times, line, color=COLOURS[0], lw=0.4, alpha=0.5)
     return figure
 
 

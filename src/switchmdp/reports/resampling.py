@@ -76,6 +76,11 @@ class Band:
     def __repr__(self) -> str:
         return f"Band({counted(len(self.times), 'point')})"
 
+    def from_zero(self) -> Band:
+        """The curve with the point (0, 0) in front: regret is 0 before the first step."""
+        parts = (self.times, self.middle, self.low, self.high)
+        return Band(*(np.concatenate([np.zeros(1, part.dtype), part]) for part in parts))
+
 
 def mean(counts: Floats, rows: Floats) -> Floats:
     """Return the mean of each resample.

@@ -174,7 +174,7 @@ class Told(Schedule):
             self.times = check_increasing_steps(times)
         except ValueError:
             allowed = "a list of integers from 2 on that increase strictly"
-            raise InvalidParameter("restart times (change_points)", times, allowed) from None
+            raise InvalidParameter("change_points", times, allowed) from None
         self.i = 0
 
     def after(self, t: int) -> int:
