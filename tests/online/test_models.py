@@ -14,6 +14,7 @@ from switchmdp.errors import InvalidParameter, ModelExists, UnknownDecision, Unk
 from switchmdp.online import Decisions, check, rebuild
 from switchmdp.online import models as module
 from switchmdp.online.models import Models
+from switchmdp.online.schemas import document
 from switchmdp.online.sqlite import SQLite
 
 SHOP = {"agent": "random", "states": ["home", "basket"], "actions": ["a", "b", "c"]}
@@ -151,7 +152,9 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "content", "detail"),
     [
-        ("/models/shop/decisions", {}, "state must be set: this session has no state yet"),
+        ("/models/shop/decisions", {}, "state must be set, or a session whose state is known"),
+        ("/models/shop/decisions", {"session": "ann"}, "state must be set: this session has no "
+         "state yet"),
         ("/models/shop/decisions", {"sate": 0}, "sate must be omitted, or one of state, session"),
         ("/models/shop/decisions", {"state": "hom"}, "state must be one of the states (did you "
          "mean 'home'?), got 'hom'"),
@@ -179,6 +182,35 @@ def test_common_mistakes_are_explained(
     answer = client.ask("POST", path, content)
     assert answer.status in (404, 422)
     assert answer.json["detail"].startswith(detail)
+
+
+def test_a_value_that_is_missing_is_not_called_none(client: Client) -> None:
+    for path, content in (("/decisions", {}), ("/decisions", {"session": "a"}), ("/mode", {})):
+        assert "None" not in _post(client, path, content).json["detail"]
+
+
+def test_a_request_without_a_session_does_not_get_the_state_of_another_one(client: Client) -> None:
+    decided = _post(client, "/decisions", {"state": 0}).json["id"]
+    _post(client, f"/decisions/{decided}/feedback", {"reward": 1, "next_state": "basket"})
+    for content in ({}, {"session": ""}, {"state": None}):
+        refused = _post(client, "/decisions", content)
+        assert (refused.status, refused.error) == (422, "InvalidState")
+    one, two = _post(client, "/decisions/batch", {"decisions": [{}, {"state": 1}]}).json["results"]
+    assert (one["problem"]["field"], two["decision"]["state"]) == ("state", 1)
+
+
+def test_a_key_may_be_as_long_as_documented(client: Client) -> None:
+    operation = document()["paths"]["/models/{name}/decisions/batch"]["post"]
+    (schema,) = (p["schema"] for p in operation["parameters"] if p["name"] == "Idempotency-Key")
+    longest = "k" * schema["maxLength"]
+    for path, content in (
+        ("/decisions", {"state": 0}), ("/decisions/batch", {"decisions": [{"state": 0}] * 2}),
+    ):  # fmt: skip
+        first = _post(client, path, content, longest)
+        assert "problem" not in first.body.decode()
+        assert _post(client, path, content, longest).body == first.body
+        refused = _post(client, path, content, f"{longest}k")
+        assert (refused.status, refused.json["field"]) == (422, "Idempotency-Key")
 
 
 def test_errors_of_feedback_name_the_field(client: Client) -> None:

@@ -87,7 +87,13 @@ def _explain(error: Exception) -> int:
     """Print an error, on standard error or as JSON; returns the exit code."""
     import click
 
-    from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, SwitchmdpError
+    from switchmdp.errors import (
+        DamagedFile,
+        ForeignFolder,
+        InvalidExperiment,
+        InvalidParameter,
+        SwitchmdpError,
+    )
 
     code, text, details = Exit.USAGE, f"error: {error}", {}
     if isinstance(error, click.exceptions.Abort):
@@ -105,6 +111,10 @@ def _explain(error: Exception) -> int:
             {"path": f.path, "value": repr(f.value), "allowed": f.allowed, "message": str(f)}
             for f in error.faults
         ]
+    elif isinstance(error, InvalidParameter) and error.value is None:
+        from switchmdp.online.messages import message_of  # imports all agents
+
+        text = f"error: {message_of(error)}"
     elif isinstance(error, (ForeignFolder, DamagedFile)):
         code = Exit.DAMAGED
     elif not isinstance(error, SwitchmdpError):

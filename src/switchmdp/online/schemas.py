@@ -20,7 +20,7 @@ from pydantic.json_schema import models_json_schema
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.arms import MOST_ARMS
-from switchmdp.online.learner import LONGEST_NAME, LONGEST_SESSION, MOST_ADDED
+from switchmdp.online.learner import LONGEST_KEY, LONGEST_NAME, LONGEST_SESSION, MOST_ADDED
 from switchmdp.version import __version__
 
 MOST_IN_BATCH = 1000
@@ -73,7 +73,13 @@ class NewModel(Body):
 class Decide(Body):
     """A decision to make."""
 
-    state: State | None = None
+    state: Annotated[
+        State | None,
+        Field(
+            description="A state: its number or its name. By default the current state of the "
+            "session; without a session it is required."
+        ),
+    ] = None
     session: Annotated[
         Session, Field(description="The visitor or device that is in this state.")
     ] = ""
@@ -636,7 +642,7 @@ def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
             "name": "Idempotency-Key", "in": "header", "required": False,
             "description": "A repeated request with the same key gets the same answer.",
             "schema": {
-                "type": "string", "minLength": 1, "maxLength": 100,
+                "type": "string", "minLength": 1, "maxLength": LONGEST_KEY,
                 "pattern": "^[!-~]([ -~]*[!-~])?$",
             },
         })  # fmt: skip
