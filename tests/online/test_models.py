@@ -10,6 +10,7 @@ import pytest
 from tests.online.serving import Answer, Client, serving
 from tests.online.workbench import bits
 
+from switchmdp.client import Client as HTTPClient
 from switchmdp.errors import InvalidParameter, ModelExists, UnknownDecision, UnknownModel
 from switchmdp.online import Decisions, check, rebuild
 from switchmdp.online import models as module
@@ -211,6 +212,22 @@ def test_a_key_may_be_as_long_as_documented(client: Client) -> None:
         assert _post(client, path, content, longest).body == first.body
         refused = _post(client, path, content, f"{longest}k")
         assert (refused.status, refused.json["field"]) == (422, "Idempotency-Key")
+
+
+def test_a_model_lists_the_restarts_of_its_agent(client: Client) -> None:
+    size = {"states": 1, "actions": 1, "agent": "ucrl2-rw", "parameters": {"period": 10}}
+    assert client.ask("POST", "/models", {"name": "ads", **size}).json["restarts"] == []
+    for _ in range(12):
+        decided = client.ask("POST", "/models/ads/decisions", {"state": 0}).json["id"]
+        client.ask("POST", f"/models/ads/decisions/{decided}/feedback", {"reward": 1})
+    client.ask("POST", "/models/ads/restart")
+    noted = client.ask("GET", "/models/ads").json["restarts"]
+    assert [(one["step"], one["kept"], one["asked"]) for one in noted] == [
+        (10, 0, False), (12, 0, True),
+    ]  # fmt: skip
+    with HTTPClient(f"http://127.0.0.1:{client.port}") as python:
+        found = python.model("ads").restarts
+    assert [(one.step, one.asked) for one in found] == [(10, False), (12, True)]
 
 
 def test_errors_of_feedback_name_the_field(client: Client) -> None:

@@ -259,12 +259,26 @@ class ModelAnswer(Answer):
     rewards: list[Bucket]
 
 
+class Restart(Answer):
+    """The agent has forgotten what it had learned, or a part of it."""
+
+    time: Annotated[float, Field(description="Seconds since 1970.")]
+    step: Annotated[int, Field(description="The number of feedback events so far.")]
+    kept: Annotated[
+        int, Field(description="The data of so many latest steps of the agent were kept.")
+    ]
+    asked: Annotated[
+        bool, Field(description="True: by POST .../restart; false: by the agent's own rule.")
+    ]
+
+
 class OneModel(ModelAnswer):
     """A model with its names."""
 
     state_names: list[str | None] | None
     action_names: list[str | None] | None
     mode: str
+    restarts: Annotated[list[Restart], Field(description="The latest 100, oldest first.")]
 
 
 class ModelList(Answer):

@@ -21,7 +21,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -85,6 +85,7 @@ from switchmdp.online.views import (
     history_of,
     page,
     page_of_routes,
+    restarts_of,
 )
 
 MAX_BODY = 64 * 1024
@@ -464,7 +465,9 @@ class Service:
 
     def _one_model(self, model: Decisions) -> dict[str, Any]:
         row, learner = self.models.current(self.models.store.model(model.model)), model.learner
-        return one_model_answer(row, learner.states.all, learner.actions.all, learner.mode)
+        return one_model_answer(
+            row, learner.states.all, learner.actions.all, learner.mode, model.look(restarts_of)
+        )
 
     # The service itself.
 
@@ -633,11 +636,11 @@ def model_answer(row: ModelRow) -> dict[str, Any]:
 
 def one_model_answer(
     row: ModelRow, states: list[str | None] | None, actions: list[str | None] | None,
-    mode: str = MODES[0],
+    mode: str = MODES[0], restarts: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """A model with its names for JSON."""
     names = {"state_names": states or None, "action_names": actions or None}
-    return model_answer(row) | names | {"mode": mode}
+    return model_answer(row) | names | {"mode": mode, "restarts": list(restarts)}
 
 
 MOST_WAITING = 1000
