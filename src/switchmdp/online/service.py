@@ -224,7 +224,7 @@ class Endpoint:
                 f"{error}; the path of another one is /models/NAME{route.path}"
             ) from None
         if not isinstance(response, Response):
-            response = Response(ENCODE(response), route.status, None, JSON)
+            response = Response(f"{ENCODE(response)}\n", route.status, None, JSON)
         await response(scope, receive, send)
 
 
@@ -764,4 +764,4 @@ def error_response(status: int, message: str, headers: Any = None) -> Response:
 
 def problem_response(problem: dict[str, Any], headers: Any = None) -> Response:
     """A response with problem details."""
-    return Response(json.dumps(problem), problem["status"], headers, PROBLEM)
+    return Response(f"{json.dumps(problem)}\n", problem["status"], headers, PROBLEM)
