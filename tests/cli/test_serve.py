@@ -85,6 +85,8 @@ def test_every_servable_agent_can_be_served_and_continued(
         ((*SW, "--delta", "2"), "delta must be a number strictly between 0 and 1"),
         ((*SW, "--expiry", "-1"), "expiry must be a positive number"),
         ((*SW, "--host", "0.0.0.0"), "--token-file FILE, or the variable SWITCHMDP_TOKEN"),
+        ((*SW, "--rate", "nan"), "--rate must be a positive number, got nan"),
+        (("serve", "--database", ""), "--database must be a file, such as switchmdp.sqlite, or"),
         ((*SW, "--token-file", "nothing"), "nothing: No such file"),
         ((*SW, "--warm-start", "nothing.csv"), "nothing.csv: No such file"),
     ],

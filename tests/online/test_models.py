@@ -173,6 +173,8 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
         ("/models", {"name": "new", "actions": 2}, "states must be set"),
         ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
          "should be a valid integer or: Input should be a valid string)"),
+        ("/models/shop/decisions", {"state": 0.5, "session": 7}, "state must be valid (Input "
+         "should be a valid integer or: Input should be a valid string), got 0.5"),
         ("/decisions", {"state": 0}, "there is no model 'main'; the path of another one is "
          "/models/NAME/decisions"),
     ],

@@ -28,6 +28,7 @@ from switchmdp.online.evaluation import (
 )
 from switchmdp.online.learner import Learner, Settings, checked_settings
 from switchmdp.online.sqlite import NAME, database_in, is_new
+from switchmdp.validation import check_positive
 
 AGENT = "evidence-psrl"  # if --agent is omitted
 EXAMPLE_SIZES = "for example: --states 6 --actions 4"
@@ -55,7 +56,8 @@ def serve_database(
     from switchmdp.online.models import Models, compile_agent
     from switchmdp.online.server import address_of, application, listen, reachable, serve
 
-    place = _place("serve", data, database or (None if data else NAME))
+    check_positive("--rate", rate)  # the type of the option accepts NaN
+    place = _place("serve", data, NAME if data is None and database is None else database)
     tokens = _tokens(token_file, metrics_token_file)
     options = {"window": window, "delta": delta}
     parameters = others | {name: value for name, value in options.items() if value is not None}
@@ -98,7 +100,9 @@ def _place(command: str, data: Path | None, database: str | Path | None) -> str 
     """The database of a command; it has to be given in exactly one way."""
     if data is not None and database is not None:
         raise InvalidParameter("--database", database, "omitted if --data is set")
-    place = data or database
+    if database == "":  # a variable of the shell that is not set
+        raise InvalidParameter("--database", database, f"a file, such as {NAME}, or its folder")
+    place = database if data is None else data
     if place is None:
         allowed = (
             "set: the file of the database, its folder, or postgresql://..., "
@@ -112,7 +116,7 @@ def check_database(log: str | None, data: Path | None, database: str | None) -> 
     """Check a database, and print any damage. `log` and `database` mean the same."""
     if log is not None and (data is not None or database is not None):
         raise InvalidParameter("LOG", log, "omitted if --data or --database is set")
-    database = log or database
+    database = database if log is None else log
     report = online.check(_place("check", data, database), tell=_progress("events replayed"))
     code = Exit.DAMAGED if any(report.values()) else Exit.FINE
     say_json("checked", damage=report, exit=code)
@@ -235,7 +239,7 @@ def replay_log(
     """
     if log is not None and database is not None:
         raise InvalidParameter("LOG", log, "omitted if --database is set")
-    place = _place("replay", None, log or database)
+    place = _place("replay", None, database if log is None else log)
     model = online.default_model(place) if model is None else model
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)

@@ -756,13 +756,12 @@ got 'much'
         faults = error.errors(include_url=False, include_context=False)
         first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
         where, value = _place(content, first["loc"])
-        allowed = f"valid ({first['msg']})"
+        same = [fault["msg"] for fault in faults if fault["loc"][:1] == first["loc"][:1]]
+        allowed = f"valid ({' or: '.join(dict.fromkeys(same))})"  # all alternatives
         if first["type"] == "missing":
             allowed = "set"
         elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             allowed = f"omitted, or one of {', '.join(model.model_fields)}"
-        elif len({fault["loc"][:1] for fault in faults}) == 1 < len(faults):  # all alternatives
-            allowed = f"valid ({' or: '.join(dict.fromkeys(one['msg'] for one in faults))})"
         raise InvalidParameter(where, value, allowed) from None
 
 
