@@ -120,6 +120,13 @@ def test_serve_leaves_nothing_beside_a_file_that_is_not_a_database(call: Call) -
     assert Path("letter.txt").read_text("utf-8") == "dear"
 
 
+def test_serve_leaves_nothing_beside_a_folder_with_the_name_of_a_database(call: Call) -> None:
+    Path("folder.sqlite").mkdir()
+    result = call(*SERVE, "--database", "folder.sqlite")
+    assert (result.code, result.err) == (2, "error: folder.sqlite: Is a directory\n")
+    assert [name for name in os.listdir() if "folder" in name] == ["folder.sqlite"]
+
+
 def test_the_lock_of_a_damaged_database_stays(call: Call) -> None:
     with Decisions(sw_ucrl(), "shop.sqlite", sync=False):
         pass

@@ -117,9 +117,9 @@ class SQLite(Database):
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
 
     def _abandon(self, error: BaseException) -> None:
-        """Release everything. Beside a file that is not ours, no file of ours is left."""
+        """Release everything. Beside a file that we cannot use, no file of ours is left."""
         self._resources.close()
-        if self._made_lock and isinstance(error, (ForeignFolder, DamagedFile)):
+        if self._made_lock and isinstance(error, (ForeignFolder, DamagedFile, OSError)):
             Path(f"{self.path}-lock").unlink(missing_ok=True)
 
     def _prepare(self, sync: bool, read_only: bool) -> None:
