@@ -171,6 +171,9 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
         ("/models/shop/decisions/1-000000000000/feedback", {"reward": 1}, "unknown decision id "
          "'1-000000000000': it is from another model or database"),
         ("/models", {"name": "new", "actions": 2}, "states must be set"),
+        ("/models", {"name": "new", "agent": "ucrl2", "states": 2, "actions": 2, "parameters":
+         {"n_states": 5}}, "parameter of ucrl2 must be one of delta, width, got 'n_states'"),
+        ("/models/shop/states", {"names": ["x"], "count": 3}, "names must be 3 names"),
         ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
          "should be a valid integer or: Input should be a valid string)"),
         ("/models/shop/decisions", {"state": 0.5, "session": 7}, "state must be valid (Input "

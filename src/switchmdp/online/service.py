@@ -598,9 +598,9 @@ def key_in_batch(key: str, index: int) -> str:
 
 def _count(body: Any) -> int:
     """How many states or actions to add."""
-    if body.names is not None:
-        return len(body.names)
-    return 1 if body.count is None else int(body.count)
+    if body.count is None:
+        return 1 if body.names is None else len(body.names)
+    return int(body.count)
 
 
 def _numbers(names: Names, given: list[Any] | None, field: str) -> list[Any] | None:
@@ -750,11 +750,20 @@ def problem_of(error: SwitchmdpError) -> dict[str, Any]:
 
 
 def _problem(status: int, name: str, detail: str) -> dict[str, Any]:
-    title = " ".join(re.findall("[A-Z][a-z]*", name)).capitalize()
     return {
-        "type": f"urn:switchmdp:problem:{name}", "title": title, "status": status,
+        "type": f"urn:switchmdp:problem:{name}", "title": title_of(name), "status": status,
         "detail": detail[:LONGEST_MESSAGE],
     }  # fmt: skip
+
+
+def title_of(name: str) -> str:
+    """The name of an error in words.
+
+    >>> title_of("TooManyRequests"), title_of("InvalidMDP")
+    ('Too many requests', 'Invalid MDP')
+    """
+    first, *others = re.findall("[A-Z]+(?![a-z])|[A-Z][a-z]+", name)
+    return " ".join([first, *(word if word.isupper() else word.lower() for word in others)])
 
 
 def error_response(status: int, message: str, headers: Any = None) -> Response:
