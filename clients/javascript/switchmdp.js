@@ -160,8 +160,8 @@ export class Client {
 
   /**
    * Request a decision: { id, action, action_name, state, session, arm, probability }.
-   * `state`: by default the current state of the session. `available`: the actions that can be
-   * taken now. `key`: two calls with the same idempotency key return the same decision.
+   * `state`: by default the current state of the session; required without one. `available`: the
+   * actions that can be taken now. `key`: two calls with the same idempotency key return the same decision.
    */
   decide(name, { state, session, available, key = newKey() } = {}) {
     return this.#keyed(key, `${path(name)}/decisions`, { state, session, available });

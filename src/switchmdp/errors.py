@@ -25,10 +25,20 @@ class InvalidParameter(SwitchmdpError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
-        message = f"{self.field} must be {self.allowed}"
-        if self.value is None and self.allowed.startswith("set"):
-            return message  # it is missing: there is no value to show
-        return f"{message}, got {_shown(self.value)}"
+        return f"{self.field} must be {self.allowed}, got {_shown(self.value)}"
+
+
+def message_of(error: Exception) -> str:
+    """The message for people who use the command line or HTTP, where `None` means nothing.
+
+    >>> message_of(InvalidParameter("state", None, "set"))
+    'state must be set'
+    >>> message_of(InvalidParameter("rate", 0, "positive"))
+    'rate must be positive, got 0'
+    """
+    if isinstance(error, InvalidParameter) and error.value is None:
+        return f"{error.field} must be {error.allowed}"
+    return str(error)
 
 
 def _shown(value: Any, most: int = 200) -> str:

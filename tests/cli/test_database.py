@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import tarfile
@@ -77,7 +78,8 @@ def test_check_takes_the_database_as_an_argument_or_an_option(call: Call) -> Non
 
 def test_check_needs_a_database(call: Call) -> None:
     result = call("check")
-    assert (result.code, "--database must be set (or --data, a folder)" in result.err) == (2, True)
+    assert result.code == 2
+    assert result.err.endswith("for example: switchmdp check switchmdp.sqlite\n")
     result = call("check", "--database", "nowhere.sqlite")
     assert (result.code, result.err) == (4, "error: there is no database nowhere.sqlite\n")
     assert not Path("nowhere.sqlite").exists()
@@ -105,6 +107,32 @@ def test_serve_does_not_change_the_database_of_another_program(call: Call) -> No
     result = call(*SERVE, "--database", file)
     assert (result.code, result.err) == (4, f"error: {file} is not a database of switchmdp\n")
     assert (file.stat().st_mode & 0o777, file.read_bytes()) == (0o644, before)
+    assert not [name for name in os.listdir() if name.startswith("theirs.sqlite-")]
+
+
+def test_serve_leaves_nothing_beside_a_file_that_is_not_a_database(call: Call) -> None:
+    Path("letter.txt").write_text("dear", "utf-8")
+    result = call(*SERVE, "--database", "letter.txt")
+    assert (result.code, result.err) == (
+        4, "error: letter.txt cannot be opened: file is not a database\n",
+    )  # fmt: skip
+    assert [name for name in os.listdir() if "letter" in name] == ["letter.txt"]
+    assert Path("letter.txt").read_text("utf-8") == "dear"
+
+
+def test_serve_leaves_nothing_beside_a_folder_with_the_name_of_a_database(call: Call) -> None:
+    Path("folder.sqlite").mkdir()
+    result = call(*SERVE, "--database", "folder.sqlite")
+    assert (result.code, result.err) == (2, "error: folder.sqlite: Is a directory\n")
+    assert [name for name in os.listdir() if "folder" in name] == ["folder.sqlite"]
+
+
+def test_the_lock_of_a_damaged_database_stays(call: Call) -> None:
+    with Decisions(sw_ucrl(), "shop.sqlite", sync=False):
+        pass
+    Path("shop.sqlite").write_bytes(b"not a database any more")
+    assert call(*SERVE, "--database", "shop.sqlite").code == 4
+    assert Path("shop.sqlite-lock").exists()
 
 
 def test_a_database_that_cannot_be_opened_is_not_called_damaged(call: Call) -> None:

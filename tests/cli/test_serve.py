@@ -63,7 +63,11 @@ def test_every_servable_agent_can_be_served_and_continued(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*GO_ON, "--agent", "ucrl2"), "--states must be set, because other options describe an"),
+        (
+            (*GO_ON, "--agent", "ucrl2"),
+            "error: --states must be set, because other options describe an agent, for example: "
+            "--states 6 --actions 4\n",
+        ),
         ((*GO_ON, "--actions", "2"), "--states must be set, because other options describe"),
         ((*NEW, "--agent", "nobody"), "agent must be one of sw-ucrl, ucrl2, "),
         ((*NEW, "--agent", "SW_UCRL"), "(did you mean 'sw-ucrl'?), got 'SW_UCRL'"),
@@ -80,7 +84,9 @@ def test_every_servable_agent_can_be_served_and_continued(
         ((*NEW, "--agent", "sw-ucrl", "--set", "window=wide"), "window must be an integer"),
         ((*SW, "--delta", "2"), "delta must be a number strictly between 0 and 1"),
         ((*SW, "--expiry", "-1"), "expiry must be a positive number"),
-        ((*SW, "--host", "0.0.0.0"), "host must be a loopback address"),
+        ((*SW, "--host", "0.0.0.0"), "--token-file FILE, or the variable SWITCHMDP_TOKEN"),
+        ((*SW, "--rate", "nan"), "--rate must be a positive number, got nan"),
+        (("serve", "--database", ""), "--database must be a file, such as switchmdp.sqlite, or"),
         ((*SW, "--token-file", "nothing"), "nothing: No such file"),
         ((*SW, "--warm-start", "nothing.csv"), "nothing.csv: No such file"),
     ],

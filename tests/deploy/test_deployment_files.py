@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 from click import Command
+from tests.online.serving import serving
 
 from switchmdp.cli.commands import cli
-from switchmdp.online.metrics import Metrics
 from switchmdp.online.models import Models
 from switchmdp.online.sqlite import SQLite
 
@@ -39,15 +39,13 @@ def options_of_serve() -> set[str]:
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of all metrics of a service that has made a decision."""
-    with Models(SQLite(tmp_path_factory.mktemp("metrics") / "a.sqlite", sync=False)) as models:
-        models.create("shop", "random", states=2, actions=2)
-        shop = models.load("shop")
-        shop.feedback(shop.decide(0).id, 1.0, 0)
-        counted = Metrics(models)
-        counted.count("/", 200, 0.1)
-        counted.feedback("counted")
-        text = counted.text(failed=False)[0].decode()
+    """The names of all metrics of a running service with a split test."""
+    place = tmp_path_factory.mktemp("metrics") / "a.sqlite"
+    with Models(SQLite(place, sync=False)) as models, serving(models) as client:
+        models.create("main", "random", states=2, actions=2)
+        client.ask("PUT", "/arms", [{"name": "old rule", "share": 0.5, "policy": [0, 0]}])
+        client.feedback(client.decide(state=0)["id"], 1.0, 0)
+        text = client.ask("GET", "/metrics").body.decode()
     return set(re.findall(r"^(switchmdp_\w+)", text, re.M))
 
 
@@ -57,6 +55,14 @@ def test_every_metric_that_is_mentioned_exists(path: str, metrics: set[str]) -> 
     assert len(mentioned) > 4
     histograms = {name.removesuffix("_bucket") for name in metrics if name.endswith("_bucket")}
     assert mentioned - metrics - histograms == set()
+
+
+def test_every_metric_has_a_panel_in_the_dashboard(metrics: set[str]) -> None:
+    dashboard = json.loads(read("deploy/grafana/dashboards/switchmdp.json"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown = set(re.findall(r"\bswitchmdp_[a-z_]+", " ".join(queries)))
+    parts_of_histograms = {name for name in metrics if name.endswith(("_count", "_sum"))}
+    assert shown == metrics - parts_of_histograms
 
 
 def test_every_option_in_the_files_exists() -> None:

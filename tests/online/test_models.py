@@ -10,10 +10,12 @@ import pytest
 from tests.online.serving import Answer, Client, serving
 from tests.online.workbench import bits
 
+from switchmdp.client import Client as HTTPClient
 from switchmdp.errors import InvalidParameter, ModelExists, UnknownDecision, UnknownModel
 from switchmdp.online import Decisions, check, rebuild
 from switchmdp.online import models as module
 from switchmdp.online.models import Models
+from switchmdp.online.schemas import document
 from switchmdp.online.sqlite import SQLite
 
 SHOP = {"agent": "random", "states": ["home", "basket"], "actions": ["a", "b", "c"]}
@@ -151,7 +153,9 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "content", "detail"),
     [
-        ("/models/shop/decisions", {}, "state must be set: this session has no state yet"),
+        ("/models/shop/decisions", {}, "state must be set, or a session whose state is known"),
+        ("/models/shop/decisions", {"session": "ann"}, "state must be set: this session has no "
+         "state yet"),
         ("/models/shop/decisions", {"sate": 0}, "sate must be omitted, or one of state, session"),
         ("/models/shop/decisions", {"state": "hom"}, "state must be one of the states (did you "
          "mean 'home'?), got 'hom'"),
@@ -168,8 +172,13 @@ def test_states_and_actions_have_names_and_numbers(client: Client) -> None:
          "'1-000000000000': it is from another model or database"),
         ("/models", {"name": "new", "actions": 2}, "states must be set"),
         ("/feedback/batch", {"feedback": [{"id": "1-a"}]}, "feedback[0].reward must be set"),
+        ("/models", {"name": "new", "agent": "ucrl2", "states": 2, "actions": 2, "parameters":
+         {"n_states": 5}}, "parameter of ucrl2 must be one of delta, width, got 'n_states'"),
+        ("/models/shop/states", {"names": ["x"], "count": 3}, "names must be 3 names"),
         ("/models", {"name": "new", "states": [1], "actions": 2}, "states must be valid (Input "
          "should be a valid integer or: Input should be a valid string)"),
+        ("/models/shop/decisions", {"state": 0.5, "session": 7}, "state must be valid (Input "
+         "should be a valid integer or: Input should be a valid string), got 0.5"),
         ("/decisions", {"state": 0}, "there is no model 'main'; the path of another one is "
          "/models/NAME/decisions"),
     ],
@@ -180,6 +189,51 @@ def test_common_mistakes_are_explained(
     answer = client.ask("POST", path, content)
     assert answer.status in (404, 422)
     assert answer.json["detail"].startswith(detail)
+
+
+def test_a_value_that_is_missing_is_not_called_none(client: Client) -> None:
+    for path, content in (("/decisions", {}), ("/decisions", {"session": "a"}), ("/mode", {})):
+        assert "None" not in _post(client, path, content).json["detail"]
+
+
+def test_a_request_without_a_session_does_not_get_the_state_of_another_one(client: Client) -> None:
+    decided = _post(client, "/decisions", {"state": 0}).json["id"]
+    _post(client, f"/decisions/{decided}/feedback", {"reward": 1, "next_state": "basket"})
+    for content in ({}, {"session": ""}, {"state": None}):
+        refused = _post(client, "/decisions", content)
+        assert (refused.status, refused.error) == (422, "InvalidState")
+    one, two = _post(client, "/decisions/batch", {"decisions": [{}, {"state": 1}]}).json["results"]
+    assert (one["problem"]["field"], two["decision"]["state"]) == ("state", 1)
+
+
+def test_a_key_may_be_as_long_as_documented(client: Client) -> None:
+    operation = document()["paths"]["/models/{name}/decisions/batch"]["post"]
+    (schema,) = (p["schema"] for p in operation["parameters"] if p["name"] == "Idempotency-Key")
+    longest = "k" * schema["maxLength"]
+    for path, content in (
+        ("/decisions", {"state": 0}), ("/decisions/batch", {"decisions": [{"state": 0}] * 2}),
+    ):  # fmt: skip
+        first = _post(client, path, content, longest)
+        assert "problem" not in first.body.decode()
+        assert _post(client, path, content, longest).body == first.body
+        refused = _post(client, path, content, f"{longest}k")
+        assert (refused.status, refused.json["field"]) == (422, "Idempotency-Key")
+
+
+def test_a_model_lists_the_restarts_of_its_agent(client: Client) -> None:
+    size = {"states": 1, "actions": 1, "agent": "ucrl2-rw", "parameters": {"period": 10}}
+    assert client.ask("POST", "/models", {"name": "ads", **size}).json["restarts"] == []
+    for _ in range(12):
+        decided = client.ask("POST", "/models/ads/decisions", {"state": 0}).json["id"]
+        client.ask("POST", f"/models/ads/decisions/{decided}/feedback", {"reward": 1})
+    client.ask("POST", "/models/ads/restart")
+    noted = client.ask("GET", "/models/ads").json["restarts"]
+    assert [(one["step"], one["kept"], one["asked"]) for one in noted] == [
+        (10, 0, False), (12, 0, True),
+    ]  # fmt: skip
+    with HTTPClient(f"http://127.0.0.1:{client.port}") as python:
+        found = python.model("ads").restarts
+    assert [(one.step, one.asked) for one in found] == [(10, False), (12, True)]
 
 
 def test_errors_of_feedback_name_the_field(client: Client) -> None:

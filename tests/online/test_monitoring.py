@@ -15,10 +15,12 @@ import pytest
 from tests.online.workbench import bits_of
 
 import switchmdp as sm
+from switchmdp.agents.policy_agent import Choice
 from switchmdp.errors import InvalidParameter
-from switchmdp.online import ChangeSignal, Decisions
+from switchmdp.online import ChangeSignal, Decisions, learner
+from switchmdp.online.learner import choose
 from switchmdp.online.monitoring import MOST_BUCKETS, RewardHistory
-from switchmdp.online.snapshots import same_learner
+from switchmdp.online.snapshots import parts_of, restored, same_learner
 from switchmdp.online.views import history_of
 
 Step = tuple[int, int, float, int]
@@ -233,6 +235,81 @@ def test_the_time_of_an_alert_is_that_of_its_event(tmp_path: Path) -> None:
         assert same_learner(without, decisions.learner)
         without.alerts = [replace(alert, step=1) for alert in without.alerts]
         assert not same_learner(without, decisions.learner)
+
+
+# Restarts of the agent.
+
+
+def changing(decisions: Decisions, steps: int, best: int) -> None:
+    """One action is always rewarded."""
+    for _ in range(steps):
+        asked = decisions.decide(0)
+        decisions.feedback(asked.id, float(asked.action == best), 0)
+
+
+def test_a_restart_is_noted_with_its_step_and_time(tmp_path: Path) -> None:
+    now = [1000.0]
+    agent = sm.agents.EvidencePSRL(1, 2)
+    with Decisions(agent, tmp_path, sync=False, clock=lambda: now[0]) as decisions:
+        changing(decisions, 200, best=0)
+        assert decisions.learner.restarts == []
+        while not decisions.learner.restarts and decisions.learner.counted < 1000:
+            now[0] += 1.0
+            changing(decisions, 1, best=1)
+        (restart,) = decisions.learner.restarts
+        assert restart.asked is False
+        assert 200 < decisions.learner.counted <= restart.step + 1
+        assert restart.time == now[0]
+        assert 0 < restart.kept <= restart.step - 190  # the data since the change, about
+        decisions.start_over()
+        assert decisions.learner.restarts[1:] == [(decisions.learner.counted, now[0], 0, True)]
+        before = bits_of(decisions)
+        shutil.copytree(tmp_path, tmp_path / "killed")
+    for place in (tmp_path, tmp_path / "killed"):
+        with Decisions(None, place, sync=False) as decisions:
+            assert bits_of(decisions) == before
+
+
+def test_scheduled_restarts_are_noted_and_their_number_is_bounded(tmp_path: Path) -> None:
+    with Decisions(sm.agents.UCRL2RW(1, 1, period=10), tmp_path, sync=False) as decisions:
+        changing(decisions, 25, best=0)
+        steps = [restart.step for restart in decisions.learner.restarts]
+        assert steps == [10, 20]
+        changing(decisions, 1500, best=0)
+        assert len(decisions.learner.restarts) == 100
+        assert decisions.learner.restarts[-1].step == 1520
+
+
+def test_a_new_policy_that_forgets_nothing_is_no_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[Choice] = []
+
+    def choosing(*given: Any, **options: Any) -> Choice:
+        chosen.append(choose(*given, **options))
+        return chosen[-1]
+
+    monkeypatch.setattr(learner, "choose", choosing)
+    agent = sm.agents.MASTER(1, 2, horizon=1000, diameter=1.0)
+    with Decisions(agent, tmp_path, sync=False) as decisions:
+        changing(decisions, 200, best=0)
+        assert decisions.learner.restarts == []
+    assert any(choice.replaced for choice in chosen)
+
+
+def test_a_snapshot_of_an_earlier_version_has_no_restarts(tmp_path: Path) -> None:
+    with Decisions(sm.agents.UCRL2RW(1, 1, period=10), tmp_path, sync=False) as decisions:
+        changing(decisions, 25, best=0)
+        new = copy.deepcopy(decisions.learner)
+    fields, arrays = parts_of(new)
+    old = restored({k: v for k, v in fields.items() if "restarts" not in k}, arrays, "old")
+    assert (old.restarts, old.knows_restarts) == ([], False)
+    assert same_learner(old, new)
+    again = restored(*parts_of(old), "again")  # its later snapshots do not know the first ones
+    assert same_learner(again, new)
+    new.restarts = new.restarts[:1]
+    known = restored(fields, arrays, "known")
+    assert not same_learner(known, new)
 
 
 # The reward rate beside it.

@@ -23,7 +23,7 @@ from tests.online.watching import (
     wait,
 )
 
-from switchmdp.agents import EvidencePSRL, Random
+from switchmdp.agents import UCRL2RW, EvidencePSRL, Random
 from switchmdp.memory.counts import REWARDS, ROWS
 from switchmdp.online import Decisions
 from switchmdp.online.server import Tokens
@@ -108,6 +108,24 @@ def test_an_alert_appears_after_a_change(browser: Chrome, serve: Open, tmp_path:
         assert "▲ A change is likely" in text(browser, "#signal-text")
         assert float(str(one(browser, "#signal").get_attribute("aria-valuenow"))) >= 1
         assert len(browser.find_elements(By.CSS_SELECTOR, "#curve line.alert")) == 1
+
+
+def test_a_restart_of_the_agent_appears(browser: Chrome, serve: Open, tmp_path: Path) -> None:
+    with Decisions(UCRL2RW(1, 2, period=50), tmp_path, sync=False) as decisions:
+        live(decisions, 40)
+        serve(decisions)
+        until_counted(browser, 40)
+        assert "None so far." in text(browser, "#restarts")
+        live(decisions, 30)
+        until_counted(browser, 70)
+        assert "Feedback 50 (" in text(browser, "#restarts")
+        assert "the agent forgot its data" in text(browser, "#restarts")
+        decisions.start_over()
+        until_says(browser, "#restarts", "on request, the agent forgot everything")
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#curve line.restart")) == 2
+        one(browser, "#curve").send_keys(Keys.END)
+        assert "; the agent restarted" in text(browser, "#readout")
+        assert complaints(browser) == []
 
 
 def test_both_tables_show_the_same_estimates_after_a_change(

@@ -184,6 +184,14 @@ def test_the_split_test_shows_intervals_and_a_verdict_in_words(page: Chrome) -> 
     assert control[2] in {"worse than main", "no clear difference yet"}
 
 
+def test_an_address_that_was_cut_off_is_reported(page: Chrome) -> None:
+    page.execute_script("location.hash = '#/models/%E0%A4%A'")
+    wait(page, lambda: "there is no model '%E0%A4%A'" in text(page, "#status-text"))
+    page.execute_script("location.hash = '#/models'")
+    wait(page, lambda: text(page, "#status-text") == "live")
+    assert all("404" in complaint for complaint in complaints(page))
+
+
 def test_a_model_that_does_not_exist_is_reported(page: Chrome) -> None:
     page.execute_script("location.hash = '#/models/nothing'")
     wait(page, lambda: "nothing" in text(page, "#status-text"))

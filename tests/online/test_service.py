@@ -40,6 +40,13 @@ def test_actions_can_be_restricted_or_taken_elsewhere(client: Client) -> None:
     assert own["would"] in (0, 1)
 
 
+def test_json_ends_with_a_newline_for_terminals(client: Client) -> None:
+    for path in ("/healthz", "/models", "/nowhere"):
+        answer = client.ask("GET", path)
+        assert answer.body.endswith(b"}\n")
+        assert int(answer.headers["content-length"]) == len(answer.body)
+
+
 def test_null_counts_as_a_missing_value(client: Client) -> None:
     decision = client.decide(state=2, session=None, available=None, taken=None)
     assert (decision["state"], decision["session"]) == (2, "")

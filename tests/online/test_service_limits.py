@@ -58,7 +58,7 @@ def test_a_client_may_wait_for_100_continue(client: Client) -> None:
         while part := connection.recv(1024):
             received += part
     assert received.startswith(b"HTTP/1.1 201 Created")
-    assert received.endswith(b"}")
+    assert received.endswith(b"}\n")
 
 
 def test_the_head_of_a_response_is_sent_together_with_its_body() -> None:

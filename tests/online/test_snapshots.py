@@ -166,7 +166,7 @@ def test_a_snapshot_contains_every_field_of_a_learner(tmp_path: Path) -> None:
         for name, value in vars(Learner(sw_ucrl(), Settings())).items()
         if not isinstance(value, np.ndarray) and getattr(learner, name) == value
     }
-    assert as_new == {"planning", "wants_plan", "has_totals"}
+    assert as_new == {"planning", "wants_plan", "has_totals", "knows_restarts"}
     decisions.close()
     again = snapshot_in(tmp_path, max(snapshots_in(tmp_path)))
     assert all_of(again) == all_of(learner)

@@ -87,9 +87,15 @@ def _explain(error: Exception) -> int:
     """Print an error, on standard error or as JSON; returns the exit code."""
     import click
 
-    from switchmdp.errors import DamagedFile, ForeignFolder, InvalidExperiment, SwitchmdpError
+    from switchmdp.errors import (
+        DamagedFile,
+        ForeignFolder,
+        InvalidExperiment,
+        SwitchmdpError,
+        message_of,
+    )
 
-    code, text, details = Exit.USAGE, f"error: {error}", {}
+    code, text, details = Exit.USAGE, f"error: {message_of(error)}", {}
     if isinstance(error, click.exceptions.Abort):
         return Exit.INTERRUPTED
     if isinstance(error, click.ClickException):

@@ -28,8 +28,10 @@ from switchmdp.online.evaluation import (
 )
 from switchmdp.online.learner import Learner, Settings, checked_settings
 from switchmdp.online.sqlite import NAME, database_in, is_new
+from switchmdp.validation import check_positive
 
 AGENT = "evidence-psrl"  # if --agent is omitted
+EXAMPLE_SIZES = "for example: --states 6 --actions 4"
 
 EVERY = 5.0  # seconds between two lines of progress
 SHOWN = 50  # states whose action is printed
@@ -54,7 +56,8 @@ def serve_database(
     from switchmdp.online.models import Models, compile_agent
     from switchmdp.online.server import address_of, application, listen, reachable, serve
 
-    place = _place(data, database or (None if data else NAME))
+    check_positive("--rate", rate)  # the type of the option accepts NaN
+    place = _place("serve", data, NAME if data is None and database is None else database)
     tokens = _tokens(token_file, metrics_token_file)
     options = {"window": window, "delta": delta}
     parameters = others | {name: value for name, value in options.items() if value is not None}
@@ -63,7 +66,7 @@ def serve_database(
     if warm_start is not None and not new:
         raise InvalidParameter("--warm-start", str(warm_start), "omitted: the database is not new")
     if warm_start is not None and made is None:
-        raise InvalidParameter("--states", None, "set together with --warm-start")
+        raise InvalidParameter("--states", None, f"set for --warm-start, {EXAMPLE_SIZES}")
     steps = [] if warm_start is None else list(online.read_steps(warm_start, made))
     checked_settings(Settings(**{name: v for name, v in settings.items() if v is not None}))
     bound = listen(host, port, has_token=tokens is not None)
@@ -93,13 +96,19 @@ def serve_database(
     return Exit.TERMINATED if asked == signal.SIGTERM else Exit.INTERRUPTED
 
 
-def _place(data: Path | None, database: str | None) -> str | Path:
-    """The database that the options --data and --database give; exactly one must be set."""
+def _place(command: str, data: Path | None, database: str | Path | None) -> str | Path:
+    """The database of a command; it has to be given in exactly one way."""
     if data is not None and database is not None:
         raise InvalidParameter("--database", database, "omitted if --data is set")
-    place = data or database
+    if database == "":  # a variable of the shell that is not set
+        raise InvalidParameter("--database", database, f"a file, such as {NAME}, or its folder")
+    place = database if data is None else data
     if place is None:
-        raise InvalidParameter("--database", None, "set (or --data, a folder)")
+        allowed = (
+            "set: the file of the database, its folder, or postgresql://..., "
+            f"for example: switchmdp {command} {NAME}"
+        )
+        raise InvalidParameter("LOG", None, allowed)
     return place
 
 
@@ -107,8 +116,8 @@ def check_database(log: str | None, data: Path | None, database: str | None) -> 
     """Check a database, and print any damage. `log` and `database` mean the same."""
     if log is not None and (data is not None or database is not None):
         raise InvalidParameter("LOG", log, "omitted if --data or --database is set")
-    database = log or database
-    report = online.check(_place(data, database), tell=_progress("events replayed"))
+    database = database if log is None else log
+    report = online.check(_place("check", data, database), tell=_progress("events replayed"))
     code = Exit.DAMAGED if any(report.values()) else Exit.FINE
     say_json("checked", damage=report, exit=code)
     for part, problems in report.items():
@@ -139,7 +148,8 @@ def _tokens(file: Path | None, metrics_file: Path | None) -> Any:
     lines = _token_lines(file, "SWITCHMDP_TOKEN")
     metrics = _token_lines(metrics_file, "SWITCHMDP_METRICS_TOKEN")
     if metrics and not lines:
-        raise InvalidParameter("--metrics-token-file", str(metrics_file), "used with --token-file")
+        allowed = "used with --token-file FILE (or SWITCHMDP_TOKEN)"
+        raise InvalidParameter("--metrics-token-file", str(metrics_file), allowed)
     only = [f"{line} {METRICS_ONLY}" for line in metrics]
     return Tokens([*lines, *only]) if lines else None
 
@@ -175,7 +185,8 @@ def _new_agent(
     parameters_of(name)  # an unknown agent is reported first
     if states is None or actions is None:
         missing = "--states" if states is None else "--actions"
-        raise InvalidParameter(missing, None, "set, because other options describe an agent")
+        allowed = f"set, because other options describe an agent, {EXAMPLE_SIZES}"
+        raise InvalidParameter(missing, None, allowed)
     return create_agent(name, states, actions, parameters)
 
 
@@ -226,10 +237,9 @@ def replay_log(
     Either `log` or `database` is set; they have the same meaning. `others` are parameters with one
     value, `options` those that may have several.
     """
-    if (log is None) == (database is None):
-        raise InvalidParameter("LOG", log, "set (or --database, but not both)")
-    place = log or database
-    assert place is not None
+    if log is not None and database is not None:
+        raise InvalidParameter("LOG", log, "omitted if --database is set")
+    place = _place("replay", None, database if log is None else log)
     model = online.default_model(place) if model is None else model
     fixed = dict(others) if delta is None else {**others, "delta": delta}
     varied = varied_parameter(agent, options, fixed)

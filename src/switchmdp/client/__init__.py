@@ -35,6 +35,7 @@ from switchmdp.client.answers import (
     ModelPage,
     NotFound,
     Problem,
+    Restart,
     ServiceError,
     ServiceFailed,
     Successor,
@@ -48,7 +49,7 @@ from switchmdp.client.connection import AsyncClient, Client, Retries
 __all__ = [
     "ActionExplanation", "Added", "Arm", "AsyncClient", "BadRequest", "Bucket", "Change",
     "Client", "Conflict", "ConnectionFailed", "Decision", "Expired", "Explanation", "Forbidden",
-    "History", "Invalid", "Model", "ModelPage", "NotFound", "Problem", "Retries", "ServiceError",
-    "ServiceFailed", "Successor", "TooManyRequests", "Unauthorized", "Unavailable",
+    "History", "Invalid", "Model", "ModelPage", "NotFound", "Problem", "Restart", "Retries",
+    "ServiceError", "ServiceFailed", "Successor", "TooManyRequests", "Unauthorized", "Unavailable",
     "UnexpectedAnswer",
 ]  # fmt: skip

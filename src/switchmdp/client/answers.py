@@ -271,10 +271,33 @@ class Bucket(Result):
 
 
 @dataclass(frozen=True)
+class Restart(Result):
+    """The agent of a model has forgotten what it had learned, or a part of it.
+
+    Parameters
+    ----------
+    time
+        The time, in seconds since 1970.
+    step
+        The number of feedback events so far.
+    kept
+        The data of so many latest steps of the agent were kept.
+    asked
+        Whether `restart` was called; otherwise the agent's own rule required it.
+    """
+
+    time: float
+    step: int
+    kept: int
+    asked: bool
+
+
+@dataclass(frozen=True)
 class Model(Result):
     """A model of the service. Times are seconds since 1970.
 
-    Counts are None if they are not known yet. Lists of models omit the names and the mode.
+    Counts are None if they are not known yet. Lists of models omit the names, the mode and the
+    restarts.
 
     Parameters
     ----------
@@ -314,6 +337,8 @@ class Model(Result):
         The names of the actions; None for an action without a name.
     mode
         Who decides: `"agent"`, `"fixed"` or `"shadow"`.
+    restarts
+        When the agent has forgotten: the latest 100, oldest first.
     """
 
     name: str
@@ -334,7 +359,8 @@ class Model(Result):
     state_names: tuple[str | None, ...] | None = None
     action_names: tuple[str | None, ...] | None = None
     mode: str | None = None
-    nested: ClassVar[Mapping[str, type[Result]]] = {"rewards": Bucket}
+    restarts: tuple[Restart, ...] = field(default=(), repr=False)
+    nested: ClassVar[Mapping[str, type[Result]]] = {"rewards": Bucket, "restarts": Restart}
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,7 @@ def decide(
     name : str
         The model.
     state : int or str, optional
-        The state; by default the current state of the session.
+        The state; by default the current state of the session. Required without a session.
     session : str, optional
         The session. Sessions of a split test stay in their arm.
     available : iterable of int or str, optional

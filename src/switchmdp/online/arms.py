@@ -188,7 +188,7 @@ def agent_like(agent: Agent, definition: Any, field: str) -> Any:
     if not isinstance(name, str) or not isinstance(parameters, Mapping):
         raise InvalidParameter(field, definition, allowed)
     return create_agent(
-        name, agent.n_states, agent.n_actions, {**parameters, "available": agent.pairs.available}
+        name, agent.n_states, agent.n_actions, parameters, available=agent.pairs.available
     )
 
 
@@ -215,7 +215,7 @@ def check_parameters(name: str, given: Collection[str]) -> None:
     """Raise an error unless the agent takes these parameters and needs no others."""
     takes = parameters_of(name)
     for parameter in given:
-        if parameter not in takes and parameter not in SIZE:
+        if parameter not in takes:
             raise InvalidParameter(f"parameter of {name}", parameter, f"one of {', '.join(takes)}")
     for parameter, kind in takes.items():
         if kind.default is kind.empty and parameter not in given:
@@ -225,12 +225,14 @@ def check_parameters(name: str, given: Collection[str]) -> None:
             raise InvalidParameter(parameter, None, allowed)
 
 
-def create_agent(name: str, n_states: int, n_actions: int, parameters: Mapping[str, Any]) -> Any:
-    """A new agent of this size.
+def create_agent(
+    name: str, n_states: int, n_actions: int, parameters: Mapping[str, Any], **size: Any
+) -> Any:
+    """A new agent of this size; `size` may have the mask `available`.
 
     >>> create_agent("sw-ucrl", 2, 2, {"window": 10}).memory.window
     10
     """
     check_parameters(name, list(parameters))
     kind: Any = AGENTS[name]
-    return kind(n_states, n_actions, **parameters)
+    return kind(n_states, n_actions, **parameters, **size)

@@ -267,7 +267,8 @@ class Decisions:
         state
             The state, a number or a name; by default the current state of the session.
         session
-            The session.
+            The session. All decisions without one belong to the same session, so then pass the
+            state, unless there is a single sequence of decisions.
         available
             The actions that can be taken now; by default all. If the agent's choice is not among
             them, the best available action is taken.

@@ -50,6 +50,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmdp.agents import Episodic
 from switchmdp.agents.policy_agent import Choice, PolicyAgent, follows_policy
 from switchmdp.agents.protocol import check_observe
 from switchmdp.display import counted
@@ -70,7 +71,7 @@ from switchmdp.online.monitoring import THRESHOLD, ChangeSignal, RewardHistory, 
 from switchmdp.validation import check_index, check_integer, check_positive
 
 MODES = ("agent", "fixed", "shadow")
-MOST_ALERTS = 100
+MOST_ALERTS = MOST_RESTARTS = 100
 MOST_COMPARED = 100  # names that are compared with a wrong one
 MOST_ANSWERED = 20_000  # decisions for which repeated feedback is recognised
 MOST_KEYS = 20_000  # idempotency keys that are remembered
@@ -103,6 +104,15 @@ class Pending(NamedTuple):
     action: int
     would: int | None  # the agent's own choice, if the action was not chosen by it
     arm: str = MAIN
+
+
+class Restart(NamedTuple):
+    """The agent has forgotten what it had learned, or a part of it."""
+
+    step: int  # the number of feedback events so far
+    time: float  # the wall clock, which is only shown
+    kept: int  # the data of so many latest steps of the agent were kept
+    asked: bool  # by the operator; otherwise the agent's own rule
 
 
 class Names:
@@ -208,6 +218,8 @@ class Learner:
         self.alarmed = False
         self.alerts: list[Signal] = []
         self.changes = 0  # detected so far
+        self.restarts: list[Restart] = []  # the latest ones
+        self.knows_restarts = True  # snapshots of earlier versions have none
         self.rewards = RewardHistory()
         self.last_step = np.zeros((agent.n_states, agent.n_actions), np.int64)
         self.last_at = np.zeros((agent.n_states, agent.n_actions))
@@ -282,7 +294,7 @@ class Learner:
             taken = checked_action(agent, state, taken, "taken")
         arm = self._arm(event, session)
         if arm.name == MAIN:
-            action, would = self._main_choice(state, available, taken)
+            action, would = self._main_choice(state, available, taken, float(event["time"]))
         else:
             action, would = self._choice_of(arm, state, available), None
         self.decided += 1
@@ -316,7 +328,7 @@ class Learner:
         return _allowed(arm.policy[state], available)
 
     def _main_choice(
-        self, state: int, available: list[int] | None, taken: int | None
+        self, state: int, available: list[int] | None, taken: int | None, at: float
     ) -> tuple[int, int | None]:
         """The action, and the agent's own choice if the action was not chosen by it."""
         elsewhere = taken is not None
@@ -328,6 +340,7 @@ class Learner:
             would, due, replaced = choose(self.agent, state, available, replan=inline)
             if replaced:
                 self.planning = None
+                self._note_restart(at)
         self.wants_plan = due and self.planning is None
         if taken is not None:
             return taken, would
@@ -395,13 +408,15 @@ class Learner:
     def _learn(self, step: Step, at: float, arm: Arm | None) -> Signal | None:
         """Teach the agent of an arm a step, and update the change signal."""
         state, action, reward, next_state = step
-        agent = self.agent
+        agent, restarted = self.agent, False
         if arm is not None and arm.name == MAIN:
-            if credit(agent, *step):
-                self.planning = None
+            restarted = credit(agent, *step)
         elif arm is not None and arm.agent is not None:
             credit(arm.agent, *step)
         self.counted += 1
+        if restarted:
+            self.planning = None
+            self._note_restart(at)
         self.rewards.add(reward, at)
         self.last_step[state, action], self.last_at[state, action] = self.counted, at
         if not self.signal.add(state, action, reward, next_state):
@@ -414,6 +429,14 @@ class Learner:
         self.alerts = [*self.alerts[1 - MOST_ALERTS :], alert]
         self.changes += 1
         return alert
+
+    def _note_restart(self, at: float, *, asked: bool = False) -> None:
+        """Note that the agent has restarted. Some agents only change their policy instead."""
+        agent = self.agent
+        if asked or isinstance(agent, Episodic):
+            kept = 0 if asked else int(agent.clock - agent.since)
+            restart = Restart(self.counted, at, kept, asked)
+            self.restarts = [*self.restarts[1 - MOST_RESTARTS :], restart]
 
     def _history(self, event: Mapping[str, Any]) -> int:
         """Returns the number of steps learned from."""
@@ -498,6 +521,7 @@ class Learner:
             raise InvalidParameter("agent", self.agent, "an agent that learns in episodes")
         self.agent.start_over()
         self.planning = None
+        self._note_restart(float(event["time"]), asked=True)
         for arm in self.arms.values():
             if isinstance(arm.agent, PolicyAgent):
                 arm.agent.start_over()

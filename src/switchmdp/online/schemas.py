@@ -20,7 +20,7 @@ from pydantic.json_schema import models_json_schema
 
 from switchmdp.errors import InvalidParameter
 from switchmdp.online.arms import MOST_ARMS
-from switchmdp.online.learner import LONGEST_NAME, LONGEST_SESSION, MOST_ADDED
+from switchmdp.online.learner import LONGEST_KEY, LONGEST_NAME, LONGEST_SESSION, MOST_ADDED
 from switchmdp.version import __version__
 
 MOST_IN_BATCH = 1000
@@ -73,7 +73,13 @@ class NewModel(Body):
 class Decide(Body):
     """A decision to make."""
 
-    state: State | None = None
+    state: Annotated[
+        State | None,
+        Field(
+            description="A state: its number or its name. By default the current state of the "
+            "session; without a session it is required."
+        ),
+    ] = None
     session: Annotated[
         Session, Field(description="The visitor or device that is in this state.")
     ] = ""
@@ -253,12 +259,26 @@ class ModelAnswer(Answer):
     rewards: list[Bucket]
 
 
+class Restart(Answer):
+    """The agent has forgotten what it had learned, or a part of it."""
+
+    time: Annotated[float, Field(description="Seconds since 1970.")]
+    step: Annotated[int, Field(description="The number of feedback events so far.")]
+    kept: Annotated[
+        int, Field(description="The data of so many latest steps of the agent were kept.")
+    ]
+    asked: Annotated[
+        bool, Field(description="True: by POST .../restart; false: by the agent's own rule.")
+    ]
+
+
 class OneModel(ModelAnswer):
     """A model with its names."""
 
     state_names: list[str | None] | None
     action_names: list[str | None] | None
     mode: str
+    restarts: Annotated[list[Restart], Field(description="The latest 100, oldest first.")]
 
 
 class ModelList(Answer):
@@ -636,7 +656,7 @@ def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
             "name": "Idempotency-Key", "in": "header", "required": False,
             "description": "A repeated request with the same key gets the same answer.",
             "schema": {
-                "type": "string", "minLength": 1, "maxLength": 100,
+                "type": "string", "minLength": 1, "maxLength": LONGEST_KEY,
                 "pattern": "^[!-~]([ -~]*[!-~])?$",
             },
         })  # fmt: skip
@@ -736,7 +756,8 @@ got 'much'
         faults = error.errors(include_url=False, include_context=False)
         first = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
         where, value = _place(content, first["loc"])
-        allowed = f"valid ({first['msg']})"
+        same = [fault["msg"] for fault in faults if fault["loc"][:1] == first["loc"][:1]]
+        allowed = f"valid ({' or: '.join(dict.fromkeys(same))})"  # all alternatives
         if first["type"] == "missing":
             key = str(first["loc"][-1])
             if where.rpartition(".")[2] != key:  # its place is that of the object that lacks it
@@ -744,8 +765,6 @@ got 'much'
             value, allowed = None, "set"
         elif first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             allowed = f"omitted, or one of {', '.join(model.model_fields)}"
-        elif len({fault["loc"][:1] for fault in faults}) == 1 < len(faults):  # all alternatives
-            allowed = f"valid ({' or: '.join(dict.fromkeys(one['msg'] for one in faults))})"
         raise InvalidParameter(where, value, allowed) from None
 
 

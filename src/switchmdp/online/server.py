@@ -79,7 +79,10 @@ def listen(host: str, port: int, *, has_token: bool = False) -> socket.socket:
     """A socket bound to an address. Without a token it must be a loopback address."""
     family, _, _, _, address = _resolved(host, port)
     if not has_token and not ipaddress.ip_address(address[0]).is_loopback:
-        allowed = "a loopback address, unless a token is set"
+        allowed = (
+            "a loopback address such as 127.0.0.1, unless a token is set (on the command line: "
+            "--token-file FILE, or the variable SWITCHMDP_TOKEN)"
+        )
         raise InvalidParameter("host", host, allowed)
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -26,10 +26,12 @@ from switchmdp.online.learner import (
     MODES,
     MOST_ALERTS,
     MOST_KEYS,
+    MOST_RESTARTS,
     Learner,
     Names,
     Outcome,
     Pending,
+    Restart,
     Settings,
     checked_action,
     checked_key,
@@ -44,12 +46,18 @@ from switchmdp.storage import Arrays, read_arrays, write_arrays
 KIND = "decisions"
 PLAIN = (
     "at", "now", "decided", "counted", "expired", "agreed", "shadowed", "mode", "policy",
-    "wants_plan", "alarmed", "salt", "changes",
+    "wants_plan", "alarmed", "salt", "changes", "knows_restarts",
 )  # fmt: skip
-# Fields that snapshots of format 1 do not have.
-ADDED: dict[str, Any] = {
-    "salt": "", "keys": [], "states": [], "actions": [], "arms": None, "changes": 0,
-}  # fmt: skip
+# Fields that snapshots of earlier versions do not have.
+WITHOUT_RESTARTS: dict[str, Any] = {"restarts": [], "knows_restarts": False}
+ADDED: dict[str, Any] = WITHOUT_RESTARTS | {
+    "salt": "",
+    "keys": [],
+    "states": [],
+    "actions": [],
+    "arms": None,
+    "changes": 0,
+}
 ARM_FIELDS = (
     "name", "share", "policy", "definition", "count", "mean", "spread", "since", "decided",
 )  # fmt: skip
@@ -71,6 +79,7 @@ def parts_of(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         "sessions": [[key, *seen] for key, seen in learner.sessions.items()],
         "epochs": [list(epoch) for epoch in learner.epochs],
         "alerts": [asdict(alert) for alert in learner.alerts],
+        "restarts": [list(restart) for restart in learner.restarts],
         "rewards": [learner.rewards.size, [list(b) for b in learner.rewards.buckets]],
         "keys": [[key, *kept] for key, kept in learner.keys.items()],
         "states": list(learner.states.all), "actions": list(learner.actions.all),
@@ -133,6 +142,8 @@ def same_learner(one: Learner, other: Learner) -> bool:
         fields, arrays = parts_of(learner)
         if not timed:
             fields["alerts"] = [{**alert, "time": None} for alert in fields["alerts"]]
+        if not (one.knows_restarts and other.knows_restarts):
+            fields |= WITHOUT_RESTARTS
         if one.has_totals and other.has_totals:
             return fields, arrays
         return {**fields, **ADDED}, {k: a for k, a in arrays.items() if k[:4] != "arm0"}
@@ -178,6 +189,7 @@ def restored(
         learner.sessions = OrderedDict((key, (s, n)) for key, s, n in fields["sessions"])
         learner.epochs = [(first, epoch) for first, epoch in fields["epochs"]]
         learner.alerts = [Signal(**alert) for alert in fields["alerts"]]
+        learner.restarts = [Restart(*restart) for restart in fields["restarts"]]
         learner.rewards.size, learner.rewards.buckets = fields["rewards"]
         learner.keys = OrderedDict((key, (check, _outcome(o))) for key, check, o in fields["keys"])
         _must(isinstance(fields["states"], list) and isinstance(fields["actions"], list), "names")
@@ -276,7 +288,7 @@ def _validate(learner: Learner, fields: dict[str, Any]) -> None:
     for name in ("decided", "counted", "expired", "agreed", "shadowed"):
         _whole(name, getattr(learner, name), 0, LARGEST)
     _whole("agreed", learner.agreed, 0, learner.shadowed + 1)
-    for name in ("wants_plan", "alarmed"):
+    for name in ("wants_plan", "alarmed", "knows_restarts"):
         _must(isinstance(getattr(learner, name), bool), name)
     _must(isinstance(learner.mode, str) and learner.mode in MODES, "mode")
     _must((learner.policy is None) == (learner.mode == "agent"), "policy")
@@ -310,6 +322,12 @@ def _validate(learner: Learner, fields: dict[str, Any]) -> None:
     latest = learner.signal.latest
     for alert in [*learner.alerts, *([] if latest is None else [latest])]:
         _validate_signal(alert, n_states, n_actions)
+    _must(len(learner.restarts) <= MOST_RESTARTS, "restarts")
+    for restart in learner.restarts:
+        _whole("restarts", restart.step, 0, LARGEST)
+        _time("restarts", restart.time)
+        _whole("restarts", restart.kept, 0, LARGEST)
+        _must(isinstance(restart.asked, bool), "restarts")
     _whole("rewards", learner.rewards.size, 1, LARGEST)
     _must(isinstance(learner.rewards.buckets, list), "rewards")
     _must(len(learner.rewards.buckets) <= MOST_BUCKETS, "rewards")

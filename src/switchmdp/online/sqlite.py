@@ -80,6 +80,7 @@ class SQLite(Database):
     ) -> None:
         self.path, self._process, self._lock = Path(path), os.getpid(), threading.RLock()
         self._resources, self._failure = ExitStack(), ""
+        self._made_lock = False
         if read_only and not self.path.is_file():
             raise ForeignFolder(f"there is no database {self.path}{_advice(self.path)}")
         try:
@@ -93,10 +94,11 @@ class SQLite(Database):
             self._resources.callback(self._connection.close)
             self._prepare(sync, read_only)
         except sqlite3.Error as error:
-            self._resources.close()
-            raise self._failed("opened", error) from None
-        except BaseException:
-            self._resources.close()
+            failed = self._failed("opened", error)
+            self._abandon(failed)
+            raise failed from None
+        except BaseException as error:
+            self._abandon(error)
             raise
         self._opened = [] if read_only else self._files()
 
@@ -108,8 +110,17 @@ class SQLite(Database):
     def _claim(self) -> None:
         """Lock the database, and create its file if there is none."""
         self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        self._resources.enter_context(locked(Path(f"{self.path}-lock"), self.path))
+        lock = Path(f"{self.path}-lock")
+        new = not lock.exists()
+        self._resources.enter_context(locked(lock, self.path))
+        self._made_lock = new
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
+
+    def _abandon(self, error: BaseException) -> None:
+        """Release everything. Beside a file that we cannot use, no file of ours is left."""
+        self._resources.close()
+        if self._made_lock and isinstance(error, (ForeignFolder, DamagedFile, OSError)):
+            Path(f"{self.path}-lock").unlink(missing_ok=True)
 
     def _prepare(self, sync: bool, read_only: bool) -> None:
         execute = self._connection.execute

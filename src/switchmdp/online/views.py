@@ -127,6 +127,7 @@ def _copied(learner: Learner) -> Copied:
             "latest": None if latest is None else _change(latest, learner),
         },
         "alerts": [_change(alert, learner) for alert in learner.alerts],
+        "restarts": restarts_of(learner),
     }  # fmt: skip
     buckets = [list(bucket) for bucket in learner.rewards.buckets]
     return Copied(
@@ -433,6 +434,11 @@ def history_of(learner: Learner, most: int) -> Data:
         "rewards": buckets_of(merged(buckets, most)),
         "changes": [_change(alert, learner) for alert in learner.alerts],
     }
+
+
+def restarts_of(learner: Learner) -> list[Data]:
+    """When the agent has forgotten, for JSON."""
+    return [restart._asdict() for restart in learner.restarts]
 
 
 def arms_of(learner: Learner) -> list[Data]:

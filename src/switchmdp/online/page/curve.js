@@ -29,7 +29,7 @@ class Curve {
     addEventListener("afterprint", () => this.print(false));
   }
 
-  show(buckets, alerts) {
+  show(buckets, alerts, restarts) {
     let end = 0;
     this.points = merged(buckets).map((bucket) => ({ ...bucket, end: (end += bucket.n) }));
     this.size = Math.max(1, ...this.points.map((point) => point.n));
@@ -41,6 +41,7 @@ class Curve {
       point.trailing = sum((each) => each.n * each.mean) / point.over;
     });
     this.alerts = alerts.filter((alert) => alert.step <= end);
+    this.restarts = restarts.filter((restart) => restart.step <= end);
     this.draw();
   }
 
@@ -94,11 +95,12 @@ class Curve {
   describe() {
     const point = this.points[this.at];
     const first = point.end - point.n + 1;
-    const alert = this.alerts.find((each) => each.step >= first && each.step <= point.end);
+    const isHere = (each) => each.step >= first && each.step <= point.end;
+    const marks = `${this.alerts.some(isHere) ? "; change alert" : ""}${this.restarts.some(isHere) ? "; the agent restarted" : ""}`;
     const which = point.n === 1 ? `Feedback ${whole(first)}` : `Feedback ${whole(first)} to ${whole(point.end)}`;
     const span = Date.now() / 1000 - point.to > 86400 ? `${clock(point.to, Infinity)}, ` : "";
     return `${which} (${span}${clock(point.to)}): mean reward ${decimal(point.mean)}, trailing mean ` +
-      `${decimal(point.trailing)}${alert ? "; change alert" : ""}.`;
+      `${decimal(point.trailing)}${marks}.`;
   }
 
   print(printing) {
@@ -129,6 +131,7 @@ class Curve {
     this.box.replaceChildren(drawn(
       "svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
       ...this.axes(rates, x, y),
+      ...this.restarts.map(({ step }) => drawn("line", { class: "restart", x1: x(step), x2: x(step), y1: top, y2: bottom })),
       ...this.alerts.flatMap((alert) => [
         drawn("line", { class: "alert", x1: x(alert.step), x2: x(alert.step), y1: top, y2: bottom }),
         drawn("path", { class: "flag", d: `M${x(alert.step) - 5} ${top - 9}h10l-5 9z` }),

@@ -104,12 +104,13 @@ class ModelView {
     const settings = parameters.length ? `parameters of the agent: ${parameters.join(", ")}` : "";
     say(byId("summary"), [...(isMain ? [] : [agent.class]), ...sizes, settings, ...archived].filter(Boolean).join(" · "));
     const curve = this.curve;
-    curve.show(beliefs.rewards, beliefs.alerts);
+    curve.show(beliefs.rewards, beliefs.alerts, beliefs.restarts);
     byId("trailing-name").textContent = `trailing mean, over about ${whole(curve.size * Math.max(1, curve.lag))}`;
     byId("bucket-name").textContent = curve.size === 1 ? "each feedback" : `mean of every ${whole(curve.size)}`;
     this.showFacts(beliefs);
     this.showSignal(signal);
     this.showAlerts(beliefs.alerts);
+    this.showRestarts(beliefs.restarts);
     this.showMemory(beliefs.memory, beliefs);
     this.table.show(beliefs, this.labels);
     this.showNotes(beliefs);
@@ -152,19 +153,34 @@ class ModelView {
     say(byId("signal-note"), note);
   }
 
-  showAlerts(alerts) {
-    const list = byId("alerts");
-    const key = JSON.stringify(alerts);
+  /* Show what happened to the model, the latest first. */
+  showEvents(list, events, item) {
+    const key = JSON.stringify(events);
     if (list.dataset.shown === key) return;
     list.dataset.shown = key;
     list.setAttribute("aria-live", this.quiet ? "off" : "polite");
+    const none = element("li", { class: "soft" }, "None so far.");
+    list.replaceChildren(...(events.length ? [...events].reverse().map(item) : [none]));
+  }
+
+  showAlerts(alerts) {
     const item = (alert) => element(
       "li", {},
       element("b", {}, `▲ Feedback ${whole(alert.step)}`),
       element("span", {}, ` (${clock(this.curve.momentOf(alert.step))}): ${subject(alert, this.labels)}, ${difference(alert)}; strength ${decimal(alert.strength)}.`),
     );
-    const none = element("li", { class: "soft" }, "None so far.");
-    list.replaceChildren(...(alerts.length ? [...alerts].reverse().map(item) : [none]));
+    this.showEvents(byId("alerts"), alerts, item);
+  }
+
+  showRestarts(restarts) {
+    const why = ({ asked, kept }) =>
+      asked ? "on request, the agent forgot everything" : kept ? `the agent forgot data that were older than its last ${counted(kept, "step")}` : "the agent forgot its data";
+    const item = (restart) => element(
+      "li", {},
+      element("b", {}, `Feedback ${whole(restart.step)}`),
+      element("span", {}, ` (${clock(restart.time)}): ${why(restart)}.`),
+    );
+    this.showEvents(byId("restarts"), restarts, item);
   }
 
   showMemory({ window, remembered: steps }, { states, more_states: more }) {

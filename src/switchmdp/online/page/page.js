@@ -19,7 +19,11 @@
   /* The model that the address names; null for the list. */
   function addressed() {
     const found = /^#\/models\/(.+)$/.exec(location.hash);
-    return found ? decodeURIComponent(found[1]) : null;
+    try {
+      return found ? decodeURIComponent(found[1]) : null;
+    } catch {
+      return found[1]; // an address that was cut off in a name
+    }
   }
 
   async function wanted() {
