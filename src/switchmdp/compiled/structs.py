@@ -123,12 +123,11 @@ class ArrayOf:
     Parameters
     ----------
     hint
-        The annotation.
+        The annotation, np.ndarray[shape, np.dtype[T]] or np.ndarray.
 
     Examples
     --------
-    >>> from numpy.typing import NDArray
-    >>> ArrayOf(NDArray[np.int64]).dtype
+    >>> ArrayOf(np.ndarray[Any, np.dtype[np.int64]]).dtype
     dtype('int64')
     """
 
