@@ -117,6 +117,16 @@ def row_of(model: str, number: int, event: Event) -> Row:
     >>> row_of("main", 1, {"event": "restart", "time": 5.0, "elapsed": 0.5})[:5]
     ('main', 1, 5.0, 0.5, 'restart')
     """
+    return with_checksum(content_of(model, number, event))
+
+
+def with_checksum(content: Row) -> Row:
+    """All columns, from all but the checksum."""
+    return (*content, checksum(content))
+
+
+def content_of(model: str, number: int, event: Event) -> Row:
+    """The columns of an event, without the checksum."""
     rest = {k: v for k, v in event.items() if k not in HAVE_COLUMNS and v is not None}
     session = event.get("session")
     if session is not None and not session.isprintable():  # not all of Unicode is stored as text
@@ -124,8 +134,7 @@ def row_of(model: str, number: int, event: Event) -> Row:
     if "reward" in event:
         event = {**event, "reward": float(event["reward"])}  # as it is read back
     details = ENCODE(rest) if rest else None
-    row = (model, number, *map(event.get, FIELDS), details)
-    return (*row, checksum(row))
+    return (model, number, *map(event.get, FIELDS), details)
 
 
 def event_of(row: Row) -> Event:
@@ -415,11 +424,11 @@ class Writer:
 
         An event is refused if the model was overtaken after the event was made (`turn`).
         """
-        row = row_of(model, number, event)
+        content = content_of(model, number, event)
         with self._appending:
             if turn != self._turns[model]:
                 raise lost(model)
-            self._waiting.append((self._appended + 1, row))
+            self._waiting.append((self._appended + 1, content))
             self._appended += 1
             return self._appended
 
@@ -444,7 +453,7 @@ class Writer:
                 return
             began = time.perf_counter()
             try:
-                self._write([row for _, row in waiting])
+                self._write([with_checksum(content) for _, content in waiting])
             except BaseException as error:
                 with self._appending:
                     self._waiting = waiting + self._waiting

@@ -263,7 +263,7 @@ class Learner:
         """The epoch of a decision, or the latest; empty in events of earlier versions."""
         epochs = self.epochs
         until = len(epochs)
-        if decision is not None:
+        if decision is not None and until and decision < epochs[-1][0]:
             until = bisect_right(epochs, decision, key=lambda epoch: epoch[0])
         return epochs[until - 1][1] if until else ""
 
