@@ -35,6 +35,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "sw-psrl": {"window": 20_000},
     "fading-psrl": {"steps": 20_000},
     "oracle-psrl": TOLD,
+    "oracle-pairs-psrl": TOLD,
     "oracle-ucrl2b": {**TOLD, "delta": 0.1},
     "oracle-ucrl3": {**TOLD, "delta": 0.1},
     "oracle-kl-ucrl": {**TOLD, "delta": 0.1},

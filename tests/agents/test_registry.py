@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pydoc
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +132,18 @@ def test_the_repr_of_a_component_shows_its_parameters() -> None:
     assert repr(sm.memory.Window(20)) == "Window(window=20)"
     assert repr(sm.restarts.Never()) == "Never()"
     assert repr(sm.plausible.L1Ball(0.1)) == "L1Ball(delta=0.1, width=1)"
+
+
+def test_the_benchmarks_can_make_every_registered_agent() -> None:
+    code = (
+        "import agents, switchmdp as sm\n"
+        "problem = sm.problems.random_switching(5, 3, seed=0)\n"
+        "print(*[type(agents.made(name, problem)).__name__ for name in agents.AGENTS])"
+    )
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root / "benchmarks"), str(root / "src")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [cls.__name__ for cls in AGENTS.values()]
