@@ -10,8 +10,9 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 import switchmdp as sm
-from switchmdp.agents import IMEDRL
+from switchmdp.agents import IMEDRL, policy_agent
 from switchmdp.agents.imed_rl import IDLE, MOST_SWEEPS, PRECISION, TIE, least_divergence
+from switchmdp.compiled import JIT, interpreting
 
 
 class Literal:
@@ -133,6 +134,41 @@ def test_act_does_not_change_the_agent() -> None:
     bias = agent.bias.copy()
     assert [agent.act(2) for _ in range(5)] == [agent.act(2)] * 5
     assert agent.bias.tolist() == bias.tolist()
+
+
+def called_in_any_order(seed: int) -> list[Any]:
+    """The results of calls from Python, in an order that does not occur in simulations."""
+    rng, agent = np.random.default_rng(seed), IMEDRL(4, 3)
+    problem = sm.problems.random_mdp(4, 3, seed=seed)
+    results: list[Any] = []
+    for _ in range(200):
+        state, action, target = int(rng.integers(4)), int(rng.integers(3)), int(rng.integers(4))
+        agent.observe(state, action, float(rng.random()), target)
+        results += [agent.act(target), agent.act(state), agent.act(target)]
+        if rng.random() < 0.05:
+            record = sm.simulate(agent, problem, 5, seed=int(rng.integers(9)), experienced=True)
+            results.append(agent.act(record.final_state))
+    agent.grow(5, 4)
+    results += [agent.act(s) for s in range(5)]
+    agent.observe(4, 3, 1.0, 4)
+    return [*results, agent.act(4), agent.t, *agent.bias.tolist()]
+
+
+@pytest.mark.skipif(not JIT, reason="machine code is switched off")
+def test_machine_code_called_from_python_equals_interpreted_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policy_agent, "PATIENT_SECONDS", 0.0)
+    by_machine = called_in_any_order(3)
+    with interpreting():
+        assert called_in_any_order(3) == by_machine
+    agent = IMEDRL(4, 3)
+    agent.observe(0, 0, 1.0, 2)
+    known = policy_agent.call_state_of(agent)
+    assert known.code is not None
+    assert known.ahead == (2, 2, agent.act(2))
+    agent.grow(4, 4)
+    assert policy_agent.call_state_of(agent).ahead == (-1, -1, -1)
 
 
 def test_it_has_less_regret_than_ucrl2_without_changes() -> None:

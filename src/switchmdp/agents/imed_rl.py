@@ -28,18 +28,39 @@ There is no guarantee for MDPs that are only communicating, or if the problem ch
   code. Then the empirical MDP is ergodic, and B has positive probability under the law of X.
 - φ is improved after every step, starting from the last φ, until the sweeps agree up to
   `PRECISION`. A sweep costs O(observed transitions). `act` changes nothing.
+
+**Calls from Python.** One call into machine code learns from a step and already computes the action
+in the next state, which the next `act` returns if it is asked about that state.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmdp.agents.protocol import Agent
-from switchmdp.compiled import Range, Scratch, Shape, compiled, jit, make_scratch
+from switchmdp.agents.policy_agent import (
+    add_interpreted,
+    call_state_of,
+    find_code,
+    grow_from_python,
+)
+from switchmdp.agents.protocol import Agent, check_act, check_observe
+from switchmdp.compiled import (
+    Range,
+    Scratch,
+    Shape,
+    compiled,
+    door,
+    is_interpreting,
+    jit,
+    make_scratch,
+)
+from switchmdp.concurrency import exclusive
 from switchmdp.mdp.pairs import find_pair
 from switchmdp.memory.counts import Counts
 
@@ -48,6 +69,8 @@ MOST_SWEEPS = 1000
 IDLE = 0.1  # the probability of staying, so that no chain is periodic: it does not change the bias
 MOST_STEPS, CLOSE = 60, 1e-9
 TIE = 1e-9  # values that differ by less are equal, up to rounding
+ARGUMENTS = {"state": 0, "action": 0, "reward": 0.0, "next_state": 0}  # of `observe_and_act`
+RESULTS = ["following"]
 
 
 @jit
@@ -89,6 +112,34 @@ def least_divergence(masses: Any, values: Any, reward: float, level: float, top:
     return max(0.0, total)
 
 
+def act_from_python(self: Any, state: int) -> int:
+    """As `IMEDRL.act`; the last `observe` may have found the action already."""
+    with exclusive(self):
+        (state,) = check_act(self, state)
+        time_known, state_known, action = call_state_of(self).ahead
+        if (time_known, state_known) == (self.clock, state):
+            return action
+        with np.errstate(all="ignore"):  # machine code does not warn
+            return int(inspect.unwrap(IMEDRL.act)(self, state))
+
+
+def observe_from_python(self: Any, state: int, action: int, reward: float, next_state: int) -> None:
+    """As `IMEDRL.observe`, as machine code if possible."""
+    with exclusive(self):
+        step = check_observe(self, state, action, reward, next_state)
+        known, code = call_state_of(self), None
+        if not is_interpreting():
+            code = find_code(known, self, observe_and_act, ARGUMENTS, RESULTS)
+        if code is None:
+            began = time.perf_counter()
+            with np.errstate(all="ignore"):
+                inspect.unwrap(IMEDRL.observe)(self, *step)
+            add_interpreted(known, time.perf_counter() - began)
+        else:
+            code(*step)
+            known.ahead = self.clock, step[3], code.results["following"]
+
+
 @compiled
 class IMEDRL(Agent):
     """Takes the action with the least empirical divergence; for problems that do not change.
@@ -117,6 +168,8 @@ class IMEDRL(Agent):
     >>> agent.act(0), agent.t
     (1, 2)
     """
+
+    __doors__: ClassVar[dict[str, Any]] = {**Agent.__doors__, "grow": grow_from_python}
 
     counts: Counts
     bias: Annotated[NDArray[np.float64], Shape("states"), Range(0.0, 1e9)]
@@ -153,6 +206,7 @@ class IMEDRL(Agent):
             total += self.bias[s]
         return total / self.bias.size
 
+    @door(act_from_python)
     def act(self, state: int) -> int:
         """The action with the least index; one that was never tried comes first."""
         first, last = self.starts[state], self.starts[state + 1]
@@ -183,6 +237,7 @@ class IMEDRL(Agent):
         divergence = least_divergence(masses, self.bias, self.reward_of(pair), level, top)
         return float(n * divergence + math.log(n))
 
+    @door(observe_from_python)
     def observe(self, state: int, action: int, reward: float, next_state: int) -> None:
         """Learn from a step."""
         pair = find_pair(self.starts, self.actions, state, action)
@@ -251,3 +306,11 @@ class IMEDRL(Agent):
     def policy(self) -> NDArray[np.int64]:
         """The action with the least index in each state."""
         return np.array([self.act(s) for s in range(self.n_states)])
+
+
+@jit
+def observe_and_act(agent: Any, state: int, action: int, reward: float, next_state: int) -> int:
+    """Learn from a step; returns the action in the next state."""
+    agent.observe(state, action, reward, next_state)
+    following: int = agent.act(next_state)
+    return following

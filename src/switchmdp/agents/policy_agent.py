@@ -73,7 +73,7 @@ PATIENT_SECONDS = 1.0
 # The tasks of `PolicyAgent.do_tasks`, which takes a sum of them.
 ADVANCE, PLAN_IF_DUE, PROBE, PLAN, ABSORB = 1, 2, 4, 8, 16
 PREPARE = ADVANCE | PLAN_IF_DUE | PROBE
-ARGUMENTS, RESULTS = ["tasks", "state"], ["replaced", "due", "patience"]
+ARGUMENTS, RESULTS = {"tasks": 0, "state": 0}, ["replaced", "due", "patience"]
 
 
 class Choice(NamedTuple):
@@ -399,9 +399,13 @@ def called_from_python(agent: Any, tasks: int, state: int) -> Any:
 
 
 class CallState:
-    """The data stored about one agent between two calls from Python."""
+    """The data stored about one agent between two calls from Python.
 
-    __slots__ = ("_agent", "calm_until", "code", "episode", "tree")
+    `ahead` is for agents that are called at every step: (time, state, action) of the next `act`,
+    if it is already known.
+    """
+
+    __slots__ = ("_agent", "ahead", "calm_until", "code", "episode", "tree")
 
     def __init__(self, agent: Any) -> None:
         key = id(agent)
@@ -409,6 +413,7 @@ class CallState:
         self.tree: Any = None
         self.code: Caller | None = None
         self.calm_until, self.episode = 0, -1
+        self.ahead = (-1, -1, -1)
 
 
 _states: dict[int, CallState] = {}  # by the id of the agent
@@ -437,20 +442,16 @@ def run_tasks(agent: Any, tasks: int, state: int = 0, *, at_once: bool = False) 
     `at_once` compiles where there is no machine code yet.
     """
     with exclusive(agent):
-        known = _states.get(id(agent))
-        if known is None:
-            known = _states[id(agent)] = CallState(agent)
-        code = known.code
-        if is_interpreting():
+        known = call_state_of(agent)
+        if is_interpreting() or not agent.follows_policy:
             return _interpreted(agent, tasks, state)
-        if code is None or not code.fits():
-            code = _find_code(known, agent, at_once)
+        code = find_code(known, agent, called_from_python, ARGUMENTS, RESULTS, at_once=at_once)
         if known.tree is None:
             return _interpreted(agent, tasks, state)
         if code is None:
             began = time.perf_counter()
             outcome, patience = _interpreted(agent, tasks, state), agent.patience()
-            _seconds[known.tree] = _seconds.get(known.tree, 0.0) + time.perf_counter() - began
+            add_interpreted(known, time.perf_counter() - began)
         else:
             code(tasks, state)
             results = code.results
@@ -461,20 +462,41 @@ def run_tasks(agent: Any, tasks: int, state: int = 0, *, at_once: bool = False) 
         return outcome
 
 
-def _find_code(known: CallState, agent: Any, at_once: bool) -> Caller | None:
-    """The agent's machine code; None where there is none, or none that is worth waiting for."""
-    tree = class_tree(agent) if JIT and agent.follows_policy else None
+def call_state_of(agent: Any) -> CallState:
+    """What is stored about an agent between two calls from Python."""
+    known = _states.get(id(agent))
+    if known is None:
+        known = _states[id(agent)] = CallState(agent)
+    return known
+
+
+def find_code(
+    known: CallState, agent: Any, function: Any, arguments: dict[str, Any], results: list[str],
+    *, at_once: bool = False,
+) -> Caller | None:  # fmt: skip
+    """The machine code of `function` for the agent; None where it is not worth waiting for.
+
+    `arguments` has an example of each. If there can be no machine code, `known.tree` is None.
+    """
+    if known.code is not None and known.code.fits():
+        return known.code
+    tree = class_tree(agent) if JIT else None
     known.code, known.tree = None, tree
     if tree is None:
         return None
     waited = at_once or _seconds.get(tree, 0.0) >= PATIENT_SECONDS
     if tree not in _on_disk:
-        _on_disk[tree] = is_on_disk(called_from_python, agent)
-    if waited or _on_disk[tree] or is_loaded(called_from_python, agent):
-        code = caller(called_from_python, agent, ARGUMENTS, RESULTS)
-        code.compile(0, 0)
+        _on_disk[tree] = is_on_disk(function, agent)
+    if waited or _on_disk[tree] or is_loaded(function, agent):
+        code = caller(function, agent, list(arguments), results)
+        code.compile(*arguments.values())
         known.code = code
     return known.code
+
+
+def add_interpreted(known: CallState, seconds: float) -> None:
+    """Add the time of an interpreted call to those of all agents of these classes."""
+    _seconds[known.tree] = _seconds.get(known.tree, 0.0) + seconds
 
 
 def _interpreted(agent: Any, tasks: int, state: int) -> Outcome:

@@ -425,7 +425,7 @@ def caller(
     Parameters
     ----------
     function
-        A function compiled by `jit`, which returns a tuple of the results.
+        A function compiled by `jit`, which returns the result, or a tuple if there are several.
     instance
         An instance of a compiled class.
     arguments

@@ -190,8 +190,8 @@ class Layout:
     def source(self, name: str, arguments: list[str], results: list[str]) -> str:
         """A function of all fields and of the arguments.
 
-        It calls `function(instance, *arguments)`, which returns a tuple of the results, and returns
-        all fields and the results.
+        It calls `function(instance, *arguments)`, which returns the result, or a tuple if there are
+        several, and returns all fields and the results.
         """
         return "\n".join([
             f"def {name}({', '.join([*self._leaves, *arguments])}):",
