@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -353,6 +355,19 @@ def test_models_that_do_not_fit_in_memory_are_evicted_and_continue(tmp_path: Pat
             assert models.size <= 100_000
     assert {i: bits(rebuild(place, model=f"m{i}")) for i in before} == before
     assert not any(check(place).values())
+
+
+def test_the_memory_of_an_evicted_model_is_free_at_once(tmp_path: Path) -> None:
+    with Models(SQLite(tmp_path / "shop.sqlite", sync=False)) as models:
+        models.create("shop", states=3, actions=2)
+        models.load("shop").decide(1)
+        agent = weakref.ref(models.load("shop").learner.agent)
+        gc.disable()
+        try:
+            models.evict("shop")
+            assert agent() is None
+        finally:
+            gc.enable()
 
 
 def test_a_model_that_is_evicted_during_a_request_is_loaded_again(

@@ -170,13 +170,21 @@ class Models:
             self.lease_changes += 1
             made: Decisions = Decisions(
                 None, self.writer, model=name, classes=self._classes,
-                on_alert=lambda signal: self._on_alert(made, signal), **self._options,
+                on_alert=partial(self._alert, name), **self._options,
             )  # fmt: skip
             compile_agent(made)
             with self._lock:
                 self._loaded[name] = _Loaded(made, row.archived is not None)
         self._make_room()
         return made
+
+    def _alert(self, name: str, signal: Signal) -> None:
+        """Report an alert of a model in memory."""
+        # With its decisions instead of its name, an evicted model would be part of a cycle, and
+        # would stay in memory until the garbage collector finds it.
+        loaded = self._loaded.get(name)
+        if loaded is not None:
+            self._on_alert(loaded.decisions, signal)
 
     def is_elsewhere(self, name: str) -> bool:
         """Whether another worker serves a model; otherwise this one takes its lease."""
