@@ -31,6 +31,18 @@ class InvalidParameter(SwitchmdpError, ValueError):
 def message_of(error: Exception) -> str:
     """The message for people who use the command line or HTTP, where `None` means nothing.
 
+    Parameters
+    ----------
+    error
+        The error.
+
+    Returns
+    -------
+    str
+        Its message, without the value if that is None.
+
+    Examples
+    --------
     >>> message_of(InvalidParameter("state", None, "set"))
     'state must be set'
     >>> message_of(InvalidParameter("rate", 0, "positive"))
