@@ -163,7 +163,8 @@ export class Client {
    * `state`: by default the current state of the session; required without one. `available`: the
    * actions that can be taken now. `key`: two calls with the same idempotency key return the same decision.
    */
-  decide(name, { state, session, available, key = newKey() } = {}) {
+  decide(name, { state, session, available, key = newKey(), ...others } = {}) {
+    known(others, "state, session, available and key");
     return this.#keyed(key, `${path(name)}/decisions`, { state, session, available });
   }
 
@@ -171,7 +172,8 @@ export class Client {
    * Report the outcome of a decision, or of its id. Returns true if the model has learned from it,
    * false if it was reported before.
    */
-  async feedback(name, decision, { reward, nextState } = {}) {
+  async feedback(name, decision, { reward, nextState, ...others } = {}) {
+    known(others, "reward and nextState");
     const { id, ...body } = report({ decision, reward, nextState });
     return counted(await this.#send("POST", `${path(name)}/decisions/${encodeURIComponent(id)}/feedback`, body));
   }
@@ -181,7 +183,11 @@ export class Client {
    * Returns for each request its decision, or the `Problem` that `decide` would have thrown.
    */
   async decideBatch(name, requests, { key = newKey() } = {}) {
-    const body = { decisions: requests.map(({ state, session, available }) => ({ state, session, available })) };
+    const decisions = requests.map(({ state, session, available, ...others }) => {
+      known(others, "state, session and available");
+      return { state, session, available };
+    });
+    const body = { decisions };
     const answer = await this.#keyed(key, `${path(name)}/decisions/batch`, body);
     return results(answer, requests.length, (result) => result.decision);
   }
@@ -300,7 +306,8 @@ function counted(content) {
   return content.counted;
 }
 
-function report({ decision, reward, nextState }) {
+function report({ decision, reward, nextState, ...others }) {
+  known(others, "decision, reward and nextState");
   const id = decision?.id ?? decision;
   check(typeof id === "string" && id !== "", "decision", decision, "a decision or its id");
   check(Number.isFinite(reward), "reward", reward, "a finite number from 0 to 1"); // JSON has no NaN
@@ -310,6 +317,12 @@ function report({ decision, reward, nextState }) {
 /** Refuse an argument that cannot be sent. */
 function check(isValid, field, value, allowed) {
   if (!isValid) throw new TypeError(`${field} must be ${allowed}, got ${String(value)}`);
+}
+
+/** Refuse members with other names, such as a misspelt one. */
+function known(others, allowed) {
+  const [name] = Object.keys(others);
+  check(name === undefined, "every member", name, `one of ${allowed}`);
 }
 
 function added(given) {

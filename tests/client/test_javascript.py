@@ -197,6 +197,18 @@ def test_a_call_fails_after_all_retries(run: Run, service: PreparedService) -> N
             'await client.feedbackBatch("shop", [{ decision: new sm.Problem(422), reward: 1 }])',
             "decision must be a decision or its id, got Problem: 422",
         ),
+        (
+            'await client.feedback("shop", "1-a", { reward: 1, next_state: "new" })',
+            "every member must be one of reward and nextState, got next_state",
+        ),
+        (
+            'await client.decide("shop", { state: 1, sesion: "v" })',
+            "every member must be one of state, session, available and key, got sesion",
+        ),
+        (
+            'await client.decideBatch("shop", [{ state: 1 }, { State: 1 }])',
+            "every member must be one of state, session and available, got State",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_sent_are_refused_at_once(

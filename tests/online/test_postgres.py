@@ -16,7 +16,13 @@ from tests.online.serving import Client
 from tests.online.workbench import bits
 
 from switchmdp.cli import main
-from switchmdp.errors import ForeignFolder, LeaseLost, LogFailed, UnknownDecision
+from switchmdp.errors import (
+    ForeignFolder,
+    LeaseLost,
+    LogFailed,
+    ModelExists,
+    UnknownDecision,
+)
 from switchmdp.online import check, history, open_database, rebuild, verify
 from switchmdp.online.models import Elsewhere, Models
 from switchmdp.online.postgres import PostgreSQL
@@ -211,6 +217,42 @@ def test_a_lease_belongs_to_one_worker_until_it_is_given_back(url: str) -> None:
         assert rows == [("shop", "http://127.0.0.1:1")]
         with pytest.raises(Elsewhere):
             one.load("shop")
+
+
+def test_two_workers_cannot_create_the_same_model(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Models(PostgreSQL(url)) as one, Models(PostgreSQL(url)) as two:
+        one.create("shop", "random", states=2, actions=2)
+        monkeypatch.setattr(two.store, "key_of", lambda name: None)  # as if at the same moment
+        with pytest.raises(ModelExists, match="there is already a model 'shop'"):
+            two.create("shop", "random", states=3, actions=2)
+        monkeypatch.undo()
+        assert one.load("shop").learner.agent.n_states == 2
+
+
+def test_a_connection_that_the_server_has_ended_is_made_again(url: str) -> None:
+    with Models(PostgreSQL(url)) as models:
+        models.create("shop", "random", states=2, actions=2)
+        assert len(models.find()) == 1
+        with psycopg.connect(url, autocommit=True) as connection:
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE application_name = 'switchmdp' AND datname = current_database()"
+            ).fetchall()
+        assert ended == [(True,), (True,)]  # it reads with one and writes with the other
+        assert [row.name for row in models.find()] == ["shop"]
+        assert models.load("shop").decide(0).state == 0
+
+
+def test_every_worker_lists_the_decisions_of_the_others(url: str) -> None:
+    with Models(PostgreSQL(url, lease=LEASE)) as one, Models(PostgreSQL(url)) as two:
+        one.store.join("http://127.0.0.1:0", one.keep_only, one.changed_summaries)
+        one.create("shop", "random", states=2, actions=2)
+        for _ in range(3):
+            one.load("shop").decide(0)
+        _wait(lambda: [row.summary["decisions"] for row in two.find() if row.summary] == [3])
+        assert one.changed_summaries() == {}
 
 
 @pytest.mark.parametrize("seconds", [2 * LEASE, pytest.param(30.0, marks=pytest.mark.soak)])

@@ -133,6 +133,17 @@ def test_the_summary_counts_failed_and_unfinished_runs(
     assert text.endswith("not complete: 2 runs are still to be done")
 
 
+def test_the_saved_tables_say_that_runs_are_unfinished(make_results: Maker) -> None:
+    note = "Not complete: 2 of 16 runs are unfinished, so means may be over different problems."
+    few = "Intervals over fewer than 6 problems tend to be too narrow."
+    for n, change, said in ((8, unfinished, [note]), (8, failed, []), (7, unfinished, [few])):
+        text = report.markdown(Report(with_runs(make_results(n=n, claims=False), change)))
+        assert all(one in text for one in said)
+        assert ("| unfinished |" in text) is (change is unfinished)
+        assert ("Not complete" in text) is (change is unfinished)
+        assert (few in text) is (few in said)
+
+
 def test_three_or_more_settings_have_an_overview_table(make_results: Maker) -> None:
     assert "Overview" not in report.markdown(
         Report(make_results(settings=("a", "b"), n=3, points=5))

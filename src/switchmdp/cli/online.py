@@ -74,7 +74,7 @@ def serve_database(
         bound, closing(online.open_database(place, sync=not no_sync)) as store,
         Models(store, memory=memory * 2**20, on_alert=_alert) as models,
     ):  # fmt: skip
-        store.join(address or reachable(bound), models.keep_only)
+        store.join(address or reachable(bound), models.keep_only, models.changed_summaries)
         if (made is not None or store.key_of(MODEL) is not None) and not models.is_elsewhere(MODEL):
             main: online.Decisions = online.Decisions(
                 made, models.writer, model=MODEL, on_alert=lambda signal: _alert(main, signal),

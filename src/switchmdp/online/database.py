@@ -37,7 +37,7 @@ import time
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -214,12 +214,14 @@ class Database(ABC):
         """The damage that the database itself finds in its tables."""
 
     def join(  # noqa: B027  # SQLite has no leases
-        self, address: str, kept: Callable[[Collection[str]], None]
-    ) -> None:
+        self, address: str, kept: Callable[[Collection[str]], None],
+        summaries: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:  # fmt: skip
         """Register this process as a worker with this address, and keep its leases alive.
 
         If leases could not be renewed in time, `kept` is called with the models that this worker
-        still serves.
+        still serves. `summaries` returns those of models that have changed; they are stored, so
+        that other workers can list them.
         """
 
     def claim(self, model: str) -> Lease | None:

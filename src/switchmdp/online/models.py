@@ -59,6 +59,7 @@ class _Loaded:
 
     def __init__(self, decisions: Decisions, archived: bool) -> None:
         self.decisions, self.archived = decisions, archived
+        self.described = -1  # the events in the summary that was stored last
         self.measure()
 
     def measure(self) -> None:
@@ -227,6 +228,20 @@ class Models:
         """The models in memory."""
         with self._lock:
             return {name: loaded.decisions for name, loaded in self._loaded.items()}
+
+    def changed_summaries(self) -> dict[str, dict[str, Any]]:
+        """The summaries of models in memory that have changed since the last call."""
+        with self._lock:
+            loaded = [
+                (name, one) for name, one in self._loaded.items()
+                if one.described != one.decisions.records
+            ]  # fmt: skip
+        changed = {}
+        for name, one in loaded:
+            one.described = one.decisions.records
+            with suppress(LogFailed):  # it was evicted in the meantime
+                changed[name] = one.decisions.look(summary_of)
+        return changed
 
     @property
     def size(self) -> int:

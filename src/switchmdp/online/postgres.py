@@ -13,22 +13,25 @@ Times are those of the database server, so the clocks of the workers do not matt
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from switchmdp.errors import ForeignFolder, LogFailed, MissingExtra
+from switchmdp.errors import ForeignFolder, LogFailed, MissingExtra, ModelExists
 from switchmdp.online.database import (
     FORMAT,
     SETTINGS,
     TABLES,
     Database,
     Lease,
+    ModelRow,
     Row,
     Statement,
     other_format,
@@ -37,6 +40,7 @@ from switchmdp.online.database import (
 try:
     import psycopg
     from psycopg import conninfo, errors
+    from psycopg.pq import TransactionStatus
 except ImportError as error:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'switchmdp[postgres]'") from error
 
@@ -158,6 +162,16 @@ class PostgreSQL(Database):
         except errors.UniqueViolation:
             super().append(self.missing(rows))  # raises `Overtaken`, unless they are our own
 
+    def create(self, model: ModelRow, snapshot: bytes) -> None:
+        """Add a model with its initial snapshot.
+
+        Raises `ModelExists` if another worker was faster.
+        """
+        try:
+            super().create(model, snapshot)
+        except errors.UniqueViolation:
+            raise ModelExists(f"there is already a model {model.name!r}") from None
+
     def damage(self) -> list[str]:
         """The damage found in the tables; the server itself checks the rest."""
         return [
@@ -171,9 +185,12 @@ class PostgreSQL(Database):
 
     # Leases.
 
-    def join(self, address: str, kept: Callable[[Collection[str]], None]) -> None:
+    def join(
+        self, address: str, kept: Callable[[Collection[str]], None],
+        summaries: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:  # fmt: skip
         """Register this process as a worker with this address, and keep its leases alive."""
-        self._address, self._kept = address, kept
+        self._address, self._kept, self._summaries = address, kept, summaries
         self._renew()
         self._heartbeats = threading.Thread(target=self._beat, name="leases", daemon=True)
         self._heartbeats.start()
@@ -188,6 +205,15 @@ class PostgreSQL(Database):
                 if late:  # others may have taken over leases in the meantime
                     query = "SELECT model FROM leases WHERE owner = ?"
                     self._kept({model for (model,) in self.read(query, self.worker)})
+                self._store_summaries(self._summaries())
+
+    def _store_summaries(self, summaries: Mapping[str, Any]) -> None:
+        """Let the other workers list what has changed in the models of this one."""
+        if summaries:
+            with self.transaction() as execute:
+                for model, summary in summaries.items():
+                    query = "UPDATE models SET summary = ? WHERE name = ?"
+                    execute(query, (json.dumps(summary), model))
 
     def _renew(self) -> None:
         with self.transaction() as execute:
@@ -256,6 +282,8 @@ class _Connection:
         with self._lock:
             outer, self._owner = self._owner, threading.get_ident()
             try:
+                if self._open is not None and _was_cut_off(self._open):
+                    self.close()
                 if self._open is None or self._open.closed:
                     self._open = self._connect()
                 yield self._open
@@ -272,3 +300,15 @@ class _Connection:
                 with suppress(psycopg.Error):
                     self._open.close()
                 self._open = None
+
+
+def _was_cut_off(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has ended an idle connection, for example because it was restarted.
+
+    Between two queries a server sends nothing but its goodbye.
+    """
+    if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+        return False
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))

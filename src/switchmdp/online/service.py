@@ -569,7 +569,8 @@ class Service:
             answer = await self._client.request(
                 scope["method"], url, content=content, headers=headers
             )
-        except httpx.HTTPError as error:
+        # The last two are errors of a connection that is reset while it opens.
+        except (httpx.HTTPError, OSError, AttributeError) as error:
             raise LogFailed(
                 f"the worker {lease.owner} does not answer ({type(error).__name__}); send the "
                 "request again"

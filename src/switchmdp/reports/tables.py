@@ -89,12 +89,15 @@ def summary_table(setting: Setting) -> Table:
         ),
         "failed": lambda agent: number(int(setting.agents[agent].failed.sum())),
     }
+    unfinished = {agent: measures.unfinished_runs(setting.agents[agent]) for agent in agents}
+    if any(unfinished.values()):
+        columns["unfinished"] = lambda agent: number(unfinished[agent])
     note = (
         f"Regret {_after(setting)}, with 95 % bootstrap intervals over problems. “Better than” is "
         "the share of problems with lower regret. Episodes, sweeps of extended value iteration, "
         f"ε-bad steps and seconds are means over problems; “failed” counts runs."
     )
-    note = " ".join(filter(None, [note, _few(setting), late_changes(setting)]))
+    note = " ".join(filter(None, [note, _partial(setting), _few(setting), late_changes(setting)]))
     return Table.of(f"{setting.name}: final regret", ranked_agents(setting), columns, note)
 
 
@@ -111,17 +114,30 @@ def short_table(setting: Setting) -> Table:
         for agent, mean in zip(ranked, measures.final_regret_of(setting, ranked), strict=True)
     )
     columns = ("agent", "mean (95 % interval)", *shown)
-    note = " ".join(filter(None, [_few(setting), late_changes(setting)]))
+    note = " ".join(filter(None, [_partial(setting), _few(setting), late_changes(setting)]))
     return Table(f"{setting.name}: regret {_after(setting)}", columns, rows, note)
+
+
+def _partial(setting: Setting) -> str:
+    """A warning about runs that are still to be done."""
+    left = sum(map(measures.unfinished_runs, setting.agents.values()))
+    if not left:
+        return ""
+    total = setting.n_problems * len(setting.agents)
+    return (
+        f"Not complete: {number(left)} of {number(total)} runs are unfinished, so means may be "
+        "over different problems."
+    )
 
 
 def _few(setting: Setting) -> str:
     """A warning about intervals over few problems."""
     if setting.n_problems == 1:
         return "One run of each agent gives no interval; increase n_problems."
-    if not any(np.isfinite(runs.regret).any() for runs in setting.agents.values()):
-        return ""  # nothing was measured
-    few, unit = setting.n_problems < FEWEST, "runs" if setting.one_problem else "problems"
+    finished = [int(np.isfinite(runs.regret[:, -1]).sum()) for runs in setting.agents.values()]
+    fewest = min((n for n in finished if n), default=FEWEST)  # of those with a mean
+    unit = "runs" if setting.one_problem else "problems"
+    few = fewest < FEWEST
     return f"Intervals over fewer than {FEWEST} {unit} tend to be too narrow." if few else ""
 
 
