@@ -205,15 +205,20 @@ class PostgreSQL(Database):
                 if late:  # others may have taken over leases in the meantime
                     query = "SELECT model FROM leases WHERE owner = ?"
                     self._kept({model for (model,) in self.read(query, self.worker)})
+            # Whatever happens here, the leases must be renewed the next time.
+            with suppress(Exception):
                 self._store_summaries(self._summaries())
 
     def _store_summaries(self, summaries: Mapping[str, Any]) -> None:
         """Let the other workers list what has changed in the models of this one."""
-        if summaries:
-            with self.transaction() as execute:
-                for model, summary in summaries.items():
-                    query = "UPDATE models SET summary = ? WHERE name = ?"
-                    execute(query, (json.dumps(summary), model))
+        if not summaries:
+            return
+        rows = [(json.dumps(summary), model) for model, summary in summaries.items()]
+        with (
+            self._as_errors("written"), self._writing.used() as connection,
+            connection.transaction(), connection.cursor() as cursor,
+        ):  # fmt: skip
+            cursor.executemany("UPDATE models SET summary = %s WHERE name = %s", rows)
 
     def _renew(self) -> None:
         with self.transaction() as execute:
