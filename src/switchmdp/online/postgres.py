@@ -193,7 +193,9 @@ class PostgreSQL(Database):
         self._address, self._kept, self._summaries = address, kept, summaries
         self._renew()
         self._heartbeats = threading.Thread(target=self._beat, name="leases", daemon=True)
+        self._descriptions = threading.Thread(target=self._describe, name="summaries", daemon=True)
         self._heartbeats.start()
+        self._descriptions.start()
 
     def _beat(self) -> None:
         renewed = time.monotonic()
@@ -205,8 +207,12 @@ class PostgreSQL(Database):
                 if late:  # others may have taken over leases in the meantime
                     query = "SELECT model FROM leases WHERE owner = ?"
                     self._kept({model for (model,) in self.read(query, self.worker)})
-            # Whatever happens here, the leases must be renewed the next time.
-            with suppress(Exception):
+
+    def _describe(self) -> None:
+        # In a thread of its own: a model can be described only after its current plan, and the
+        # leases must be renewed all the same.
+        while not self._ending.wait(self._lease / RENEWALS):
+            with suppress(LogFailed):
                 self._store_summaries(self._summaries())
 
     def _store_summaries(self, summaries: Mapping[str, Any]) -> None:
@@ -260,6 +266,7 @@ class PostgreSQL(Database):
         self._ending.set()
         if self._heartbeats is not None:
             self._heartbeats.join()
+            self._descriptions.join()
             with suppress(LogFailed), self.transaction() as execute:
                 execute("DELETE FROM leases WHERE owner = ?", (self.worker,))
                 execute("DELETE FROM workers WHERE name = ?", (self.worker,))
