@@ -203,13 +203,29 @@ def test_an_interrupt_does_not_wait_for_the_remaining_runs() -> None:
 
 
 def test_an_interrupted_comparison_keeps_the_completed_runs() -> None:
+    made: list[Plain] = []
+    released = threading.Event()
+
+    class Waits(Plain):
+        """From the sixth agent on, they wait, so that some runs are never completed."""
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
+
+        def act(self, state: int) -> int:
+            if self in made[5:]:
+                released.wait(60)
+            return super().act(state)
+
     def stop(done: int, runs: int) -> None:
         if done >= 2:
             raise KeyboardInterrupt
 
     options: dict[str, Any] = {"horizon": 10, "jobs": 1, "n_problems": 8}
     with pytest.raises(ComparisonInterrupted) as caught:
-        sm.compare(new_problem, {"A": Plain}, progress=stop, **options)
+        sm.compare(new_problem, {"A": Waits}, progress=stop, **options)
+    released.set()
     error = caught.value
     assert isinstance(error, KeyboardInterrupt)
     assert str(error).startswith(f"interrupted after {error.done} of 8 runs; error.comparison has")
